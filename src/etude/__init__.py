@@ -1,0 +1,111 @@
+"""Étude: one training function, every study.
+
+    import etude
+
+    experiment = etude.Experiment(train, model=model, data=data, metric="accuracy", mode="max")
+    search = experiment.tune({"lr": etude.loguniform(1e-4, 1.0)}, trials=100, workers=4)
+    search.best.params
+
+Importing this loads no framework, and hardly anything else: names are looked up when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from etude.core.data import Data
+    from etude.core.errors import (
+        ConfigError,
+        DefinitionChangedError,
+        EtudeError,
+        Invalid,
+        JournalError,
+        NotAStudyError,
+        ResultError,
+        SignatureError,
+        SpaceError,
+        StudyError,
+        StudyInUseError,
+    )
+    from etude.core.signature import Derived, Stateless
+    from etude.experiment import Experiment
+    from etude.results import Search, TrialResult
+    from etude.results import read as open  # noqa: A004
+    from etude.tune.spaces import Space, choice, integers, loguniform, ordered, uniform
+    from etude.tune.stop import MedianRule, NeverStop, Stopper
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Experiment": "etude.experiment",
+    "Data": "etude.core.data",
+    "Derived": "etude.core.signature",
+    "Stateless": "etude.core.signature",
+    "Space": "etude.tune.spaces",
+    "uniform": "etude.tune.spaces",
+    "loguniform": "etude.tune.spaces",
+    "integers": "etude.tune.spaces",
+    "choice": "etude.tune.spaces",
+    "ordered": "etude.tune.spaces",
+    "Stopper": "etude.tune.stop",
+    "MedianRule": "etude.tune.stop",
+    "NeverStop": "etude.tune.stop",
+    "Search": "etude.results",
+    "TrialResult": "etude.results",
+    "open": "etude.results",
+    "Invalid": "etude.core.errors",
+    "EtudeError": "etude.core.errors",
+    "ConfigError": "etude.core.errors",
+    "SpaceError": "etude.core.errors",
+    "SignatureError": "etude.core.errors",
+    "StudyError": "etude.core.errors",
+    "NotAStudyError": "etude.core.errors",
+    "JournalError": "etude.core.errors",
+    "DefinitionChangedError": "etude.core.errors",
+    "StudyInUseError": "etude.core.errors",
+    "ResultError": "etude.core.errors",
+}
+
+__all__ = [
+    "ConfigError",
+    "Data",
+    "DefinitionChangedError",
+    "Derived",
+    "EtudeError",
+    "Experiment",
+    "Invalid",
+    "JournalError",
+    "MedianRule",
+    "NeverStop",
+    "NotAStudyError",
+    "ResultError",
+    "Search",
+    "SignatureError",
+    "Space",
+    "SpaceError",
+    "Stateless",
+    "Stopper",
+    "StudyError",
+    "StudyInUseError",
+    "TrialResult",
+    "choice",
+    "integers",
+    "loguniform",
+    "open",
+    "ordered",
+    "uniform",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'etude' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_HOME[name]), "read" if name == "open" else name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,394 @@
+"""The driver: a machine without wires.
+
+It is told events and answers with commands. It owns no socket, thread, clock, file or random
+generator: time comes with each event, and whoever holds the wires carries the commands out, in
+order. Everything that changes the study's state leaves as ``Persist(fact)``, and every command
+that follows from it comes later in the list.
+
+What the driver knows is a ``History``, the fold of the facts it gave out. What it decides is
+here: who works on what, what a failure means, when the study is over.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+from etude.core.events import (
+    AnyCommand,
+    AnyEvent,
+    AnyFact,
+    Assign,
+    Assigned,
+    Cancelled,
+    Closed,
+    End,
+    Ended,
+    How,
+    Joined,
+    Judged,
+    Left,
+    Opened,
+    Outcome,
+    Pause,
+    Persist,
+    Quarantined,
+    Queued,
+    Release,
+    Reported,
+    Retire,
+    Settled,
+    Stop,
+    Suggest,
+    Suggested,
+    Ticked,
+    WaitUntil,
+)
+from etude.core.history import History, Trial, Worker, identity
+from etude.core.lifecycle import FINAL, State, Turn
+from etude.core.plan import Act, Done, Plan, Promote, Propose, Report, Wait
+
+MAX_REDRAWS: Final = 8
+"""How often a configuration that is already taken is drawn anew before it is reused."""
+
+QUARANTINE_AFTER: Final = 3
+"""A worker that lost this many trials which then did well elsewhere gets no more."""
+
+TURN_OF: Final = {
+    How.FINISHED: Turn.FINISHED,
+    How.STOPPED: Turn.STOP_SEEN,
+    How.PAUSED: Turn.PAUSED,
+    How.INVALID: Turn.REFUSED,
+    How.UNUSABLE: Turn.GIVEN_UP,
+    How.TIMED_OUT: Turn.GIVEN_UP,  # the same limit would cut it off again
+}
+"""Ends that mean the same whatever happened before; the others go through ``_after_failure``."""
+
+TURN_OF_FOLLOWER: Final = {
+    State.FINISHED: Turn.REUSED,
+    State.STOPPED: Turn.STOP_SEEN,
+    State.FAILED: Turn.GIVEN_UP,
+    State.INVALID: Turn.REFUSED,
+}
+"""What the end of a trial means for a later one with the same configuration."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How patient the driver is. These may change from one run of a study to the next.
+
+    Attributes:
+        retries: How many lost attempts a trial may have before it is given up.
+        backoff_s: Seconds that a worker waits after its second failure in a row; doubled for each
+            further one.
+        max_backoff_s: The longest such wait, in seconds.
+    """
+
+    retries: int = 2
+    backoff_s: float = 0.1
+    max_backoff_s: float = 5.0
+
+
+class Driver:
+    """Decides what happens next in a study.
+
+    Args:
+        plan: Which trials to run.
+        history: The study so far; the driver goes on from there and folds its facts into it.
+        limits: How patient it is.
+    """
+
+    def __init__(self, plan: Plan, history: History, limits: Limits | None = None) -> None:
+        self.plan = plan
+        self.history = history
+        self.limits = limits or Limits()
+        self.over = False
+        self._asked: dict[int, int] = {}  # proposals without an answer -> their training seed
+        self._early: dict[int, Suggested] = {}  # answers that came before their predecessor was settled
+        self._no_more: str | None = None  # why the plan has no more trials
+        self._out: list[AnyCommand] = []
+        self._handlers = {
+            Opened: self._on_opened,
+            Joined: self._on_joined,
+            Left: self._on_left,
+            Reported: self._on_reported,
+            Suggested: self._on_suggested,
+            Ended: self._on_ended,
+            Ticked: self._on_ticked,
+            Cancelled: self._on_cancelled,
+        }
+
+    def handle(self, event: AnyEvent) -> list[AnyCommand]:
+        """Take one event in and return what is to be done, in order."""
+        out: list[AnyCommand] = []
+        self._out = out
+        if not self.over:
+            self._handlers[type(event)](event)  # type: ignore[operator]
+            if not (type(event) is Reported and len(out) == 1):  # a report alone frees nobody
+                self._go_on(event.at)
+        elif type(event) is Ended:
+            self._release(event)
+        return out
+
+    def check(self) -> None:
+        """Assert the driver's invariants; the tests call it after each event."""
+        self.history.check()
+        taken = len(self.history.trials)
+        assert all(k >= taken for k in self._asked), "a proposal that was answered is not waited for"
+        assert self.history.closed is None or self.over
+
+    # --- what events mean -------------------------------------------------------------------------
+
+    def _on_opened(self, event: Opened) -> None:
+        held = [t for t in self.history.trials if t.state in (State.RUNNING, State.STOPPING)]
+        self._tell(event)
+        for trial in held:
+            self._settle(event.at, trial, Turn.LOST, reason="its driver ended")
+
+    def _on_joined(self, event: Joined) -> None:
+        if event.worker not in self.history.workers:
+            self._tell(event)
+
+    def _on_left(self, event: Left) -> None:
+        worker = self.history.workers.get(event.worker)
+        if worker is None:
+            return
+        if worker.trial is not None:
+            trial = self.history.trials[worker.trial]
+            reason = f"worker {event.worker} left" + (f": {event.reason}" if event.reason else "")
+            self._after_failure(event.at, trial, Outcome(how=How.LOST, reason=reason))
+        self._tell(event)
+
+    def _on_reported(self, event: Reported) -> None:
+        trial = self._holder(event.trial, event.attempt)
+        if trial is None:
+            return  # a late word of an attempt that is over
+        self._tell(event)
+        value = event.metrics.get(self.history.metric)
+        if value is None or trial.state is not State.RUNNING:
+            return
+        report = Report(trial.number, len(trial.curve), value, event.at - (trial.started_at or event.at))
+        decision = self.plan.decide(report, self.history)
+        if decision.act is Act.GO_ON or trial.worker is None:
+            return
+        stops = decision.act is Act.STOP
+        turn = Turn.STOP_ASKED if stops else Turn.PAUSED
+        self._tell(Judged(at=event.at, trial=trial.number, attempt=trial.attempt, turn=turn, reason=decision.reason))
+        command = Stop if stops else Pause
+        self._out.append(command(trial.worker, trial.number, trial.attempt))
+
+    def _on_suggested(self, event: Suggested) -> None:
+        if event.k not in self._asked:
+            return
+        self._early[event.k] = event
+        # In order of k, so that which of two equal proposals came first does not depend on timing.
+        while (answer := self._early.pop(len(self.history.trials), None)) is not None:
+            first = self.history.first_with.get(identity(answer.params))
+            if first is not None and answer.redraw < MAX_REDRAWS:
+                self._out.append(Suggest(answer.k, answer.redraw + 1))
+                return
+            self._queue(event.at, answer, seed=self._asked.pop(answer.k), first=first)
+
+    def _on_ended(self, event: Ended) -> None:
+        trial = self._holder(event.trial, event.attempt)
+        if trial is not None:
+            turn = TURN_OF.get(event.outcome.how)
+            if turn is Turn.STOP_SEEN and trial.state is State.RUNNING:
+                turn = None  # nobody had asked it to stop: whatever this is, it is no result
+            if turn is None:
+                self._after_failure(event.at, trial, event.outcome)
+            else:
+                reason = event.outcome.reason if event.outcome.how is not How.STOPPED else ""
+                self._settle(event.at, trial, turn, outcome=event.outcome, reason=reason)
+        self._release(event)
+
+    def _on_ticked(self, event: Ticked) -> None:
+        """Time alone changes nothing; ``handle`` looks afterwards who may work again."""
+
+    def _on_cancelled(self, event: Cancelled) -> None:
+        for trial in list(self.history.live()):
+            self._settle(event.at, trial, Turn.LOST, reason="interrupted")
+        self._end(event.at, event.reason, complete=False)
+
+    # --- what failures mean -----------------------------------------------------------------------
+
+    def _after_failure(self, at: float, trial: Trial, outcome: Outcome) -> None:
+        if trial.state is State.STOPPING and outcome.how is not How.RAISED:
+            self._settle(at, trial, Turn.LOST, outcome=outcome)  # it was not wanted any more
+        elif outcome.how is How.RAISED:
+            final = trial.state is State.STOPPING or not self._worth_another_worker(trial)
+            turn = Turn.GIVEN_UP if final else Turn.LOST
+            self._settle(at, trial, turn, outcome=outcome, reason=outcome.reason)
+        elif trial.losses < self.limits.retries:
+            self._settle(at, trial, Turn.LOST, outcome=outcome, reason=outcome.reason, charged=True)
+        else:
+            times = "once" if trial.losses == 0 else f"{trial.losses + 1} times"
+            reason = f"lost {times}, the last time: {outcome.reason or outcome.how.value}"
+            self._settle(at, trial, Turn.GIVEN_UP, outcome=outcome, reason=reason, charged=True)
+
+    def _worth_another_worker(self, trial: Trial) -> bool:
+        """Whether an exception may be the worker's fault: a broken node must not fail a study."""
+        worker = self.history.workers.get(trial.worker or "")
+        if worker is None or worker.good_ends or trial.raised_on:
+            return False
+        return any(not w.quarantined for w in self.history.workers.values() if w is not worker)
+
+    # --- what an end means for others -------------------------------------------------------------
+
+    def _settle(
+        self,
+        at: float,
+        trial: Trial,
+        turn: Turn,
+        *,
+        outcome: Outcome | None = None,
+        reason: str = "",
+        charged: bool = False,
+    ) -> None:
+        attempt = trial.attempt if trial.worker is not None else None
+        self._tell(
+            Settled(
+                at=at,
+                trial=trial.number,
+                turn=turn,
+                attempt=attempt,
+                outcome=outcome,
+                reason=reason,
+                charged=charged,
+            )
+        )
+        if trial.state in FINAL:
+            for number in list(self.history.followers.get(trial.number, ())):
+                self._follow(at, self.history.trials[number], trial)
+            if trial.state is State.FINISHED:
+                self._look_at_who_lost(at, trial)
+
+    def _follow(self, at: float, trial: Trial, first: Trial) -> None:
+        """Settle a trial whose configuration was tried before: equal identity is one trial."""
+        turn = TURN_OF_FOLLOWER[first.state]
+        reason = f"same configuration as trial {first.number}"
+        self._settle(at, trial, turn, outcome=first.outcome, reason=reason)
+
+    def _look_at_who_lost(self, at: float, trial: Trial) -> None:
+        """Let a worker go that keeps losing what does well elsewhere."""
+        for name in set(trial.tried_on):
+            worker = self.history.workers.get(name)
+            if worker is None or worker.quarantined or worker.trial is not None:
+                continue
+            elsewhere = sorted(n for n in worker.hurt if self.history.trials[n].state is State.FINISHED)
+            if len(elsewhere) >= QUARANTINE_AFTER:
+                reason = f"it lost trials {elsewhere}, which finished on other workers"
+                self._tell(Quarantined(at=at, worker=name, reason=reason))
+                self._out.append(Retire(name))
+
+    # --- going on ---------------------------------------------------------------------------------
+
+    def _go_on(self, at: float) -> None:
+        """Hand out what can be handed out, ask for more, and see whether that was all."""
+        self._hand_out(at)
+        while self._wants_more() and self._ask(at):
+            self._hand_out(at)
+        if self._no_more is None or self._asked:
+            return
+        if self.history.unsettled == 0:
+            self._end(at, self._no_more, complete=True)
+        elif not self.history.ready and not any(True for _ in self.history.live()):
+            for trial in self.history.trials:
+                if trial.state is State.PAUSED:
+                    self._settle(at, trial, Turn.STUDY_ENDED)
+            self._end(at, self._no_more, complete=True)
+
+    def _wants_more(self) -> bool:
+        """One proposal is always in hand beyond what the idle workers can take."""
+        in_hand = len(self._asked) + len(self.history.ready)
+        return not self.over and in_hand < len(self.history.idle) + 1
+
+    def _ask(self, at: float) -> bool:
+        """Ask the plan for one more trial; False if it has none for now."""
+        number = len(self.history.trials) + len(self._asked)
+        self._no_more = None
+        match self.plan.ask(self.history, asked=number):
+            case Propose(params=None, seed=seed):
+                self._asked[number] = seed
+                self._out.append(Suggest(number))
+            case Propose(seed=seed, params=params) if params is not None:
+                self._tell(Queued(at=at, trial=number, params=params, seed=seed))
+            case Promote(trial=paused):
+                self._settle(at, self.history.trials[paused], Turn.PROMOTED)
+            case Wait():
+                return False
+            case Done(reason=reason):
+                self._no_more = reason
+                return False
+        return True
+
+    def _queue(self, at: float, answer: Suggested, *, seed: int, first: int | None) -> None:
+        self._tell(
+            Queued(
+                at=at,
+                trial=answer.k,
+                params=answer.params,
+                seed=seed,
+                upto=answer.upto,
+                redraw=answer.redraw,
+                same_as=first,
+            )
+        )
+        trial = self.history.trials[answer.k]
+        if first is not None and self.history.trials[first].state in FINAL:
+            self._follow(at, trial, self.history.trials[first])
+        elif first is None and answer.forbidden is not None:
+            self._settle(at, trial, Turn.REFUSED, reason=answer.forbidden)
+
+    def _hand_out(self, at: float) -> None:
+        """Give ready trials to idle workers: earlier trials first, and not where they failed."""
+        for number in list(self.history.ready):
+            if not self.history.idle:
+                return
+            trial = self.history.trials[number]
+            worker = self._worker_for(trial, at)
+            if worker is None:
+                continue
+            attempt = trial.attempt + 1
+            self._tell(Assigned(at=at, trial=number, attempt=attempt, worker=worker.name))
+            self._out.append(Assign(worker.name, number, attempt, trial.params, trial.seed))
+
+    def _worker_for(self, trial: Trial, at: float) -> Worker | None:
+        spurned: Worker | None = None
+        for worker in self.history.idle.values():
+            rested_at = worker.last_fail_at + self._backoff_s(worker)
+            if rested_at > at:
+                self._out.append(WaitUntil(rested_at))
+            elif worker.name in trial.tried_on:
+                spurned = spurned or worker
+            else:
+                return worker
+        elsewhere = (w for w in self.history.workers.values() if w.name not in trial.tried_on)
+        return None if any(not w.quarantined for w in elsewhere) else spurned
+
+    def _backoff_s(self, worker: Worker) -> float:
+        if worker.fails <= 1:  # anybody may fail once
+            return 0.0
+        return min(self.limits.max_backoff_s, self.limits.backoff_s * math.pow(2, worker.fails - 2))
+
+    # --- small change -----------------------------------------------------------------------------
+
+    def _tell(self, fact: AnyFact) -> None:
+        self.history.apply(fact)
+        self._out.append(Persist(fact))
+
+    def _holder(self, trial: int, attempt: int) -> Trial | None:
+        """Return the trial if this attempt of it is live; late words of earlier ones are fenced off."""
+        if not 0 <= trial < len(self.history.trials):
+            return None
+        found = self.history.trials[trial]
+        return found if found.worker is not None and found.attempt == attempt else None
+
+    def _release(self, event: Ended) -> None:
+        self._out.append(Release(event.worker, event.trial, event.attempt))
+
+    def _end(self, at: float, reason: str, *, complete: bool) -> None:
+        self._tell(Closed(at=at, reason=reason, complete=complete))
+        self.over = True
+        self._out.append(End(reason, complete))

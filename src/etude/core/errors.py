@@ -1,0 +1,78 @@
+"""Every error that Étude raises on purpose, in one tree.
+
+    EtudeError
+    ├── ConfigError            the call cannot be: raised before anything is launched
+    │   ├── SpaceError         a search space that cannot be
+    │   └── SignatureError     parameters and functions that do not fit together
+    ├── StudyError             a study folder that cannot be used
+    │   ├── NotAStudyError     the folder holds no journal of ours
+    │   ├── JournalError       the journal is damaged, foreign or from a later version
+    │   ├── DefinitionChangedError   a named study whose definition is no longer the same
+    │   └── StudyInUseError    another driver is working on it
+    ├── ResultError            what the training function returned or reported cannot be used
+    └── Invalid                raised by users: this configuration cannot be, and that is no failure
+
+A message says what was given, why it cannot be, and the mend. ``TransitionError`` and
+``assert`` are for our own mistakes and are no part of the tree.
+"""
+
+
+class EtudeError(Exception):
+    """Base of every error that Étude raises on purpose."""
+
+
+class ConfigError(EtudeError, ValueError):
+    """The call cannot be carried out; nothing was launched."""
+
+
+class SpaceError(ConfigError):
+    """A search space that cannot be."""
+
+
+class SignatureError(ConfigError):
+    """Parameters and functions that do not fit together."""
+
+
+class StudyError(EtudeError):
+    """A study folder that cannot be used as asked."""
+
+
+class NotAStudyError(StudyError):
+    """The folder holds no journal of ours; it was not touched."""
+
+
+class JournalError(StudyError):
+    """The journal is damaged, foreign or from a later version; it was not touched."""
+
+
+class DefinitionChangedError(StudyError):
+    """A named study was asked to go on with another definition than it began with."""
+
+
+class StudyInUseError(StudyError):
+    """Another driver is working on this study."""
+
+
+class ResultError(EtudeError):
+    """What the training function returned or reported cannot be used."""
+
+
+class Invalid(EtudeError):  # noqa: N818 - users raise it: `raise etude.Invalid("width must divide heads")`
+    """Raise it in a training, model or data function: this configuration cannot be.
+
+    The trial ends as *invalid*, which is not a failure: it is not retried, not counted
+    against the worker, and shown apart.
+
+    Args:
+        reason: Why the configuration cannot be, for the study's table.
+
+    Example:
+        >>> raise Invalid("heads=3 does not divide width=64")
+        Traceback (most recent call last):
+        ...
+        etude.core.errors.Invalid: heads=3 does not divide width=64
+    """
+
+
+class TransitionError(AssertionError):
+    """The lifecycle table has no row for what happened: a mistake of ours, not of the user."""

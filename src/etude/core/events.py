@@ -1,0 +1,299 @@
+"""What can happen in a study: the facts that the journal keeps, and what crosses the driver's wall.
+
+*Facts* are past participles. They are all that a study's state is made of: folding them, in
+order, gives the state again (``core/history.py``). A fact holds what was decided together with
+its reason, so folding needs no rule, and a journal reads the same after the rules have changed.
+
+*Events* are what the driver is told; *commands* are what it asks of its shell.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from etude.core.lifecycle import Turn
+
+Value = None | bool | int | float | str | tuple[Any, ...]
+"""A hyperparameter's value: it keeps its type through the journal and over the wire."""
+
+Params = dict[str, Value]
+
+
+class How(StrEnum):
+    """How an attempt ended, as the worker saw it."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"  # it saw the stop, whatever it returned afterwards
+    PAUSED = "paused"
+    INVALID = "invalid"  # raised etude.Invalid
+    RAISED = "raised"
+    UNUSABLE = "unusable"  # returned what is no result, or never gave the metric: no retry mends that
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    KILLED = "killed"  # by a signal, or it left without a word
+    LOST = "lost"  # its worker died or fell silent
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an attempt cost: wall and CPU seconds, and peak memory in MB (2**20 bytes)."""
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    memory_mb: float = 0.0
+    gpu_memory_mb: float | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an attempt left behind.
+
+    Attributes:
+        how: How it ended.
+        value: The study's metric, if it finished with one.
+        extra: Whatever else the training function returned, in plain values.
+        reason: One line for people: the error, the signal, the constraint.
+        traceback: The whole traceback, where there is one.
+        derived: Values that the data function gave to ``Derived`` parameters.
+        data: The parameters that the data function was called with.
+        usage: What it cost.
+    """
+
+    how: How
+    value: float | None = None
+    extra: dict[str, Any] = {}
+    reason: str = ""
+    traceback: str = ""
+    derived: dict[str, Any] = {}
+    data: dict[str, Any] = {}
+    usage: Usage = Usage()
+
+
+# --- facts: what the journal keeps -------------------------------------------------------------
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, tag=str.lower, omit_defaults=True):
+    """Something that happened, at ``at`` seconds of the driver's clock (Unix time)."""
+
+    at: float
+
+
+class Opened(Fact, frozen=True):
+    """A driver took the study up; workers and attempts of its predecessor are gone."""
+
+    driver: str
+    epoch: int
+
+
+class Joined(Fact, frozen=True):
+    """A worker came."""
+
+    worker: str
+
+
+class Left(Fact, frozen=True):
+    """A worker is gone, with the reason that is known."""
+
+    worker: str
+    reason: str = ""
+
+
+class Quarantined(Fact, frozen=True):
+    """A worker gets no more work: trials that it lost did well elsewhere."""
+
+    worker: str
+    reason: str
+
+
+class Queued(Fact, frozen=True):
+    """A trial exists.
+
+    Attributes:
+        trial: Its number, from 0.
+        params: Its configuration.
+        seed: Its training seed.
+        upto: Number of the last fact that the sampler had seen; None for one that needs none.
+        redraw: How many proposals before this one were already taken.
+        same_as: The earlier trial with the same configuration, whose result it will share.
+    """
+
+    trial: int
+    params: Params
+    seed: int
+    upto: int | None = None
+    redraw: int = 0
+    same_as: int | None = None
+
+
+class Assigned(Fact, frozen=True):
+    """A worker was given an attempt."""
+
+    trial: int
+    attempt: int
+    worker: str
+
+
+class Reported(Fact, frozen=True):
+    """A live attempt reported metrics. ``step`` counts reports of the study's metric, from 1."""
+
+    trial: int
+    attempt: int
+    step: int
+    metrics: dict[str, float]
+
+
+class Judged(Fact, frozen=True):
+    """The plan decided that a running trial is to stop or to pause, and why."""
+
+    trial: int
+    attempt: int
+    turn: Turn
+    reason: str
+
+
+class Settled(Fact, frozen=True):
+    """Something ended for a trial: an attempt, or its waiting.
+
+    Attributes:
+        trial: The trial's number.
+        turn: What it meant for the trial.
+        attempt: The attempt that ended; None if none was running.
+        outcome: What the attempt left behind.
+        reason: Why this turn, for people.
+        charged: Whether this counts as one of the trial's losses.
+    """
+
+    trial: int
+    turn: Turn
+    attempt: int | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+    charged: bool = False
+
+
+class Closed(Fact, frozen=True):
+    """The driver ended its work: ``complete`` if the plan had no more trials to run."""
+
+    reason: str
+    complete: bool
+
+
+AnyFact = Opened | Joined | Left | Quarantined | Queued | Assigned | Reported | Judged | Settled | Closed
+
+
+# --- events: what the driver is told and keeps only as part of a fact -----------------------------
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Something the shell tells the driver, at ``at`` seconds of its clock."""
+
+    at: float
+
+
+class Suggested(Event, frozen=True):
+    """The sampler answered ``Suggest(k, redraw)``; ``forbidden`` is why `constraint=` rules it out."""
+
+    k: int
+    params: Params
+    redraw: int = 0
+    upto: int | None = None
+    forbidden: str | None = None
+
+
+class Ended(Event, frozen=True):
+    """A worker says how an attempt ended."""
+
+    worker: str
+    trial: int
+    attempt: int
+    outcome: Outcome
+
+
+class Ticked(Event, frozen=True):
+    """Time went by."""
+
+
+class Cancelled(Event, frozen=True):
+    """Somebody asked for the study to wind down; it can go on later."""
+
+    reason: str
+
+
+AnyEvent = Opened | Joined | Left | Reported | Suggested | Ended | Ticked | Cancelled
+
+
+# --- commands: what the driver asks of its shell --------------------------------------------------
+
+
+class Command(msgspec.Struct, frozen=True):
+    """Something the driver wants done."""
+
+
+class Persist(Command, frozen=True):
+    """Write ``fact`` down before any command that comes after it."""
+
+    fact: AnyFact
+
+
+class Suggest(Command, frozen=True):
+    """Ask the sampler for proposal ``k``; for its ``redraw``-th other one if the first was taken."""
+
+    k: int
+    redraw: int = 0
+
+
+class Assign(Command, frozen=True):
+    """Have ``worker`` run an attempt."""
+
+    worker: str
+    trial: int
+    attempt: int
+    params: Params
+    seed: int
+
+
+class Stop(Command, frozen=True):
+    """Tell the attempt to stop at its next report."""
+
+    worker: str
+    trial: int
+    attempt: int
+
+
+class Pause(Command, frozen=True):
+    """Tell the attempt to pause at its next turn of ``run.epochs``."""
+
+    worker: str
+    trial: int
+    attempt: int
+
+
+class Release(Command, frozen=True):
+    """The attempt's outcome is written down: the worker may forget it."""
+
+    worker: str
+    trial: int
+    attempt: int
+
+
+class Retire(Command, frozen=True):
+    """Let a worker go; if it holds an attempt, end that too."""
+
+    worker: str
+
+
+class WaitUntil(Command, frozen=True):
+    """Send a tick at ``at``: something becomes possible then."""
+
+    at: float
+
+
+class End(Command, frozen=True):
+    """The study is over for this driver: complete, or wound down."""
+
+    reason: str
+    complete: bool
+
+
+AnyCommand = Persist | Suggest | Assign | Stop | Pause | Release | Retire | WaitUntil | End

@@ -1,0 +1,301 @@
+"""The state of a study: a fold over its facts.
+
+``History().apply(fact)`` for each fact, in order, is all there is to it. The driver folds what it
+decides, a resumed driver folds the journal, and so does a reader that has none of the user's code.
+No rule lives here: a fact already says what it meant.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import insort
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from etude.core.events import (
+    AnyFact,
+    Assigned,
+    Closed,
+    How,
+    Joined,
+    Judged,
+    Left,
+    Opened,
+    Outcome,
+    Params,
+    Quarantined,
+    Queued,
+    Reported,
+    Settled,
+    Value,
+)
+from etude.core.lifecycle import FINAL, LIVE, State, Turn, after
+
+GOOD_ENDS: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED, How.INVALID})
+"""Ways for an attempt to end that speak for its worker."""
+
+TRIALS_FAULT: Final = frozenset({How.UNUSABLE, How.TIMED_OUT})
+"""Ways that speak neither for nor against it."""
+
+
+class Trial:
+    """A trial as it stands.
+
+    Attributes:
+        number: Its number in the study, from 0.
+        params: Its configuration.
+        seed: Its training seed.
+        state: Where it stands.
+        attempt: Number of its newest attempt, from 1; 0 before the first.
+        worker: Who holds its live attempt; None if nobody does.
+        losses: How many of its attempts were lost and charged to it.
+        tried_on: Workers on which an attempt of it raised or was lost.
+        raised_on: Those of them on which it raised.
+        curve: The study's metric at steps 1, 2, ... of the newest attempt.
+        outcome: What its last ended attempt left behind.
+        reason: Why it stands where it stands, for people.
+        same_as: The earlier trial with the same configuration, if there is one.
+        redraw: How many proposals before this one were already taken.
+        upto: The last fact that the sampler had seen when it proposed this trial.
+        queued_at, started_at, ended_at: Seconds of the driver's clock; None until it happened.
+    """
+
+    __slots__ = (
+        "attempt", "curve", "ended_at", "losses", "number", "outcome", "params", "queued_at", "raised_on",
+        "reason", "redraw", "same_as", "seed", "started_at", "state", "tried_on", "upto", "worker",
+    )  # fmt: skip
+
+    def __init__(self, fact: Queued) -> None:
+        self.number = fact.trial
+        self.params: Params = fact.params
+        self.seed = fact.seed
+        self.state = State.QUEUED
+        self.attempt = 0
+        self.worker: str | None = None
+        self.losses = 0
+        self.tried_on: tuple[str, ...] = ()
+        self.raised_on: tuple[str, ...] = ()
+        self.curve = array("d")
+        self.outcome: Outcome | None = None
+        self.reason = ""
+        self.same_as = fact.same_as
+        self.redraw = fact.redraw
+        self.upto = fact.upto
+        self.queued_at = fact.at
+        self.started_at: float | None = None
+        self.ended_at: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The final metric; None unless the trial finished."""
+        return self.outcome.value if self.outcome is not None and self.state is State.FINISHED else None
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What the training function returned beside the metric."""
+        return self.outcome.extra if self.outcome is not None else {}
+
+
+class Worker:
+    """A worker as the study knows it."""
+
+    __slots__ = ("fails", "good_ends", "hurt", "last_fail_at", "name", "quarantined", "trial")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.trial: int | None = None
+        self.good_ends = 0
+        self.fails = 0  # in a row
+        self.last_fail_at = 0.0
+        self.hurt: set[int] = set()  # trials that it lost
+        self.quarantined = False
+
+
+class History:
+    """Everything that is known of a study.
+
+    Args:
+        metric: Name of the study's metric: reports of it make the trials' curves.
+    """
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        self.seq = 0
+        """Number of the last fact that was folded in."""
+        self.trials: list[Trial] = []
+        self.workers: dict[str, Worker] = {}
+        self.idle: dict[str, Worker] = {}
+        """Workers without an attempt, in the order in which they became free."""
+        self.ready: list[int] = []
+        """Trials that wait for a worker, by number."""
+        self.finished: list[Trial] = []
+        """Trials that finished, in the order in which they did. It only grows."""
+        self.first_with: dict[object, int] = {}
+        """Configuration -> the first trial that has it."""
+        self.followers: dict[int, list[int]] = {}
+        """Unsettled trial -> later trials with the same configuration, which wait for it."""
+        self.unsettled = 0
+        """How many trials are in no final state."""
+        self.epoch = 0
+        self.drivers: list[str] = []
+        """Every driver that worked on this study, the newest last."""
+        self.closed: Closed | None = None
+        self._fold: dict[type[Any], Callable[[Any], None]] = {
+            Opened: self._opened,
+            Joined: self._joined,
+            Left: self._left,
+            Quarantined: self._quarantined,
+            Queued: self._queued,
+            Assigned: self._assigned,
+            Reported: self._reported,
+            Judged: self._judged,
+            Settled: self._settled,
+            Closed: self._closed,
+        }
+
+    def apply(self, fact: AnyFact) -> None:
+        """Fold one fact in."""
+        self.seq += 1
+        self._fold[type(fact)](fact)
+
+    @property
+    def distinct(self) -> int:
+        """How many different configurations there are among the trials."""
+        return len(self.first_with)
+
+    def live(self) -> Iterator[Trial]:
+        """Trials of which a worker holds an attempt."""
+        return (self.trials[w.trial] for w in self.workers.values() if w.trial is not None)
+
+    def _opened(self, fact: Opened) -> None:
+        self.epoch = fact.epoch
+        self.drivers.append(fact.driver)
+        self.workers.clear()
+        self.idle.clear()
+        self.closed = None
+
+    def _joined(self, fact: Joined) -> None:
+        self.idle[fact.worker] = self.workers[fact.worker] = Worker(fact.worker)
+
+    def _left(self, fact: Left) -> None:
+        self.workers.pop(fact.worker, None)
+        self.idle.pop(fact.worker, None)
+
+    def _quarantined(self, fact: Quarantined) -> None:
+        self.workers[fact.worker].quarantined = True
+        self.idle.pop(fact.worker, None)
+
+    def _queued(self, fact: Queued) -> None:
+        assert fact.trial == len(self.trials), "trials are numbered without gaps"
+        trial = Trial(fact)
+        self.trials.append(trial)
+        self.unsettled += 1
+        if fact.same_as is None:
+            self.first_with.setdefault(identity(fact.params), fact.trial)
+            self.ready.append(fact.trial)
+        else:
+            self.followers.setdefault(fact.same_as, []).append(fact.trial)
+
+    def _assigned(self, fact: Assigned) -> None:
+        trial = self.trials[fact.trial]
+        trial.state = after(trial.state, Turn.ASSIGNED, trial=trial.number)
+        self.ready.remove(fact.trial)  # nearly always the first: retries come before new trials
+        trial.attempt = fact.attempt
+        trial.worker = fact.worker
+        trial.curve = array("d")  # an attempt that starts over withdraws what was reported before
+        trial.started_at = fact.at
+        self.idle.pop(fact.worker).trial = fact.trial
+
+    def _reported(self, fact: Reported) -> None:
+        value = fact.metrics.get(self.metric)
+        if value is not None:
+            self.trials[fact.trial].curve.append(value)
+
+    def _judged(self, fact: Judged) -> None:
+        trial = self.trials[fact.trial]
+        trial.reason = fact.reason
+        if fact.turn is Turn.STOP_ASKED:
+            trial.state = after(trial.state, Turn.STOP_ASKED, trial=trial.number)
+
+    def _settled(self, fact: Settled) -> None:
+        trial = self.trials[fact.trial]
+        was_queued = trial.state is State.QUEUED
+        trial.state = after(trial.state, fact.turn, trial=trial.number)
+        if fact.outcome is not None:
+            trial.outcome = fact.outcome
+        if fact.reason:
+            trial.reason = fact.reason
+        trial.losses += fact.charged
+        trial.ended_at = fact.at
+        self._free_worker_of(trial, fact)
+        if trial.state is State.QUEUED:
+            insort(self.ready, trial.number)
+        elif trial.state in FINAL:
+            self.unsettled -= 1
+            if was_queued and trial.same_as is None:
+                self.ready.remove(trial.number)
+            if trial.same_as is not None:
+                self._unfollow(trial.same_as, trial.number)
+            if trial.state is State.FINISHED:
+                self.finished.append(trial)
+
+    def _unfollow(self, first: int, number: int) -> None:
+        waiting = self.followers[first]
+        waiting.remove(number)
+        if not waiting:
+            del self.followers[first]
+
+    def _free_worker_of(self, trial: Trial, fact: Settled) -> None:
+        if trial.worker is None:
+            return
+        worker, trial.worker = self.workers.get(trial.worker), None
+        how = fact.outcome.how if fact.outcome is not None else How.LOST
+        if worker is None:
+            return
+        worker.trial = None
+        if how in GOOD_ENDS:
+            worker.fails = 0
+            worker.good_ends += 1
+        elif how not in TRIALS_FAULT:
+            trial.tried_on = (*trial.tried_on, worker.name)
+            if how is How.RAISED:
+                trial.raised_on = (*trial.raised_on, worker.name)
+            if fact.turn is Turn.LOST or fact.charged:
+                worker.fails += 1
+                worker.last_fail_at = fact.at
+                worker.hurt.add(trial.number)
+        if not worker.quarantined:
+            self.idle[worker.name] = worker
+
+    def _closed(self, fact: Closed) -> None:
+        self.closed = fact
+
+    def check(self) -> None:
+        """Assert what must be true after every fact; the tests call it, a study never does."""
+        held = [w.trial for w in self.workers.values() if w.trial is not None]
+        assert len(held) == len(set(held)), "a trial has at most one live attempt"
+        for worker in self.workers.values():
+            if worker.trial is not None:
+                trial = self.trials[worker.trial]
+                assert trial.worker == worker.name, "trial and worker agree on who holds what"
+                assert trial.state in LIVE, "only a live trial is held"
+            assert (worker.name in self.idle) == (worker.trial is None and not worker.quarantined)
+        for trial in self.trials:
+            assert (trial.worker is not None) <= (trial.state in LIVE), "a settled trial is held by nobody"
+            in_queue = trial.state is State.QUEUED and trial.same_as is None
+            assert (trial.number in self.ready) == in_queue, "every queued trial is in the queue, once"
+        assert sorted(self.ready) == self.ready, "earlier trials go first"
+        assert self.unsettled == sum(t.state not in FINAL for t in self.trials)
+        assert [t for t in self.finished if t.state is not State.FINISHED] == []
+
+
+def identity(params: Params) -> object:
+    """Return a key that is equal for equal configurations, and tells True from 1 and 1 from 1.0."""
+    return tuple(sorted((name, _typed(value)) for name, value in params.items()))
+
+
+def _typed(value: Value) -> tuple[str, object]:
+    if isinstance(value, tuple):
+        return ("tuple", tuple(_typed(v) for v in value))
+    # repr keeps the sort above away from values that do not compare (None and numbers).
+    return (type(value).__name__, repr(value))

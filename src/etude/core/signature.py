@@ -1,0 +1,388 @@
+"""Which parameters an experiment has, and which function takes each: matching by name.
+
+The three functions of an experiment - train, model, data - ask for hyperparameters as Python
+functions do: by parameter name, with types and defaults. ``Signature.read`` finds them once, when
+the experiment is defined, and refuses what cannot be; ``arguments`` gives each function its share.
+
+A parameter whose annotation is a dataclass is a *group*: its fields are parameters of their own,
+named with dots (``optimizer.lr``), to any depth.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+
+from etude.core.errors import SignatureError
+
+T = TypeVar("T")
+
+
+class Kind(Enum):
+    """What a parameter means for a trial's identity."""
+
+    STATEFUL = "stateful"
+    STATELESS = "stateless"
+    DERIVED = "derived"
+
+
+Stateless = Annotated[T, Kind.STATELESS]
+"""``path: etude.Stateless[str]``: may differ between runs without changing the numbers; not searchable."""
+
+Derived = Annotated[T, Kind.DERIVED]
+"""``n_features: etude.Derived[int]``: its value comes from the data function."""
+
+GIVEN: Final = {
+    "train": frozenset({"model", "data", "run", "seed"}),
+    "model": frozenset({"seed"}),
+    "data": frozenset({"seed"}),
+}
+"""Names that Étude itself gives to each function."""
+
+MISSING: Final = dataclasses.MISSING
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A hyperparameter of an experiment.
+
+    Attributes:
+        name: Its name, dotted if it is a field of a group.
+        roles: The functions that take it, of ``train``, ``model``, ``data``.
+        kind: Whether it is stateful, stateless or derived.
+        annotation: Its type; ``Any`` if none was written.
+        default: Its default; ``MISSING`` if it has none.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    kind: Kind
+    annotation: Any
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        """Whether somebody has to give it a value."""
+        return self.default is MISSING and self.kind is not Kind.DERIVED
+
+    @property
+    def taken_by(self) -> str:
+        """Who takes it, for messages."""
+        return " and ".join(f"{role}()" for role in self.roles)
+
+    def check(self, value: Any) -> None:
+        """Refuse a value of another type than the annotation says.
+
+        Raises:
+            SignatureError: It does not fit. An int is fine where a float is asked for, a str is not.
+        """
+        problem = misfit(value, self.annotation)
+        if problem is not None:
+            raise SignatureError(
+                f"{self.name}={value!r} does not fit {self.taken_by}, which asks for "
+                f"{self.name}: {_type_name(self.annotation)} ({problem}). Give a value of that type, "
+                "or change the annotation."
+            )
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of an experiment.
+
+    Attributes:
+        parameters: All of them, by name.
+        given: What each function asks of Étude itself (``run``, ``seed``, ...), by role.
+        open: The functions that take whatever nobody else asked for (``**params``).
+    """
+
+    parameters: Mapping[str, Parameter]
+    given: Mapping[str, frozenset[str]]
+    open: tuple[str, ...]
+    _groups: Mapping[str, Mapping[str, Any]]  # role -> top-level group name -> dataclass
+
+    @classmethod
+    def read(cls, functions: Mapping[str, Callable[..., Any]]) -> Signature:
+        """Read the functions of an experiment.
+
+        Args:
+            functions: Role (``train``, ``model``, ``data``) -> function.
+
+        Raises:
+            SignatureError: A parameter cannot be given by name, two functions disagree about one,
+                or the training function asks for a model or data that there is none of.
+        """
+        found: dict[str, Parameter] = {}
+        given: dict[str, frozenset[str]] = {}
+        groups: dict[str, dict[str, Any]] = {}
+        open_roles = []
+        for role, function in functions.items():
+            signature = _signature(function, role)
+            hints = _hints(function)
+            asked, groups[role] = set(), {}
+            for name, p in signature.parameters.items():
+                if p.kind is p.VAR_KEYWORD:
+                    open_roles.append(role)
+                elif p.kind is p.VAR_POSITIONAL:
+                    continue
+                elif p.kind is p.POSITIONAL_ONLY:
+                    raise SignatureError(
+                        f"{role}() takes {name!r} by position only, and parameters are given by name. "
+                        f"Remove the '/' from its signature."
+                    )
+                elif name in GIVEN[role]:
+                    asked.add(name)
+                else:
+                    default = MISSING if p.default is p.empty else p.default
+                    kind, annotation = _kind(hints.get(name, Any))
+                    if is_group(annotation):
+                        groups[role][name] = annotation
+                    for parameter in _expand(name, role, kind, annotation, default):
+                        found[parameter.name] = _agree(found.get(parameter.name), parameter)
+            for need in ("model", "data"):
+                if need in asked and need not in functions:
+                    raise SignatureError(
+                        f"train() asks for {need!r}, and the experiment has no {need} function. "
+                        f"Pass Experiment(train, {need}=...), or call the parameter something else."
+                    )
+            given[role] = frozenset(asked)
+        return cls(found, given, tuple(open_roles), groups)
+
+    def flat(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``params`` with whole groups taken apart into their dotted fields."""
+        flat: dict[str, Any] = {}
+        for name, value in params.items():
+            if dataclasses.is_dataclass(value) and not isinstance(value, type) and name not in self.parameters:
+                flat.update(_fields_of(name, value))
+            else:
+                flat[name] = plain(value)
+        return flat
+
+    def check(self, params: Mapping[str, Any]) -> None:
+        """Refuse a configuration that these functions could not be called with.
+
+        Raises:
+            SignatureError: A name that no function takes, a value of the wrong type, one that is
+                missing, or one that only the data function may give.
+        """
+        self.check_names(params)
+        self.check_complete(params)
+        for name, value in params.items():
+            if name in self.parameters:
+                self.parameters[name].check(value)
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Refuse names that no function takes, and those that the data function gives."""
+        for name in names:
+            parameter = self.parameters.get(name)
+            if parameter is None and name in GIVEN["train"]:
+                raise SignatureError(
+                    f"{name!r} is not a hyperparameter: Étude gives it to the functions itself. "
+                    "Call the hyperparameter something else."
+                )
+            if parameter is None and not self.open:
+                raise SignatureError(f"No function takes {name!r}. {self._nearest(name)}")
+            if parameter is not None and parameter.kind is Kind.DERIVED:
+                raise SignatureError(
+                    f"{name!r} is Derived in {parameter.taken_by}: its value comes from the data function, "
+                    "so it cannot be given. Leave it out, or drop the annotation."
+                )
+
+    def check_complete(self, names: Collection[str]) -> None:
+        """Refuse if a parameter without a default is not among ``names``."""
+        for parameter in self.parameters.values():
+            if parameter.required and parameter.name not in names:
+                raise SignatureError(
+                    f"{parameter.taken_by} needs {parameter.name!r}, and nothing gives it: it has no default "
+                    f"and no value. Give it a value ({parameter.name}=...), a default, or a place in the space."
+                )
+
+    def arguments(self, role: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the function of ``role`` is called with, apart from what Étude gives itself.
+
+        Args:
+            role: ``train``, ``model`` or ``data``.
+            params: A configuration that ``check`` accepts, with derived values where there are any.
+        """
+        mine: dict[str, Any] = {}
+        for name, value in params.items():
+            parameter = self.parameters.get(name)
+            if (parameter is not None and role in parameter.roles) or (parameter is None and role in self.open):
+                mine[name] = value if parameter is None else _convert(value, parameter.annotation)
+        for group, cls in self._groups[role].items():
+            fields = {n.removeprefix(f"{group}."): v for n, v in mine.items() if n.startswith(f"{group}.")}
+            mine = {n: v for n, v in mine.items() if not n.startswith(f"{group}.")}
+            mine[group] = _assemble(cls, fields, self._defaults_of(group))
+        return mine
+
+    def defaults(self) -> dict[str, Any]:
+        """Return every default, by parameter."""
+        return {p.name: p.default for p in self.parameters.values() if p.default is not MISSING}
+
+    def stateful(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the part of a configuration that can change a trial's numbers."""
+        kinds = {name: p.kind for name, p in self.parameters.items()}
+        return {n: v for n, v in params.items() if kinds.get(n, Kind.STATEFUL) is Kind.STATEFUL}
+
+    def _defaults_of(self, group: str) -> dict[str, Any]:
+        prefix = f"{group}."
+        return {n.removeprefix(prefix): v for n, v in self.defaults().items() if n.startswith(prefix)}
+
+    def _nearest(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self.parameters, n=1)
+        known = ", ".join(sorted(self.parameters)) or "none at all"
+        return f"Did you mean {near[0]!r}? They take: {known}." if near else f"They take: {known}."
+
+
+def is_group(annotation: Any) -> bool:
+    """Say whether a parameter with this annotation is a group of parameters."""
+    return isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
+
+
+def misfit(value: Any, annotation: Any) -> str | None:
+    """Say why ``value`` does not fit ``annotation``; None if it does, or if that cannot be told."""
+    if annotation is Any or (isinstance(annotation, type) and isinstance(value, annotation)):
+        # bool is an int to Python, and a mistake to everybody else.
+        return "a bool is no number" if isinstance(value, bool) and annotation in (int, float) else None
+    try:
+        msgspec.convert(value, annotation, strict=True)
+    except msgspec.ValidationError as error:
+        return str(error).removesuffix(".").lower()
+    except TypeError:  # a type that msgspec does not know: a class of the user's
+        if isinstance(annotation, type):
+            return f"expected {_type_name(annotation)}, got {type(value).__name__}"
+    return None
+
+
+def plain(value: Any) -> Any:
+    """Return numpy scalars as the Python numbers that they stand for; everything else as it is."""
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        return value.item()
+    return value
+
+
+def _convert(value: Any, annotation: Any) -> Any:
+    """Return ``value`` as the annotation has it: an Enum from its value, a float from an int."""
+    if annotation is Any or (isinstance(annotation, type) and isinstance(value, annotation)):
+        return value
+    try:
+        return msgspec.convert(value, annotation, strict=True)
+    except (msgspec.ValidationError, TypeError):
+        return value
+
+
+def _signature(function: Callable[..., Any], role: str) -> inspect.Signature:
+    if not callable(function):
+        raise SignatureError(
+            f"{role}={function!r} is no function. Pass a function, a functools.partial or an object that can be called."
+        )
+    try:
+        return inspect.signature(function)
+    except (ValueError, TypeError) as error:
+        raise SignatureError(
+            f"The signature of {role}={function!r} cannot be read ({error}), so nothing can be given to it "
+            "by name. Wrap it in a function with named parameters."
+        ) from None
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    target = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        return typing.get_type_hints(inspect.unwrap(target), include_extras=True)
+    except (NameError, TypeError, AttributeError):  # names that exist for type checkers only
+        return {}
+
+
+def _kind(annotation: Any) -> tuple[Kind, Any]:
+    if typing.get_origin(annotation) is Annotated:
+        inner, *notes = typing.get_args(annotation)
+        kinds = [note for note in notes if isinstance(note, Kind)]
+        return (kinds[0] if kinds else Kind.STATEFUL), inner
+    return Kind.STATEFUL, annotation
+
+
+def _expand(name: str, role: str, kind: Kind, annotation: Any, default: Any) -> Iterator[Parameter]:
+    if not is_group(annotation):
+        yield Parameter(name, (role,), kind, annotation, default)
+        return
+    hints = _hints_of_class(annotation)
+    for field in dataclasses.fields(annotation):
+        if not field.init:
+            continue
+        value: Any = field.default
+        if default is not MISSING:
+            value = getattr(default, field.name)
+        elif field.default_factory is not MISSING:
+            value = field.default_factory()
+        field_kind, field_type = _kind(hints.get(field.name, Any))
+        yield from _expand(f"{name}.{field.name}", role, field_kind, field_type, value)
+
+
+def _hints_of_class(cls: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls, include_extras=True)
+    except (NameError, TypeError):
+        return {}
+
+
+def _agree(first: Parameter | None, second: Parameter) -> Parameter:
+    if first is None:
+        return second
+    if first.default is not MISSING and second.default is not MISSING and not _same(first.default, second.default):
+        raise SignatureError(
+            f"{second.name!r} has two defaults: {first.default!r} in {first.taken_by} and {second.default!r} in "
+            f"{second.taken_by}. One name is one hyperparameter. Give both the same default, or rename one."
+        )
+    default = second.default if first.default is MISSING else first.default
+    kinds = {first.kind, second.kind}
+    kind = next((k for k in (Kind.DERIVED, Kind.STATELESS) if k in kinds), Kind.STATEFUL)
+    annotation = second.annotation if first.annotation is Any else first.annotation
+    return Parameter(first.name, (*first.roles, *second.roles), kind, annotation, default)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and (a is b or bool(a == b))
+
+
+def _fields_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    for field in dataclasses.fields(value):
+        if not field.init:
+            continue
+        inner = getattr(value, field.name)
+        if dataclasses.is_dataclass(inner) and not isinstance(inner, type):
+            yield from _fields_of(f"{name}.{field.name}", inner)
+        else:
+            yield f"{name}.{field.name}", plain(inner)
+
+
+def _assemble(cls: Any, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+    hints = _hints_of_class(cls)
+    arguments: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        if not field.init:
+            continue
+        annotation = _kind(hints.get(field.name, Any))[1]
+        if is_group(annotation):
+            prefix = f"{field.name}."
+            inner = {n.removeprefix(prefix): v for n, v in values.items() if n.startswith(prefix)}
+            inner_defaults = {n.removeprefix(prefix): v for n, v in defaults.items() if n.startswith(prefix)}
+            arguments[field.name] = _assemble(annotation, inner, inner_defaults)
+        elif field.name in values:
+            arguments[field.name] = _convert(values[field.name], annotation)
+        elif field.name in defaults:
+            arguments[field.name] = defaults[field.name]
+    return cls(**arguments)
+
+
+def _type_name(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")

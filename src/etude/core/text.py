@@ -1,0 +1,27 @@
+"""Small words for messages."""
+
+from __future__ import annotations
+
+
+def brief(value: object, limit: int = 80) -> str:
+    """Return what a value looks like, cut to ``limit`` characters, and its type."""
+    text = repr(value)
+    text = text if len(text) <= limit else text[: limit - 3] + "..."
+    return f"{text} ({type(value).__name__})"
+
+
+def count(n: int, noun: str) -> str:
+    """Return ``n`` with its noun: ``1 trial``, ``2 trials``."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def seconds(value: float) -> str:
+    """Return a duration as people say it: ``0.35 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    if value < 10:  # noqa: PLR2004
+        return f"{value:.2g} s"
+    if value < 60:  # noqa: PLR2004
+        return f"{value:.0f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:  # noqa: PLR2004
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,118 @@
+"""Workers on this machine: supervisor processes over socket pairs.
+
+Workers outlive a study for a while, warm: the next one in the same process finds packages imported.
+They end when this process does, however it does, because their sockets end with it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from etude.wire.channel import frame
+from etude.wire.messages import Bye, Rest, encode
+from etude.worker import processes
+from etude.worker.attempt import THREAD_VARIABLES
+
+DRIVER_ID: Final = f"{os.getpid()}-{secrets.token_hex(6)}"
+"""Marks all processes that are started from this one, so that a later driver can find what is left."""
+
+DRIVER_MARK: Final = "ETUDE_DRIVER"
+WORKER_MARK: Final = "ETUDE_WORKER"
+
+
+class _Worker:
+    """A supervisor process and our end of the socket to it."""
+
+    def __init__(self) -> None:
+        self.name = f"w{secrets.token_hex(3)}"
+        self.sock, theirs = socket.socketpair()
+        with theirs:
+            environment = {**os.environ, DRIVER_MARK: DRIVER_ID, WORKER_MARK: self.name}
+            environment.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # no pools before the fork
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "etude.worker.supervisor", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def tell(self, content: bytes) -> bool:
+        try:
+            self.sock.sendall(frame(content))
+        except OSError:
+            return False
+        return True
+
+    def end(self) -> None:
+        """Ask it to leave, and sweep up what does not."""
+        self.tell(encode(Bye()))
+        self.sock.close()
+        try:
+            self.process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            processes.kill(self.process.pid)
+            self.process.wait()
+        processes.sweep(WORKER_MARK, self.name)
+
+
+class LocalEngine:
+    """Starts workers as processes of this machine."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, _Worker] = {}
+
+    def start(self, n: int, connect: Callable[[str, socket.socket], None]) -> None:
+        """Start ``n`` workers, warm ones first."""
+        for _ in range(n):
+            worker = _take_warm() or _Worker()
+            self._workers[worker.name] = worker
+            connect(worker.name, worker.sock.dup())
+
+    def end(self, worker: str) -> None:
+        """Kill a worker with everything that it started."""
+        found = self._workers.pop(worker, None)
+        if found is not None:
+            processes.kill(found.process.pid)
+            found.end()
+
+    def stop(self) -> None:
+        """Let the workers rest until the next study."""
+        for worker in self._workers.values():
+            if worker.alive() and worker.tell(encode(Rest())):
+                _warm.append(worker)
+            else:
+                worker.end()
+        self._workers.clear()
+
+
+_warm: list[_Worker] = []
+
+
+def _take_warm() -> _Worker | None:
+    while _warm:
+        worker = _warm.pop()
+        if worker.alive():
+            return worker
+        worker.end()
+    return None
+
+
+@atexit.register
+def close_warm_workers() -> None:
+    """End the workers that rest between studies."""
+    while _warm:
+        with contextlib.suppress(OSError):
+            _warm.pop().end()

@@ -1,0 +1,208 @@
+"""An experiment: one training function, with what it needs and how it is judged; and its verbs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+from etude.core.errors import ConfigError, SignatureError
+from etude.core.signature import Kind, Signature
+from etude.results import Search
+from etude.tune.spaces import Domain, Space
+from etude.tune.stop import Stopper
+from etude.worker.bind import Bound
+from etude.worker.run import Run
+
+MODES: Final = ("max", "min")
+
+
+class Experiment:
+    """A training function, with the model and the data that it asks for, and the metric that judges it.
+
+    Args:
+        train: The training function. It asks by parameter name for what it needs: ``model``, ``data``,
+            ``run``, ``seed``, and any hyperparameter. It returns the metric, a dict with the metric in it,
+            or nothing: then the last report counts.
+        model: Builds the model; its parameters are hyperparameters as well.
+        data: Loads the data; likewise.
+        metric: Name of the number that judges a trial.
+        mode: ``"max"`` if larger is better, ``"min"`` if smaller is.
+
+    Raises:
+        SignatureError: The functions do not fit together.
+        ConfigError: The metric or the mode cannot be.
+
+    Example:
+        >>> def train(lr: float = 0.1):
+        ...     return 1 - (lr - 0.3) ** 2
+        >>> experiment = Experiment(train, metric="score", mode="max")
+        >>> round(experiment.run(lr=0.3), 3)
+        1.0
+    """
+
+    def __init__(
+        self,
+        train: Callable[..., Any],
+        *,
+        model: Callable[..., Any] | None = None,
+        data: Callable[..., Any] | None = None,
+        metric: str,
+        mode: Literal["max", "min"],
+    ) -> None:
+        if mode not in MODES:
+            raise ConfigError(
+                f"mode={mode!r} says neither that larger values of {metric!r} are better nor that smaller ones are. "
+                "Pass mode='max' or mode='min'."
+            )
+        if not isinstance(metric, str) or not metric:
+            raise ConfigError(f"metric={metric!r} is no name. Pass the name of what train returns or reports.")
+        given = {"train": train, "model": model, "data": data}
+        self.functions: dict[str, Callable[..., Any]] = {r: f for r, f in given.items() if f is not None}
+        self.signature = Signature.read(self.functions)
+        self.metric = metric
+        self.mode: Literal["max", "min"] = mode
+        self.last: Search | None = None
+        """The search that was started last, also if it was interrupted."""
+
+    def run(self, *, seed: int = 0, **params: Any) -> Any:
+        """Call the training function, here and now, as the ordinary Python that it is.
+
+        Args:
+            seed: The training seed; equal seeds give equal results, here and in any study.
+            params: Hyperparameters; what is left out has its default.
+
+        Returns:
+            What the training function returns.
+
+        Raises:
+            SignatureError: A parameter is unknown, missing or of the wrong type.
+        """
+        flat = self._checked(params)
+        handle = Run(metric=self.metric, params={**self.signature.defaults(), **flat}, seed=seed, device=_device())
+        return Bound(self.functions, self.signature, flat, handle).train()
+
+    def check(self, *, seed: int = 0, **params: Any) -> Any:
+        """Run one batch through all three functions and say what was found.
+
+        Loaders are cut to their first batch and ``run.epochs`` to one epoch; everything else happens as in a trial.
+
+        Args:
+            seed: The training seed.
+            params: Hyperparameters; what is left out has its default.
+
+        Returns:
+            A ``Check``: print it.
+
+        Raises:
+            SignatureError: A parameter is unknown, missing or of the wrong type.
+            Exception: Whatever the functions raise.
+        """
+        from etude.check import check
+
+        return check(self, self._checked(params), seed=seed)
+
+    def tune(
+        self,
+        space: Mapping[str, object],
+        *,
+        trials: int,
+        workers: int | None = None,
+        sampler: str = "tpe",
+        stopper: str | Stopper = "median",
+        seed: int = 0,
+        name: str | None = None,
+        constraint: Callable[..., Any] | None = None,
+        retries: int = 2,
+        timeout_s: float | None = None,
+        reuse_child: bool = False,
+        wait: bool = True,
+        progress: bool | None = None,
+    ) -> Search:
+        """Search for good hyperparameters: trials run side by side, each in a process of its own.
+
+        The same call again goes on where the study is: what has ended is not run again, and a larger
+        ``trials`` adds to it. The folder is ``etude-studies/<name>`` (``ETUDE_STUDIES`` moves it).
+
+        Args:
+            space: Name -> what the parameter may be: ``etude.uniform(0, 1)``, ``etude.loguniform``,
+                ``etude.integers``, ``etude.choice``, ``etude.ordered``, a list (a choice) or a value (fixed).
+            trials: How many configurations to try, those of earlier calls included.
+            workers: How many trials run at a time; the number of cores, or of GPUs, if left out.
+            sampler: ``"tpe"`` or ``"random"``.
+            stopper: ``"median"``, ``"none"``, or an object with ``decide(report, standing)``.
+            seed: The seed of the search, and of the training of every trial.
+            name: Name of the study. Without one it is named by its definition, so an edit starts a new one.
+            constraint: Asks by name for parameters and says whether they go together; a str or False ends
+                the trial as invalid.
+            retries: How often a trial is run again whose process was killed or lost.
+            timeout_s: Seconds after which a trial is ended and fails; no limit if left out.
+            reuse_child: Let one process run trial after trial: faster, without isolation between trials.
+            wait: Return when the search has ended; else at once, with ``.wait()`` and ``.stop()``.
+            progress: Show progress; by default if ``ETUDE_PROGRESS`` is not ``0``.
+
+        Returns:
+            The search: ``.best``, ``.trials``, ``.frame()``, ``.summary()``.
+
+        Raises:
+            ConfigError: The call cannot be carried out; nothing was launched.
+            StudyError: The study's folder cannot be used.
+            KeyboardInterrupt: Ctrl-C; the search wound down, and ``experiment.last`` holds it.
+        """
+        from etude.launch import Launch
+
+        launch = Launch(
+            self,
+            self._checked_space(space),
+            trials=trials,
+            workers=workers,
+            sampler=sampler,
+            stopper=stopper,
+            seed=seed,
+            name=name,
+            constraint=constraint,
+            retries=retries,
+            timeout_s=timeout_s,
+            reuse_child=reuse_child,
+        )
+        live = launch.start()
+        self.last = live.search
+        if wait:
+            live.wait(progress=progress)
+        return live.search
+
+    def _checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        flat = self.signature.flat(params)
+        self.signature.check(flat)
+        return flat
+
+    def _checked_space(self, given: Mapping[str, object]) -> Space:
+        """Read a space and refuse one that these functions could not be called with."""
+        space = given if isinstance(given, Space) else Space.of(given)
+        for name in space.names:
+            parameter = self.signature.parameters.get(name)
+            if parameter is not None and parameter.kind is Kind.STATELESS:
+                raise SignatureError(
+                    f"{name!r} is in the space and Stateless in {parameter.taken_by}: it is said not to change the "
+                    "numbers, so it cannot be searched. Unlike in ABLATOR, searched parameters stay plain: write "
+                    f"{name}: T instead of {name}: etude.Stateless[T]."
+                )
+        self.signature.check_names(space.names)
+        self.signature.check_complete(space.always)
+        for name, domain in space.domains():
+            self._check_domain(name, domain)
+        return space
+
+    def _check_domain(self, name: str, domain: Domain) -> None:
+        parameter = self.signature.parameters.get(name)
+        if parameter is not None:
+            for value in domain.grid(2):
+                parameter.check(value)
+
+
+def _device() -> str:
+    if "torch" not in sys.modules:
+        return "cpu"
+    from etude.frameworks import torch
+
+    return torch.default_device()

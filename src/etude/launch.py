@@ -1,0 +1,330 @@
+"""From a checked call to a study at work: its name, its folder, what workers are told.
+
+Everything that can be refused is refused here or before, while nothing has been started.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import inspect
+import os
+import pickle
+import re
+import sys
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from etude.core.driver import Limits
+from etude.core.errors import ConfigError, DefinitionChangedError
+from etude.core.events import Params
+from etude.core.text import brief
+from etude.definition import Code, difference, read_code, source_line, where_is
+from etude.engines.local import DRIVER_ID, DRIVER_MARK, LocalEngine
+from etude.results import Search, studies_folder
+from etude.store import provenance
+from etude.store.journal import FILE, Journal
+from etude.study import Recipe, Study
+from etude.tune.plan import SearchPlan
+from etude.tune.samplers import make_sampler
+from etude.tune.sampling import SetUp
+from etude.tune.spaces import Space
+from etude.tune.stop import Stopper, make_stopper
+from etude.wire.messages import Serve
+from etude.worker import processes
+
+if TYPE_CHECKING:
+    from etude.experiment import Experiment
+
+LARGE_B: Final = 16 * 2**20
+TOO_LARGE_B: Final = 2**30
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Launch:
+    """A search that can be started. Takes what ``Experiment.tune`` takes, and refuses what cannot be."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        space: Space,
+        *,
+        trials: int,
+        workers: int | None,
+        sampler: str,
+        stopper: str | Stopper,
+        seed: int,
+        name: str | None,
+        constraint: Callable[..., Any] | None,
+        retries: int,
+        timeout_s: float | None,
+        reuse_child: bool,
+    ) -> None:
+        self._experiment = experiment
+        self._space = space
+        self._trials = _whole("trials", trials, 1, "trials=0 would run nothing")
+        cores = available_cores()
+        self._workers = _whole("workers", cores if workers is None else workers, 1, "somebody has to run the trials")
+        self._seed = _whole("seed", seed, None, "")
+        self._retries = _whole("retries", retries, 0, "0 runs every trial once")
+        if timeout_s is not None and not timeout_s > 0:
+            raise ConfigError(f"timeout_s={timeout_s!r} leaves no time. Pass seconds above 0, or None for no limit.")
+        self._timeout_s = timeout_s
+        self._reuse_child = reuse_child
+        self._threads = max(1, cores // self._workers)
+        self._sampler = make_sampler(sampler, space, seed=self._seed)
+        self._stopper = make_stopper(stopper, mode=experiment.mode)
+        self._set_up = SetUp(sampler, space.to_dict(), self._seed)
+        self._constraint = constraint
+        self._check_constraint()
+        functions = {**experiment.functions, **({"constraint": constraint} if constraint else {})}
+        self._code = read_code(functions)
+        self._parts = self._definition(self._code, sampler, stopper)
+        self._name = name if name is not None else self._name_of_definition()
+        if not NAME.fullmatch(self._name):
+            raise ConfigError(
+                f"name={name!r} cannot name a folder. Use letters, digits, '.', '_' and '-', and start with a "
+                "letter or a digit."
+            )
+        self._named = name is not None
+
+    def start(self) -> LiveStudy:
+        """Open or make the study's folder, and start working.
+
+        Raises:
+            StudyError: The folder cannot be used.
+            ConfigError: The functions cannot be sent to workers.
+        """
+        content = self._pickled()
+        folder = (studies_folder() / self._name).absolute()
+        journal = self._open(folder)
+        for place in ("spool", "trials"):
+            (folder / place).mkdir(exist_ok=True)
+        serve = Serve(
+            study=uuid.uuid4().hex,
+            functions=content,
+            preload=self._code.preload,
+            path=tuple(str(Path(p).absolute()) if p else os.getcwd() for p in sys.path),
+            cwd=os.getcwd(),
+            metric=self._experiment.metric,
+            spool=str(folder / "spool"),
+            trials=str(folder / "trials"),
+            threads=self._threads,
+            timeout_s=self._timeout_s,
+            reuse_child=self._reuse_child,
+        )
+        recipe = Recipe(
+            plan=SearchPlan(self._trials, self._seed, self._stopper, self._space.size),
+            metric=self._experiment.metric,
+            mode=self._experiment.mode,
+            engine=LocalEngine(),
+            workers=self._workers,
+            trials=self._trials,
+            serve=serve,
+            sampler=self._sampler,
+            set_up=self._set_up,
+            forbids=self._forbids,
+            limits=Limits(retries=self._retries),
+            provenance=self._provenance,
+        )
+        study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=lambda driver: processes.sweep(DRIVER_MARK, driver))
+        study.start()
+        return LiveStudy(study, self._experiment.mode)
+
+    # --- the definition ---------------------------------------------------------------------------
+
+    def _definition(self, code: Code, sampler: str, stopper: str | Stopper) -> dict[str, str]:
+        """Return everything that can change the study's numbers, as text that can be compared."""
+        return {
+            **code.parts,
+            **{f"package {name}": version for name, version in code.packages.items()},
+            **{f"space {name}": repr(domain) for name, domain in self._space.items()},
+            "space": ", ".join(self._space),
+            "metric": f"{self._experiment.metric} ({self._experiment.mode})",
+            "sampler": sampler,
+            "stopper": stopper if isinstance(stopper, str) else type(stopper).__qualname__,
+            "seed": str(self._seed),
+        }
+
+    def _name_of_definition(self) -> str:
+        text = (
+            "\x1e".join(f"{k}\x1f{v}" for k, v in sorted(self._parts.items()) if k not in self._code.parts)
+            + self._code.digest
+        )
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        source = source_line(self._experiment.functions["train"])
+        stem = Path(source[0]).stem if source is not None and source[0].endswith(".py") else ""
+        train = getattr(self._experiment.functions["train"], "__name__", "experiment")
+        base = re.sub(r"[^A-Za-z0-9._-]+", "", stem or train).lstrip("._-") or "experiment"
+        return f"{base}-{digest}"
+
+    def _open(self, folder: Path) -> Journal:
+        if not (folder / FILE).exists():
+            self._say_if_edited(folder)
+            return Journal.create(folder, self._meta())
+        journal = Journal.write(folder)
+        try:
+            before = journal.meta().get("definition", {})
+            changed = difference(before, self._parts)
+            if changed:
+                raise DefinitionChangedError(
+                    f"The study {self._name!r} began with another definition:\n\n{changed}\n\n"
+                    "Trials of both would not compare. Give this one another name (name=...), or go back to the "
+                    f"definition above; or move {folder} away to start over."
+                )
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def _say_if_edited(self, folder: Path) -> None:
+        """Tell in one line that an edit starts a new study."""
+        if self._named:
+            return
+        base = self._name.rpartition("-")[0]
+        others = sorted(folder.parent.glob(f"{base}-*/{FILE}"), key=lambda p: p.stat().st_mtime)
+        if others and os.environ.get("ETUDE_PROGRESS") != "0":
+            before = others[-1].parent.name
+            print(f"The definition is not that of {before}: this is a new study, {self._name}.", file=sys.stderr)  # noqa: T201
+
+    def _meta(self) -> dict[str, Any]:
+        return {
+            "name": self._name,
+            "metric": self._experiment.metric,
+            "mode": self._experiment.mode,
+            "definition": self._parts,
+            "unseen": list(self._code.unseen),
+            "experiment": where_is(self._experiment),
+            "set_up": {"sampler": self._set_up.sampler, "space": self._set_up.space, "seed": self._seed},
+            "call": self._call(),
+        }
+
+    def _call(self) -> dict[str, Any]:
+        return {
+            "trials": self._trials,
+            "workers": self._workers,
+            "sampler": self._set_up.sampler,
+            "stopper": self._parts["stopper"],
+            "seed": self._seed,
+            "name": self._name,
+            "retries": self._retries,
+            "timeout_s": self._timeout_s,
+            "reuse_child": self._reuse_child,
+            "constraint": self._constraint is not None,
+        }
+
+    def _provenance(self) -> Mapping[str, Any]:
+        return {"call": self._call(), "threads": self._threads, **provenance.collect()}
+
+    # --- functions --------------------------------------------------------------------------------
+
+    def _pickled(self) -> bytes:
+        import cloudpickle
+
+        try:
+            content: bytes = cloudpickle.dumps(self._experiment.functions)
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
+            raise ConfigError(
+                f"The functions cannot be sent to workers: {error}. They use something that exists in this process "
+                "only, such as an open file, a lock or a connection. Make it inside data() or train()."
+            ) from error
+        if len(content) > LARGE_B:
+            names = self._largest_globals()
+            told = f"The functions weigh {len(content) / 2**20:.0f} MB with what they use; the largest: {names}."
+            if len(content) > TOO_LARGE_B:
+                raise ConfigError(f"{told} Every worker would hold a copy. Load it in data() instead.")
+            print(f"{told} Loading it in data() starts workers faster.", file=sys.stderr)  # noqa: T201
+        return content
+
+    def _largest_globals(self) -> str:
+        import cloudpickle
+
+        sizes: dict[str, int] = {}
+        for function in self._experiment.functions.values():
+            code = getattr(function, "__code__", None)
+            for name in code.co_names if code is not None else ():
+                if name in function.__globals__ and not inspect.ismodule(function.__globals__[name]):
+                    sizes[name] = len(cloudpickle.dumps(function.__globals__[name]))
+        largest = sorted(sizes.items(), key=lambda item: -item[1])[:3]
+        return ", ".join(f"{name} ({size / 2**20:.0f} MB)" for name, size in largest) or "closures"
+
+    # --- constraint -------------------------------------------------------------------------------
+
+    def _check_constraint(self) -> None:
+        if self._constraint is None:
+            return
+        known = set(self._experiment.signature.parameters) | set(self._space.names)
+        for name in inspect.signature(self._constraint).parameters:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                raise ConfigError(
+                    f"constraint asks for {name!r}, which is no parameter of this experiment. "
+                    + (f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(sorted(known))}.")
+                )
+
+    def _forbids(self, params: Params) -> str | None:
+        if self._constraint is None:
+            return None
+        values = {**self._experiment.signature.defaults(), **params}
+        asked = inspect.signature(self._constraint).parameters
+        answer = self._constraint(**{name: values.get(name) for name in asked})
+        if isinstance(answer, str):
+            return answer or None
+        return None if answer is None or answer else "ruled out by the constraint"
+
+
+class LiveStudy:
+    """A study at work, to wait for.
+
+    Attributes:
+        search: What comes of it.
+    """
+
+    def __init__(self, study: Study, mode: str) -> None:
+        self._study = study
+        self.search = Search(study.folder, study.history, mode=mode, handle=self)
+
+    @property
+    def study(self) -> Study:
+        """The shell that does the work."""
+        return self._study
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self._study.over
+
+    def stop(self) -> None:
+        """Have it wind down, and wait until it has."""
+        self._study.stop()
+        self._study.wait()
+
+    def wait(self, *, progress: bool | None = None) -> None:
+        """Wait for the end, with progress shown; Ctrl-C winds the study down first."""
+        from etude.progress import watch
+
+        try:
+            watch(self._study, self.search, shown=progress)
+        except KeyboardInterrupt:
+            self._study.stop("interrupted")
+            self._study.wait()
+            raise
+        if self._study.error is not None:
+            raise self._study.error
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _whole(name: str, value: Any, least: int | None, why: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{name}={brief(value)} is no whole number. Pass one.")
+    if least is not None and value < least:
+        raise ConfigError(f"{name}={value} cannot be: {why}. Pass {name}={least} or more.")
+    return value

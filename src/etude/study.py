@@ -1,0 +1,542 @@
+"""One study, from plan to result: the shell that holds the driver's wires.
+
+Everything happens in one thread with an event loop of its own. Events wait in one queue; ``_drain``
+lets the driver handle them, commits all facts that came of it in one transaction, and only then
+carries the commands out. So the journal always holds a prefix of what the driver saw, and nobody is
+told anything that is not written down. Reports alone may wait a moment for company.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from etude.core import events
+from etude.core.clock import Clock, Silence, WallClock
+from etude.core.driver import Driver, Limits
+from etude.core.errors import StudyError, StudyInUseError
+from etude.core.events import (
+    AnyCommand,
+    AnyEvent,
+    AnyFact,
+    Assign,
+    Cancelled,
+    End,
+    How,
+    Joined,
+    Left,
+    Opened,
+    Params,
+    Pause,
+    Persist,
+    Release,
+    Reported,
+    Retire,
+    Stop,
+    Suggest,
+    Suggested,
+    Ticked,
+    WaitUntil,
+)
+from etude.core.history import History
+from etude.core.plan import Plan
+from etude.core.text import count
+from etude.engines import Engine
+from etude.store.journal import Journal
+from etude.tune import sampling
+from etude.tune.sampler_link import SamplerLink
+from etude.tune.samplers import Sampler
+from etude.wire import messages
+from etude.wire.messages import Serve
+from etude.wire.server import WorkerLink
+from etude.worker.attempt import outcome_path
+
+REPORTS_WAIT_S: Final = 0.1
+REPORTS_AT_ONCE: Final = 200
+TICK_S: Final = 1.0
+LEASE_S: Final = 2.0
+SILENCE_S: Final = 30.0
+STOP_FILE: Final = "stop-requested"
+BAD_STARTS: Final = 3
+"""Workers in a row that died before they were ready; then the study gives up on starting more."""
+
+
+@dataclass
+class Recipe:
+    """Everything that a study's shell needs beside its folder.
+
+    Attributes:
+        plan: Which trials to run.
+        metric: The study's metric.
+        mode: ``"max"`` or ``"min"``.
+        engine: What starts the workers.
+        workers: How many.
+        trials: How many trials the plan will have, at most.
+        serve: What workers are told about the study.
+        sampler: Proposes configurations; None if the plan has them all.
+        set_up: How to make the same sampler in a process of its own.
+        forbids: Says why ``constraint=`` rules a configuration out; None if it does not.
+        limits: How patient the driver is.
+        provenance: Collects what is recorded about the run; it may take its time.
+    """
+
+    plan: Plan
+    metric: str
+    mode: str
+    engine: Engine
+    workers: int
+    trials: int
+    serve: Serve
+    sampler: Sampler | None = None
+    set_up: sampling.SetUp | None = None
+    forbids: Callable[[Params], str | None] = lambda params: None
+    limits: Limits = field(default_factory=Limits)
+    provenance: Callable[[], Mapping[str, Any]] | None = None
+
+
+class Study:
+    """A study at work.
+
+    Args:
+        journal: Its journal, open for writing, without the lease.
+        recipe: What to do.
+        driver_id: Marks this process and all that it starts.
+        sweep: Ends what an earlier driver of this study left behind, given that driver's id.
+        clock: The driver's clock.
+
+    Attributes:
+        history: The study as it stands. Other threads may look.
+        notes: What users should be told, once each.
+        error: What ended the study, if it was no end of the plan's.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        recipe: Recipe,
+        *,
+        driver_id: str,
+        sweep: Callable[[str], int],
+        clock: Clock | None = None,
+    ) -> None:
+        self.folder = journal.folder
+        self.history = History(recipe.metric)
+        self.notes: list[str] = []
+        self.error: BaseException | None = None
+        self.assigned_at: float | None = None
+        self._journal = journal
+        self._recipe = recipe
+        self._driver_id = driver_id
+        self._sweep = sweep
+        self._clock = clock or WallClock()
+        self._driver = Driver(recipe.plan, self.history, recipe.limits)
+        self._events: deque[AnyEvent] = deque()
+        self._facts: list[AnyFact] = []
+        self._commands: list[AnyCommand] = []
+        self._draining = self._drain_is_due = False
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._blocked = False
+        self._workers: dict[str, WorkerLink] = {}
+        self._bad_starts = 0
+        self._silence = Silence(SILENCE_S)
+        self._sampler: SamplerLink | None = None
+        self._derived: dict[str, dict[str, Any]] = {}
+        self._ended: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=self._work, name="etude-driver", daemon=True)
+        self._done = threading.Event()
+
+    # --- for other threads ------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take the study up and let its thread work on.
+
+        Raises:
+            StudyInUseError: Another driver works on it.
+            JournalError: The journal is damaged.
+        """
+        try:
+            for fact in self._journal.facts():
+                self.history.apply(fact)
+            epoch = self._journal.lease.take(self._driver_id)
+            for earlier in set(self.history.drivers) - {self._driver_id}:
+                self._sweep(earlier)
+        except BaseException:
+            self._journal.close()
+            raise
+        self._events.extend(self._spooled())
+        self._events.append(Opened(at=self._clock.now_s(), driver=self._driver_id, epoch=epoch))
+        self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the study to end; return whether it has."""
+        return self._done.wait(timeout_s)
+
+    @property
+    def over(self) -> bool:
+        """Whether the study has ended, for this driver."""
+        return self._done.is_set()
+
+    def stop(self, reason: str = "stopped by hand") -> None:
+        """Have the study wind down; it can go on later."""
+        with contextlib.suppress(RuntimeError, AttributeError):  # it has ended already, or not begun
+            self._loop.call_soon_threadsafe(self._tell, Cancelled(at=self._clock.now_s(), reason=reason))
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._done.set()
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        ticks = self._loop.create_task(self._tick())
+        try:
+            self._drain()
+            if not self._ended.is_set():
+                self._start_workers(self._wanted_workers())
+                self._record_provenance()
+            await self._ended.wait()
+        finally:
+            ticks.cancel()
+            await self._close()
+
+    def _wanted_workers(self) -> int:
+        return max(1, min(self._recipe.workers, self._most_useful_workers()))
+
+    def _most_useful_workers(self) -> int:
+        """No more workers than there are trials left to run."""
+        return self.history.unsettled + self._recipe.trials - len(self.history.trials)
+
+    async def _close(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        with contextlib.suppress(sqlite3.Error, StudyInUseError):
+            self._commit()
+        for link in self._workers.values():
+            link.close()
+        await asyncio.sleep(0)
+        await self._loop.run_in_executor(None, self._recipe.engine.stop)
+        if self._sampler is not None:
+            self._sampler.close()
+        with contextlib.suppress(sqlite3.Error, OSError):
+            await self._loop.run_in_executor(None, self._journal.sync)
+            self._journal.lease.release()
+        self._journal.close()
+
+    def _fail(self, error: BaseException) -> None:
+        """End the study with an error; everything that was committed stays."""
+        if self.error is None:
+            self.error = error
+        self._ended.set()
+
+    # --- the queue --------------------------------------------------------------------------------
+
+    def _tell(self, event: AnyEvent) -> None:
+        """Put an event into the queue; it is handled together with whatever else comes by then."""
+        self._events.append(event)
+        if not self._drain_is_due:
+            self._drain_is_due = True
+            self._loop.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        self._drain_is_due = False
+        if self._blocked or self._ended.is_set():
+            return
+        try:
+            while self._events:
+                for command in self._driver.handle(self._events.popleft()):
+                    match command:
+                        case Persist(fact=fact):
+                            self._facts.append(fact)
+                        case Suggest(k=k, redraw=redraw) if not self._needs_history(k):
+                            # Pure, so it needs nothing on disk, and nobody waits for it.
+                            self._events.append(self._propose(k, redraw))
+                        case _:
+                            self._commands.append(command)
+            self._flush()
+        except Exception as error:
+            self._fail(error)
+
+    def _flush(self) -> None:
+        """Commit and carry out; reports that nothing hangs on may wait for others."""
+        only_reports = not self._commands and all(type(fact) is Reported for fact in self._facts)
+        if only_reports and len(self._facts) < REPORTS_AT_ONCE:
+            if self._facts and self._flush_timer is None:
+                self._flush_timer = self._loop.call_later(REPORTS_WAIT_S, self._flush_now)
+            return
+        self._flush_now()
+
+    def _flush_now(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        try:
+            facts = self._commit()
+        except StudyInUseError as error:
+            self._facts.clear()
+            self._fail(error)
+            return
+        except sqlite3.Error as error:
+            self._block(error)
+            return
+        if self._sampler is not None:
+            self._sampler.tell(facts)
+        commands, self._commands = self._commands, []
+        for command in commands:
+            self._carry_out(command)
+
+    def _commit(self) -> list[AnyFact]:
+        facts = self._facts
+        if facts:
+            self._journal.append(facts)
+            self._facts = []
+        return facts
+
+    def _block(self, error: sqlite3.Error) -> None:
+        """The disk does not take it: hand out nothing, keep what is in memory, and try again."""
+        if not self._blocked:
+            self._note(
+                f"{self.folder} cannot be written ({error}). Nothing is handed out until it can; "
+                "what ended meanwhile is kept in memory."
+            )
+        self._blocked = True
+        self._loop.call_later(TICK_S, self._unblock)
+
+    def _unblock(self) -> None:
+        self._blocked = False
+        self._flush_now()
+        self._drain()
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    def _carry_out(self, command: AnyCommand) -> None:
+        match command:
+            case Assign(worker=worker, trial=trial, attempt=attempt, params=params, seed=seed):
+                self.assigned_at = self.assigned_at or self._clock.now_s()
+                self._send(worker, messages.Run(trial, attempt, params, seed))
+            case Stop(worker=worker, trial=trial, attempt=attempt):
+                self._send(worker, messages.Halt(trial, attempt))
+            case Pause(worker=worker, trial=trial, attempt=attempt):
+                self._send(worker, messages.Hold(trial, attempt))
+            case Release(worker=worker, trial=trial, attempt=attempt):
+                if not self._send(worker, messages.Forget(trial, attempt)):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(outcome_path(self._recipe.serve.spool, trial, attempt))
+            case Retire(worker=worker):
+                self._part_with(worker, "let go")
+            case Suggest(k=k, redraw=redraw):
+                self._ask_sampler(k, redraw)
+            case WaitUntil(at=at):
+                delay_s = max(0.0, at - self._clock.now_s())
+                self._loop.call_later(delay_s, lambda: self._tell(Ticked(at=self._clock.now_s())))
+            case End():
+                self._ended.set()
+
+    def _send(self, worker: str, message: messages.Message) -> bool:
+        link = self._workers.get(worker)
+        if link is not None:
+            link.send(message)
+        return link is not None
+
+    # --- proposals --------------------------------------------------------------------------------
+
+    def _needs_history(self, k: int) -> bool:
+        return self._recipe.sampler is not None and self._recipe.sampler.needs_history(k)
+
+    def _propose(self, k: int, redraw: int) -> Suggested:
+        assert self._recipe.sampler is not None
+        return self._suggested(k, redraw, self._recipe.sampler.suggest(k, redraw), upto=None)
+
+    def _suggested(self, k: int, redraw: int, params: Params, upto: int | None) -> Suggested:
+        try:
+            forbidden = self._recipe.forbids(params)
+        except Exception as error:
+            forbidden = f"constraint raised {type(error).__name__}: {error}"
+        return Suggested(at=self._clock.now_s(), k=k, params=params, redraw=redraw, upto=upto, forbidden=forbidden)
+
+    def _ask_sampler(self, k: int, redraw: int) -> None:
+        if self._sampler is None:
+            assert self._recipe.set_up is not None
+            self._sampler = SamplerLink(
+                self._recipe.set_up,
+                self.history,
+                mode=self._recipe.mode,
+                answered=self._on_answer,
+                failed=self._fail,
+            )
+        self._sampler.ask(k, redraw)
+
+    def _on_answer(self, answer: sampling.Answer, upto: int) -> None:
+        if answer.params is None:
+            self._fail(StudyError(f"The sampler failed on proposal {answer.k}:\n{answer.problem}"))
+        else:
+            self._tell(self._suggested(answer.k, answer.redraw, answer.params, upto))
+
+    # --- workers ----------------------------------------------------------------------------------
+
+    def _start_workers(self, n: int) -> None:
+        def connect(name: str, sock: socket.socket) -> None:
+            link = WorkerLink(name, sock, self)
+            self._workers[name] = link
+            self._silence.heard(name, self._clock.now_s())
+            self._loop.create_task(link.open(self._recipe.serve))
+
+        self._recipe.engine.start(n, connect)
+
+    def heard(self, link: WorkerLink, message: messages.FromWorker) -> None:
+        """Take in what a worker says."""
+        now = self._clock.now_s()
+        self._silence.heard(link.name, now)
+        if not link.ready:
+            self._heard_early(link, message, now)
+            return
+        match message:
+            case messages.Reports(trial=trial, attempt=attempt, rows=rows):
+                for step, metrics in rows:
+                    self._tell(Reported(at=now, trial=trial, attempt=attempt, step=step, metrics=metrics))
+            case messages.Ended(trial=trial, attempt=attempt, outcome=outcome):
+                outcome = self._check_derived(outcome)
+                self._tell(events.Ended(at=now, worker=link.name, trial=trial, attempt=attempt, outcome=outcome))
+
+    def _heard_early(self, link: WorkerLink, message: messages.FromWorker, now: float) -> None:
+        """Before it is ready for this study, a worker may still speak of the one before."""
+        serve = self._recipe.serve
+        match message:
+            case messages.Ready(study=study, note=note) if study == serve.study:
+                link.ready = True
+                self._bad_starts = 0
+                if note:
+                    self._note(f"Attempts are spawned, which is slower than a fork: {note}.")
+                self._tell(Joined(at=now, worker=link.name))
+            case messages.Broken(study=study, reason=reason) if study == serve.study:
+                self._fail(
+                    StudyError(
+                        f"{reason}\nThe workers cannot load your functions; the reason stands above. Whatever the "
+                        "functions use has to be importable where the workers run, or defined beside them."
+                    )
+                )
+
+    def gone(self, link: WorkerLink, reason: str) -> None:
+        """A worker's connection ended: replace it."""
+        if self._workers.get(link.name) is link:
+            self._part_with(link.name, reason)
+
+    def _part_with(self, worker: str, reason: str) -> None:
+        link = self._workers.pop(worker, None)
+        if link is None:
+            return
+        link.close()
+        self._silence.forget(worker)
+        if link.ready:
+            self._tell(Left(at=self._clock.now_s(), worker=worker, reason=reason))
+        else:
+            self._bad_starts += 1
+        if self._bad_starts >= BAD_STARTS:
+            self._fail(
+                StudyError(
+                    f"{count(BAD_STARTS, 'worker')} in a row ended before they were ready. "
+                    f"See {self.folder / 'workers.log'}; `etude doctor` checks this machine."
+                )
+            )
+            return
+        self._loop.create_task(self._replace(worker))
+
+    async def _replace(self, worker: str) -> None:
+        await self._loop.run_in_executor(None, self._recipe.engine.end, worker)
+        if not self._ended.is_set() and len(self._workers) < self._wanted_workers():
+            self._start_workers(1)
+
+    def _check_derived(self, outcome: events.Outcome) -> events.Outcome:
+        """Derived values have to be the same on every trial with the same data."""
+        if not outcome.derived:
+            return outcome
+        key = msgspec.json.encode(outcome.data, order="sorted").decode()
+        known = self._derived.setdefault(key, outcome.derived)
+        differing = [n for n in outcome.derived if known.get(n) != outcome.derived[n]]
+        if not differing:
+            return outcome
+        name = differing[0]
+        reason = (
+            f"{name!r} is Derived, and data() gave {outcome.derived[name]} here but {known.get(name)} to an earlier "
+            "trial with the same data parameters. It has to depend on the data alone."
+        )
+        return msgspec.structs.replace(outcome, how=How.UNUSABLE, value=None, reason=reason)
+
+    def _spooled(self) -> list[AnyEvent]:
+        """Outcomes that were left behind before anybody could write them down."""
+        found: list[AnyEvent] = []
+        spool = Path(self._recipe.serve.spool)
+        for path in sorted(spool.glob("*.outcome")):
+            try:
+                ended = messages.unpack_outcome(path.read_bytes())
+            except (OSError, msgspec.DecodeError):
+                continue
+            found.append(
+                events.Ended(
+                    at=self._clock.now_s(),
+                    worker="",
+                    trial=ended.trial,
+                    attempt=ended.attempt,
+                    outcome=ended.outcome,
+                )
+            )
+        return found
+
+    # --- time -------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        next_lease = 0.0
+        while not self._ended.is_set():
+            await asyncio.sleep(TICK_S)
+            now = self._clock.now_s()
+            for worker in self._silence.tick(now):
+                self._part_with(worker, f"silent for {SILENCE_S:g} s")
+            try:
+                if now >= next_lease and not self._blocked:
+                    next_lease = now + LEASE_S
+                    self._journal.lease.beat()
+                await self._loop.run_in_executor(None, self._journal.sync)
+            except (sqlite3.Error, OSError) as error:
+                self._note(f"{self.folder} cannot be written ({error}).")
+            self._look_for_stop_request()
+            self._tell(Ticked(at=now))
+
+    def _look_for_stop_request(self) -> None:
+        path = self.folder / STOP_FILE
+        if path.exists():
+            path.unlink(missing_ok=True)
+            self._tell(Cancelled(at=self._clock.now_s(), reason="stopped by `etude stop`"))
+
+    def _record_provenance(self) -> None:
+        """Collect what is known about this run beside the work, and write it down when it is there."""
+        collect = self._recipe.provenance
+        if collect is None:
+            return
+
+        async def record() -> None:
+            found = await self._loop.run_in_executor(None, collect)
+            with contextlib.suppress(sqlite3.Error, StudyInUseError):
+                self._journal.record(f"run {self.history.epoch}", found)
+
+        self._recording = self._loop.create_task(record())

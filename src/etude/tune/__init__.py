@@ -1,0 +1,1 @@
+"""Hyperparameter search: spaces, samplers, stoppers, and the plan that joins them."""

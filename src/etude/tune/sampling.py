@@ -1,0 +1,83 @@
+"""The sampler's process: it thinks about the next proposal while the driver does something else.
+
+A sampler that models past trials takes milliseconds to seconds for a proposal. In the driver's process
+it would hold the interpreter lock and with it every free worker, so it lives in one of its own. It is
+told of trials in the order of the journal, and asked for proposals in between.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+import msgspec
+
+from etude.core.events import Params
+from etude.tune.samplers import Told, make_sampler
+from etude.tune.spaces import Space
+from etude.wire.channel import Channel
+
+
+class SetUp(msgspec.Struct, frozen=True, tag="setup"):
+    """Which sampler, for which space."""
+
+    sampler: str
+    space: dict[str, Any]
+    seed: int
+
+
+class Tell(msgspec.Struct, frozen=True, tag="tell"):
+    """How a trial stands."""
+
+    told: Told
+
+
+class Ask(msgspec.Struct, frozen=True, tag="ask"):
+    """Asks for proposal ``k``."""
+
+    k: int
+    redraw: int
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Proposal ``k``; or ``problem``, the traceback of why there is none."""
+
+    k: int
+    redraw: int
+    params: Params | None = None
+    problem: str = ""
+
+
+ToSampler = SetUp | Tell | Ask
+encode = msgspec.msgpack.Encoder().encode
+decode_answer = msgspec.msgpack.Decoder(Answer).decode
+_decode = msgspec.msgpack.Decoder(ToSampler).decode
+
+
+def serve(channel: Channel) -> None:
+    """Answer until the driver is gone."""
+    sampler: Any = None
+    while (content := channel.receive()) is not None:
+        match _decode(content):
+            case SetUp(sampler=name, space=space, seed=seed):
+                sampler = make_sampler(name, Space.from_dict(space), seed=seed)
+            case Tell(told=told):
+                sampler.tell(told)
+            case Ask(k=k, redraw=redraw):
+                try:
+                    answer = Answer(k, redraw, sampler.suggest(k, redraw))
+                except Exception:
+                    answer = Answer(k, redraw, problem=traceback.format_exc())
+                channel.send(encode(answer))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
+    except OSError:
+        os._exit(0)  # the driver is gone

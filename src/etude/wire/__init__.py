@@ -1,0 +1,1 @@
+"""What travels between a driver and its workers: messages, and the channel that carries them."""

@@ -1,0 +1,158 @@
+"""Every message there is. Data only: what comes from a worker is checked, never unpickled.
+
+    driver  -> worker   Serve, Run, Halt, Hold, Forget, Rest, Bye
+    worker  -> driver   Hello, Ready, Broken, Reports, Ended, Beat
+
+A worker passes ``Run``, ``Halt`` and ``Hold`` on to the child that runs the attempt, and the
+child's ``Reports`` and ``Ended`` back to the driver.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from etude.core.events import Outcome, Params
+
+
+class Message(msgspec.Struct, frozen=True, tag=str.lower, omit_defaults=True):
+    """Something that one process tells another."""
+
+
+class Serve(Message, frozen=True):
+    """Work for this study from now on.
+
+    Attributes:
+        study: The study's id.
+        functions: The experiment's functions, pickled by value; the only pickle there is.
+        preload: Modules that a warm process may import ahead.
+        path: Where Python finds the user's modules, and the directory to work in.
+        metric: Name of the study's metric.
+        spool: Folder for outcomes that nobody has acknowledged yet.
+        trials: Folder for the files of attempts.
+        threads: Threads that an attempt may use.
+        timeout_s: Seconds after which an attempt is ended; None for no limit.
+        grace_s: Seconds that an attempt has for a stop before it is killed.
+        reuse_child: Whether one process runs attempt after attempt.
+        log_limit: Bytes of output that are kept of an attempt, half from its start, half from its end.
+    """
+
+    study: str
+    functions: bytes
+    preload: tuple[str, ...]
+    path: tuple[str, ...]
+    cwd: str
+    metric: str
+    spool: str
+    trials: str
+    threads: int = 1
+    timeout_s: float | None = None
+    grace_s: float = 10.0
+    reuse_child: bool = False
+    log_limit: int = 2 * 2**20
+
+
+class Run(Message, frozen=True):
+    """Run an attempt."""
+
+    trial: int
+    attempt: int
+    params: Params
+    seed: int
+
+
+class Halt(Message, frozen=True):
+    """The attempt is to stop at its next report."""
+
+    trial: int
+    attempt: int
+
+
+class Hold(Message, frozen=True):
+    """The attempt is to pause at its next turn of ``run.epochs``."""
+
+    trial: int
+    attempt: int
+
+
+class Forget(Message, frozen=True):
+    """The attempt's outcome is in the journal."""
+
+    trial: int
+    attempt: int
+
+
+class Rest(Message, frozen=True):
+    """The study is over: end what runs and stay warm for the next."""
+
+
+class Bye(Message, frozen=True):
+    """End what runs and leave."""
+
+
+class Hello(Message, frozen=True):
+    """A worker is there."""
+
+    pid: int
+
+
+class Ready(Message, frozen=True):
+    """The worker has the study's functions. ``note`` says what is unusual about how it starts attempts."""
+
+    study: str
+    note: str = ""
+
+
+class Broken(Message, frozen=True):
+    """The worker cannot work for this study, and why."""
+
+    study: str
+    reason: str
+
+
+class Reports(Message, frozen=True):
+    """Reports of an attempt, in order: pairs of step and metrics."""
+
+    trial: int
+    attempt: int
+    rows: list[tuple[int, dict[str, float]]]
+
+
+class Ended(Message, frozen=True):
+    """How an attempt ended."""
+
+    trial: int
+    attempt: int
+    outcome: Outcome
+
+
+class Beat(Message, frozen=True):
+    """The worker is alive."""
+
+
+ToWorker = Serve | Run | Halt | Hold | Forget | Rest | Bye
+FromWorker = Hello | Ready | Broken | Reports | Ended | Beat
+
+encode = msgspec.msgpack.Encoder().encode
+decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
+decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
+
+
+def pack_outcome(ended: Ended) -> bytes:
+    """Return an outcome as it lies in the spool."""
+    return encode(ended)
+
+
+def unpack_outcome(content: bytes) -> Ended:
+    """Read an outcome from the spool.
+
+    Raises:
+        msgspec.DecodeError: The content is none.
+    """
+    return msgspec.msgpack.decode(content, type=Ended)
+
+
+def plain_frame(value: Any) -> bytes:
+    """Return any plain value as bytes, for the channel between a supervisor and its templates."""
+    return encode(value)

@@ -1,0 +1,330 @@
+"""The child: the one process that runs the user's code, one attempt after the other or just one."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import resource
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from etude.core.errors import Invalid, ResultError
+from etude.core.events import How, Outcome, Usage
+from etude.core.signature import Signature
+from etude.core.text import brief
+from etude.wire.channel import Channel
+from etude.wire.messages import (
+    Ended,
+    Halt,
+    Hold,
+    Reports,
+    Run,
+    Serve,
+    decode_to_worker,
+    encode,
+    pack_outcome,
+)
+from etude.worker import processes
+from etude.worker.bind import Bound, Functions
+from etude.worker.result import read_result
+from etude.worker.run import Hold as HoldSeen
+from etude.worker.run import Run as RunHandle
+from etude.worker.run import Stop as StopSeen
+
+GATHER_S: Final = 0.01
+"""Reports that follow each other within this time, in seconds, travel together."""
+
+
+def main(functions: Functions, signature: Signature, serve: Serve, sock: Any, log: int) -> NoReturn:
+    """Serve attempts until told otherwise; the process ends here.
+
+    Args:
+        functions: The user's functions, by role.
+        signature: What they take.
+        serve: The study that they belong to.
+        sock: Our end of the channel to the supervisor.
+        log: File descriptor that takes the attempt's output.
+    """
+    code = 1
+    try:
+        _detach(log)
+        _set_threads(serve.threads)
+        channel = Channel(sock)
+        while (content := channel.receive()) is not None:
+            message = decode_to_worker(content)
+            if isinstance(message, Run):
+                ended = _serve(functions, signature, serve, channel, message)
+                if not serve.reuse_child or ended.outcome.how is not How.FINISHED:
+                    break
+        _run_exit_handlers()
+        code = 0
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _detach(log: int) -> None:
+    """Cut the ties to the process that we were forked from."""
+    os.setsid()  # Ctrl-C at a terminal reaches the driver alone
+    atexit._clear()  # the template's exit handlers are not ours
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    # Line by line, so that a crash loses no line and `etude logs -f` is live.
+    sys.stdout = sys.__stdout__ = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # type: ignore[misc]
+
+
+def _set_threads(n: int) -> None:
+    """Give BLAS and OpenMP the threads that the template, single-threaded for the fork, did without."""
+    for name in THREAD_VARIABLES:
+        os.environ[name] = str(n)
+    if n > 1 and "threadpoolctl" in sys.modules:
+        sys.modules["threadpoolctl"].threadpool_limits(n)
+    if "torch" in sys.modules:
+        from etude.frameworks import torch
+
+        torch.set_threads(n)
+
+
+THREAD_VARIABLES: Final = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Channel, job: Run) -> Ended:
+    """Run one attempt, leave its outcome in the spool, then tell."""
+    line = ChildLine(channel, job.trial, job.attempt)
+    run = RunHandle(
+        metric=serve.metric,
+        params={**signature.defaults(), **job.params},
+        seed=job.seed,
+        trial=job.trial,
+        folder=lambda: make_folder(serve.trials, job.trial, job.attempt),
+        device=_device(),
+        line=line,
+    )
+    outcome = execute(functions, signature, job.params, run)
+    line.close()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    ended = Ended(job.trial, job.attempt, outcome)
+    content = pack_outcome(ended)
+    write_outcome(serve.spool, ended, content)
+    channel.send(content)
+    return ended
+
+
+def execute(functions: Functions, signature: Signature, params: Mapping[str, Any], run: RunHandle) -> Outcome:
+    """Call the training function and return what came of it; only exceptions that end the process escape."""
+    wall, cpu = time.perf_counter(), _cpu_s()
+    how, value, extra, reason, trace = How.FINISHED, None, {}, "", ""
+    bound: Bound | None = None
+    try:
+        bound = Bound(functions, signature, params, run)
+        value, extra = read_result(bound.train(), metric=run.metric, reported=run.last)
+    except StopSeen:
+        pass
+    except HoldSeen:
+        how = How.PAUSED
+    except Invalid as error:
+        how, reason = How.INVALID, str(error)
+    except ResultError as error:
+        how, reason, trace = How.UNUSABLE, str(error), traceback.format_exc()
+    except BaseException as error:
+        how = How.OUT_OF_MEMORY if _is_memory_error(error) else How.RAISED
+        reason, trace = _one_line(error), _whole(error)
+        sys.stderr.write(trace)
+    if run.stop_seen:  # whatever was returned or raised afterwards
+        how, reason, trace = How.STOPPED, "", ""
+    usage = Usage(time.perf_counter() - wall, _cpu_s() - cpu, _peak_memory_mb(), _gpu_memory_mb())
+    derived = {k: brief(v) for k, v in bound.derived.items()} if bound else {}
+    data_params = {k: brief(v) for k, v in bound.data_params.items()} if bound and derived else {}
+    return Outcome(
+        how,
+        value=value if how is How.FINISHED else None,
+        extra=extra if how is How.FINISHED else {},
+        reason=reason,
+        traceback=trace,
+        derived=derived,
+        data=data_params,
+        usage=usage,
+    )
+
+
+class ChildLine:
+    """Reports out, stop and pause in, without ever making the training thread wait.
+
+    The training thread appends to a list and, if our thread is asleep, wakes it. While reports keep
+    coming, that thread sends them in bundles, so that a report costs the training thread about a
+    microsecond. It is started by the first report.
+    """
+
+    def __init__(self, channel: Channel, trial: int, attempt: int) -> None:
+        self.halted = False
+        self.held = False
+        self._channel = channel
+        self._trial = trial
+        self._attempt = attempt
+        self._rows: list[tuple[int, dict[str, float]]] = []
+        self._asleep = False
+        self._closing = False
+        self._thread: threading.Thread | None = None
+        self._wake_read, self._wake_write = -1, -1
+
+    def report(self, step: int, metrics: dict[str, float]) -> None:
+        """Take a report; it is sent soon."""
+        self._rows.append((step, metrics))
+        if self._asleep:
+            self._asleep = False
+            os.write(self._wake_write, b"x")
+        elif self._thread is None:
+            self._start()
+
+    def close(self) -> None:
+        """Send what is left and end the thread."""
+        if self._thread is not None:
+            self._closing = True
+            os.write(self._wake_write, b"x")
+            self._thread.join()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+        self._send()
+
+    def _start(self) -> None:
+        self._wake_read, self._wake_write = os.pipe()
+        self._thread = threading.Thread(target=self._work, name="etude-reports", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._closing:
+            self._send()
+            self._listen(GATHER_S)
+            if not self._rows and not self._closing:
+                self._asleep = True
+                if self._rows:  # one came in between
+                    self._asleep = False
+                else:
+                    self._listen(None)
+                    self._asleep = False
+
+    def _listen(self, timeout_s: float | None) -> None:
+        """Wait for word from the supervisor, or for the training thread's wake-up if there is no time limit."""
+        sources = [self._channel, self._wake_read] if timeout_s is None else [self._channel]
+        ready, _, _ = select.select(sources, [], [], timeout_s)
+        if self._wake_read in ready:
+            os.read(self._wake_read, 4096)
+        if self._channel in ready:
+            for content in self._channel.read() or _leave():
+                message = decode_to_worker(content)
+                if (getattr(message, "trial", None), getattr(message, "attempt", None)) == (
+                    self._trial,
+                    self._attempt,
+                ):
+                    self.halted |= isinstance(message, Halt)
+                    self.held |= isinstance(message, Hold)
+
+    def _send(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            self._channel.send(encode(Reports(self._trial, self._attempt, rows)))
+
+
+def _leave() -> NoReturn:
+    """The supervisor is gone: nobody wants this attempt any more."""
+    os._exit(1)
+
+
+def make_folder(trials: str, trial: int, attempt: int) -> Path:
+    """Return the folder for an attempt's files, made if need be."""
+    folder = Path(trials) / f"{trial:05d}" / f"attempt-{attempt}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def write_outcome(spool: str, ended: Ended, content: bytes) -> None:
+    """Leave an outcome where the supervisor or the next driver finds it: whole, or not at all."""
+    path = outcome_path(spool, ended.trial, ended.attempt)
+    aside = f"{path}.part"
+    with open(aside, "wb") as file:
+        file.write(content)
+    os.rename(aside, path)
+
+
+def outcome_path(spool: str, trial: int, attempt: int) -> str:
+    """Return where the outcome of an attempt lies until the journal has it."""
+    return os.path.join(spool, f"{trial:05d}-{attempt}.outcome")
+
+
+def _device() -> str:
+    if "torch" not in sys.modules:
+        return "cpu"
+    from etude.frameworks import torch
+
+    return torch.default_device()
+
+
+def _cpu_s() -> float:
+    return sum(
+        u.ru_utime + u.ru_stime
+        for u in (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    )
+
+
+def _peak_memory_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**10 if processes.LINUX else peak / 2**20  # kilobytes on Linux, bytes on macOS
+
+
+def _gpu_memory_mb() -> float | None:
+    if "torch" not in sys.modules:
+        return None
+    from etude.frameworks import torch
+
+    return torch.gpu_memory_mb()
+
+
+def _is_memory_error(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _whole(error: BaseException) -> str:
+    """Return the traceback from the user's code on: our own frames above it tell nobody anything."""
+    ours = os.path.dirname(os.path.abspath(__file__))
+    tb = error.__traceback__
+    while tb is not None and os.path.dirname(os.path.abspath(tb.tb_frame.f_code.co_filename)) == ours:
+        tb = tb.tb_next
+    return "".join(traceback.format_exception(type(error), error, tb or error.__traceback__))
+
+
+def _run_exit_handlers() -> None:
+    """Run what the user's code registered for the end of the process."""
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()

@@ -1,0 +1,124 @@
+"""Puts a trial together, in one fixed order, and calls the training function.
+
+    stream "data"  -> data(), once; Derived values come from it
+    stream "init"  -> model()
+    stream "train" -> the training function, with both as functions of no argument
+
+Each function draws from a stream of its own, whatever order the training function calls them in:
+the global generators of ``random``, numpy and torch are set before a call and put back after it.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from etude.core.data import Data
+from etude.core.errors import ResultError
+from etude.core.signature import Kind, Signature
+from etude.core.streams import stream_seed
+from etude.worker.run import Run
+
+Functions = Mapping[str, Callable[..., Any]]
+
+
+class Bound:
+    """A trial, put together.
+
+    Args:
+        functions: Role (``train``, ``model``, ``data``) -> function.
+        signature: What they take.
+        params: The configuration.
+        run: The handle that the training function may ask for.
+
+    Attributes:
+        derived: Values that the data function gave to Derived parameters, once it was called.
+        data_params: What the data function is called with.
+    """
+
+    def __init__(self, functions: Functions, signature: Signature, params: Mapping[str, Any], run: Run) -> None:
+        self._functions = functions
+        self._signature = signature
+        self._params = dict(params)
+        self._run = run
+        self._data: list[Any] = []  # what data() returned, once it did
+        self._models = 0
+        self._wants_derived = [p.name for p in signature.parameters.values() if p.kind is Kind.DERIVED]
+        self.derived: dict[str, Any] = {}
+        self.data_params = signature.arguments("data", params) if "data" in functions else {}
+
+    def train(self) -> Any:
+        """Call the training function and return what it returns."""
+        if self._wants_derived:
+            self.data()
+        with seeded(self._run.seed, "train"):
+            return self._call("train", model=self.model, data=self.data, run=self._run)
+
+    def data(self) -> Any:
+        """Return the data; it is loaded once."""
+        if not self._data:
+            with seeded(self._run.seed, "data"):
+                found = self._call("data")
+            if isinstance(found, Data):
+                self.derived = dict(found.derived)
+            for name in self._wants_derived:
+                if name not in self.derived:
+                    raise ResultError(
+                        f"{name!r} is Derived, and data() gave no value for it. Return "
+                        f"etude.Data(train, valid, {name}=...) from the data function."
+                    )
+            if torch := _torch_adapter():
+                found = torch.prepare_data(found, seed=self._run.seed, device=self._run.device)
+            self._data.append(found)
+        return self._data[0]
+
+    def model(self) -> Any:
+        """Return a new model; the first of a trial has the same initial weights for equal seeds."""
+        if self._wants_derived:
+            self.data()
+        nth, self._models = self._models, self._models + 1
+        with seeded(self._run.seed, *("init", nth) if nth else ("init",)):
+            built = self._call("model")
+        if torch := _torch_adapter():
+            built = torch.place(built, device=self._run.device)
+        return built
+
+    def _call(self, role: str, **given: Any) -> Any:
+        asked = self._signature.given[role]
+        own = {name: value for name, value in {"seed": self._run.seed, **given}.items() if name in asked}
+        return self._functions[role](**self._signature.arguments(role, {**self._params, **self.derived}), **own)
+
+
+@contextmanager
+def seeded(seed: int, *name: str | int) -> Iterator[None]:
+    """Run a block under a named stream: global generators are set before it and put back after it."""
+    numpy = sys.modules.get("numpy")
+    torch = _torch_adapter()
+    before = random.getstate()
+    numpy_before = numpy.random.get_state() if numpy else None
+    torch_before = torch.random_state() if torch else None
+    random.seed(stream_seed(seed, *name))
+    if numpy:
+        numpy.random.seed(stream_seed(seed, *name, bits=32))
+    if torch:
+        torch.seed(stream_seed(seed, *name, bits=63))
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        if numpy:
+            numpy.random.set_state(numpy_before)
+        if torch and torch_before is not None:
+            torch.restore_random_state(torch_before)
+
+
+def _torch_adapter() -> Any:
+    """Return our torch adapter if the user's code has loaded torch; never load it ourselves."""
+    if "torch" not in sys.modules:
+        return None
+    from etude.frameworks import torch
+
+    return torch

@@ -1,0 +1,118 @@
+"""Attempt logs: head and tail are kept, whatever is printed in between.
+
+The head goes to ``log.txt`` as it comes. Once it is full, the newest output is kept in memory and
+put to ``log.tail.txt`` now and then; at the end both become one file that says how much is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+PIECE: Final = 1 << 16
+FLUSH_EVERY: Final = 1 << 18
+"""Bytes of output after which the tail on disk is renewed."""
+
+
+class AttemptLog:
+    """Reads the output of one child from a pipe.
+
+    Args:
+        limit: Bytes to keep, half from the start, half from the end.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.read_end, self.write_end = os.pipe()
+        os.set_blocking(self.read_end, False)
+        self._half = limit // 2
+        self._folder: Callable[[], Path] | None = None
+        self._early = b""  # printed before there was an attempt
+        self._head: int | None = None
+        self._head_size = 0
+        self._tail = bytearray()
+        self._unflushed = 0
+        self._dropped = 0
+
+    def fileno(self) -> int:
+        """Return the end that ``select`` watches."""
+        return self.read_end
+
+    def belong_to(self, folder: Callable[[], Path]) -> None:
+        """Keep what comes from now on in ``folder()``, which is made when there is something."""
+        self.finish()
+        self._folder = folder
+        early, self._early = self._early, b""
+        if early:
+            self._keep(early)
+
+    def drain(self, most: int = 1 << 30) -> bool:
+        """Take in what is there, ``most`` bytes at most; False at the end of the stream."""
+        while most > 0:
+            try:
+                piece = os.read(self.read_end, PIECE)
+            except BlockingIOError:
+                return True
+            if not piece:
+                return False
+            most -= len(piece)
+            self._keep(piece)
+        return True
+
+    def finish(self) -> None:
+        """Put head and tail together; the log takes a new attempt afterwards."""
+        if self._head is not None:
+            self._cut_tail()
+            if self._dropped:
+                self._write(f"\n... {self._dropped:,} bytes left out ...\n".encode())
+            self._write(self._tail)
+            os.close(self._head)
+            assert self._folder is not None
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._folder() / "log.tail.txt")
+        self._folder, self._head, self._head_size = None, None, 0
+        self._tail, self._unflushed, self._dropped = bytearray(), 0, 0
+
+    def close(self) -> None:
+        """Finish and close the pipe."""
+        self.finish()
+        os.close(self.read_end)
+
+    def _keep(self, piece: bytes) -> None:
+        if self._folder is None:
+            self._early = (self._early + piece)[-PIECE:]
+            return
+        if self._head is None:
+            path = self._folder() / "log.txt"
+            self._head = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        room = self._half - self._head_size
+        if room > 0:
+            self._write(piece[:room])
+            self._head_size += len(piece[:room])
+            piece = piece[room:]
+        if piece:
+            self._keep_tail(piece)
+
+    def _keep_tail(self, piece: bytes) -> None:
+        self._tail += piece
+        if len(self._tail) > 2 * self._half:  # cut in large steps: each byte is moved once
+            self._cut_tail()
+        self._unflushed += len(piece)
+        if self._unflushed >= FLUSH_EVERY:
+            self._unflushed = 0
+            assert self._folder is not None
+            with contextlib.suppress(OSError):
+                (self._folder() / "log.tail.txt").write_bytes(self._tail[-self._half :])
+
+    def _cut_tail(self) -> None:
+        surplus = max(0, len(self._tail) - self._half)
+        del self._tail[:surplus]
+        self._dropped += surplus
+
+    def _write(self, piece: bytes | bytearray) -> None:
+        """Append to the log; a full disk costs output, never the attempt or the worker."""
+        assert self._head is not None
+        with contextlib.suppress(OSError):
+            os.write(self._head, piece)

@@ -1,0 +1,101 @@
+"""Processes: how they are tied to each other, found, and ended with all their descendants.
+
+On Linux a child dies with its parent (PDEATHSIG), orphans fall to the nearest sub-reaper, and
+``/proc`` tells who is whose. Elsewhere this does what POSIX allows, and no more is promised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+LINUX: Final = sys.platform == "linux"
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_libc = ctypes.CDLL(None, use_errno=True) if LINUX else None
+
+
+def die_with_parent(parent: int) -> None:
+    """Have this process killed when ``parent``, its parent, ends."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before we asked
+        os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children() -> list[int]:
+    """Return the pids of this process's children; empty where that cannot be told."""
+    if not LINUX:
+        return []
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
+
+
+def kill(pid: int, *, group: bool = False) -> None:
+    """Kill a process, with the rest of the group that it leads if ``group``; fine if it is gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        (os.killpg if group else os.kill)(pid, signal.SIGKILL)
+
+
+def kill_orphans(spare: Iterable[int]) -> None:
+    """Kill and reap every child of this process but ``spare``, and what falls to it by that."""
+    spared = set(spare)
+    while orphans := [pid for pid in children() if pid not in spared]:
+        for pid in orphans:
+            kill(pid)
+        for pid in orphans:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def marked(name: str, value: str) -> list[int]:
+    """Return the processes whose environment, when they were started, held ``name=value``."""
+    if not LINUX:
+        return []
+    mark = f"{name}={value}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if mark in file.read().split(b"\0"):
+                        found.append(int(entry))
+            except OSError:
+                continue
+    return found
+
+
+def sweep(name: str, value: str) -> int:
+    """Kill all processes that carry ``name=value`` in their environment; return how many there were."""
+    killed: set[int] = set()
+    while left := set(marked(name, value)) - killed:
+        for pid in left:
+            kill(pid)
+        killed |= left
+    return len(killed)
+
+
+def oom_kills() -> int:
+    """Return how many processes the kernel has killed for memory on this machine; 0 if unknown."""
+    try:
+        with open("/proc/vmstat") as file:
+            for line in file:
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    except OSError:
+        pass
+    return 0

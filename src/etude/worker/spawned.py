@@ -1,0 +1,24 @@
+"""The child again, in an interpreter of its own, for what does not survive a fork."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import sys
+
+from etude.core.signature import Signature
+from etude.wire.messages import Serve, decode_to_worker
+from etude.worker import attempt, processes
+
+if __name__ == "__main__":
+    processes.die_with_parent(os.getppid())
+    sock, log, payload = (int(argument) for argument in sys.argv[1:])
+    sys.argv[1:] = []
+    with open(payload, "rb") as file:
+        file.seek(0)
+        serve = decode_to_worker(file.read())
+    assert isinstance(serve, Serve)
+    sys.path[:] = list(serve.path)
+    functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
+    attempt.main(functions, Signature.read(functions), serve, socket.socket(fileno=sock), log)

@@ -1,0 +1,418 @@
+"""The supervisor: one light process per worker, which outlives whatever user code does.
+
+It imports no framework and runs no user code. It passes messages between the driver and the child
+that runs the attempt, keeps the child's output, ends what hangs, says how a child ended that could
+not say so itself, and tells the driver that it is alive. One child waits, forked and ready, while
+another works, so that the next attempt starts at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from etude.core.events import How, Outcome, Usage
+from etude.wire.channel import Channel
+from etude.wire.messages import (
+    Beat,
+    Broken,
+    Bye,
+    Ended,
+    Forget,
+    Halt,
+    Hello,
+    Hold,
+    Message,
+    Ready,
+    Reports,
+    Rest,
+    Run,
+    Serve,
+    decode_from_worker,
+    decode_to_worker,
+    encode,
+    plain_frame,
+    unpack_outcome,
+)
+from etude.worker import processes
+from etude.worker.attempt import make_folder, outcome_path
+from etude.worker.logs import AttemptLog
+from etude.worker.template import Born, Exited, Loaded, Unloadable, decode_from_template, warm
+
+BEAT_S: Final = 1.0
+LEAVE_S: Final = 5.0
+"""Seconds that a child has for its exit handlers after it told its outcome."""
+REST_S: Final = 300.0
+"""Seconds that a worker stays warm without a study before it leaves."""
+LOG_AT_ONCE: Final = 1 << 20
+"""Bytes of one child's output that are taken in before the others get their turn."""
+
+
+@dataclass(eq=False)
+class Child:
+    """A child process as its supervisor knows it."""
+
+    number: int
+    channel: Channel
+    log: AttemptLog
+    pid: int | None = None
+    job: Run | None = None
+    told: bool = False
+    started: float = 0.0
+    kill_at: float | None = None
+    killed_as: How | None = None
+    oom_kills: int = field(default_factory=processes.oom_kills)
+
+    @property
+    def busy(self) -> bool:
+        """Whether it works on an attempt."""
+        return self.job is not None and not self.told
+
+
+class Supervisor:
+    """Executes attempts for a driver.
+
+    Args:
+        driver: The channel to the driver.
+    """
+
+    def __init__(self, driver: Channel) -> None:
+        self._driver = driver
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(driver, selectors.EVENT_READ, self._on_driver)
+        self._parent = os.getppid()
+        self._warm: Channel | None = None
+        self._template: Channel | None = None
+        self._serve: Serve | None = None
+        self._born = 0
+        self._children: dict[int, Child] = {}
+        self._spare: Child | None = None
+        self._current: Child | None = None
+        self._next_beat = 0.0
+        self._rests_since = time.monotonic()
+        self._leaving = False
+
+    def work(self) -> None:
+        """Serve until the driver says goodbye or is gone."""
+        self._tell(Hello(os.getpid()))
+        while not self._leaving:
+            for key, _ in self._selector.select(self._patience_s()):
+                key.data()
+                if self._leaving:
+                    break
+            self._look_at_the_clock()
+        self._end_study()
+
+    # --- the driver -------------------------------------------------------------------------------
+
+    def _on_driver(self) -> None:
+        frames = self._driver.read()
+        if frames is None:
+            self._leaving = True
+            return
+        for content in frames:
+            match decode_to_worker(content):
+                case Serve() as serve:
+                    self._end_study()
+                    self._begin_study(serve)
+                case Run() as job:
+                    self._run(job)
+                case Halt() as halt:
+                    self._pass_on(halt, content)
+                case Hold() as hold:
+                    self._pass_on(hold, content)
+                case Forget(trial=trial, attempt=attempt):
+                    self._forget(trial, attempt)
+                case Rest():
+                    self._end_study()
+                    self._serve, self._rests_since = None, time.monotonic()
+                case Bye():
+                    self._leaving = True
+
+    def _tell(self, message: Message) -> None:
+        self._send_raw(encode(message))
+
+    def _send_raw(self, content: bytes) -> None:
+        try:
+            self._driver.send(content)
+        except OSError:
+            self._leaving = True
+
+    def _pass_on(self, message: Halt | Hold, content: bytes) -> None:
+        child = self._current
+        if child is None or not child.busy or child.job is None:
+            return
+        if (child.job.trial, child.job.attempt) != (message.trial, message.attempt):
+            return
+        with contextlib.suppress(OSError):
+            child.channel.send(content)
+        if isinstance(message, Halt) and self._serve is not None:
+            child.kill_at = min(child.kill_at or float("inf"), time.monotonic() + self._serve.grace_s)
+
+    def _forget(self, trial: int, attempt: int) -> None:
+        assert self._serve is not None
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(outcome_path(self._serve.spool, trial, attempt))
+
+    # --- a study ----------------------------------------------------------------------------------
+
+    def _begin_study(self, serve: Serve) -> None:
+        self._serve = serve
+        if self._warm is None:
+            self._warm = self._fork_warm()
+        ours, its = socket.socketpair()
+        try:
+            self._warm.send_with_fds(plain_frame(serve.preload), [its.fileno()])
+        except OSError:
+            self._warm = None
+            ours.close()
+            self._tell(Broken(serve.study, "the process that imports packages died"))
+            return
+        finally:
+            its.close()
+        self._template = Channel(ours)
+        self._selector.register(self._template, selectors.EVENT_READ, self._on_template)
+        with contextlib.suppress(OSError):  # if it is gone, reading says so
+            self._template.send(encode(serve))
+
+    def _fork_warm(self) -> Channel:
+        ours, its = socket.socketpair()
+        me = os.getpid()
+        if os.fork() == 0:
+            ours.close()
+            self._driver.close()
+            warm(Channel(its), supervisor=me)
+        its.close()
+        return Channel(ours)
+
+    def _end_study(self) -> None:
+        """End everything that belongs to the study; the warm process stays."""
+        for child in list(self._children.values()):
+            if child.pid is not None:
+                processes.kill(child.pid, group=True)
+            self._drop(child)
+        if self._template is not None:
+            self._selector.unregister(self._template)
+            self._template.close()
+        self._template = self._spare = self._current = None
+
+    def _on_template(self) -> None:
+        assert self._template is not None
+        assert self._serve is not None
+        frames = self._template.read()
+        if frames is None:
+            self._on_template_gone()
+            return
+        for content in frames:
+            match decode_from_template(content):
+                case Loaded(note=note):
+                    self._tell(Ready(self._serve.study, note))
+                    self._spare = self._fork_child()
+                case Unloadable(traceback=text):
+                    self._tell(Broken(self._serve.study, text))
+                case Born(child=number, pid=pid):
+                    if number in self._children:
+                        self._children[number].pid = pid
+                case Exited() as exited:
+                    self._on_exit(exited)
+
+    def _on_template_gone(self) -> None:
+        """Start over: whatever killed the template took its children along."""
+        serve = self._serve
+        lost = [c for c in self._children.values() if c.busy]
+        for child in lost:
+            self._say_for(child, Outcome(How.KILLED, reason="the process that it was forked from was killed"))
+        loading = self._spare is None and not lost
+        self._end_study()
+        assert serve is not None
+        if loading:
+            self._tell(Broken(serve.study, "the process that loads your functions was killed while it did so"))
+        else:
+            self._begin_study(serve)
+
+    # --- children ---------------------------------------------------------------------------------
+
+    def _fork_child(self) -> Child | None:
+        assert self._template is not None
+        assert self._serve is not None
+        ours, its = socket.socketpair()
+        log = AttemptLog(self._serve.log_limit)
+        self._born += 1
+        child = Child(self._born, Channel(ours), log)
+        try:
+            self._template.send_with_fds(plain_frame(child.number), [its.fileno(), log.write_end])
+        except OSError:  # the template is gone; its channel's end tells us next
+            child = None  # type: ignore[assignment]
+            ours.close()
+            log.close()
+        finally:
+            its.close()
+            os.close(log.write_end)
+        if child is not None:
+            self._children[child.number] = child
+            self._selector.register(child.channel, selectors.EVENT_READ, lambda: self._on_child(child))
+            self._selector.register(log, selectors.EVENT_READ, lambda: self._on_log(child))
+        return child
+
+    def _run(self, job: Run) -> None:
+        assert self._serve is not None
+        if self._current is None or not self._serve.reuse_child or self._current.kill_at is not None:
+            self._current = self._spare or (self._fork_child() if self._template is not None else None)
+            self._spare = None
+        child = self._current
+        if child is None:
+            self._tell(Ended(job.trial, job.attempt, Outcome(How.KILLED, reason="no process could be started")))
+            return
+        serve = self._serve
+        child.job, child.told, child.started = job, False, time.monotonic()
+        child.kill_at = child.started + serve.timeout_s if serve.timeout_s is not None else None
+        child.killed_as = None
+        child.log.belong_to(lambda: make_folder(serve.trials, job.trial, job.attempt))
+        with contextlib.suppress(OSError):  # it died while it waited; its end tells
+            child.channel.send(encode(job))
+        if self._spare is None and not serve.reuse_child:
+            self._spare = self._fork_child()
+
+    def _on_child(self, child: Child) -> None:
+        if child.number not in self._children:
+            return  # dropped by what came just before
+        frames = child.channel.read()
+        if frames is None:
+            self._selector.unregister(child.channel)
+            if child.busy:  # it cannot tell us anything any more, so it is of no use
+                child.kill_at = min(child.kill_at or float("inf"), time.monotonic() + LEAVE_S)
+            return
+        for content in frames:
+            message = decode_from_worker(content)
+            if child.told or child.job is None:
+                continue
+            if isinstance(message, Ended):
+                self._on_told(child, content, message)
+            elif isinstance(message, Reports):
+                self._send_raw(content)
+
+    def _on_told(self, child: Child, content: bytes, message: Ended) -> None:
+        assert self._serve is not None
+        child.log.drain()
+        child.told = True
+        goes_on = self._serve.reuse_child and message.outcome.how is How.FINISHED
+        child.kill_at = None if goes_on else time.monotonic() + LEAVE_S
+        if goes_on:
+            child.log.finish()
+        elif self._current is child:
+            self._current = None
+        self._send_raw(content)
+
+    def _on_log(self, child: Child) -> None:
+        if child.number not in self._children:
+            return
+        if not child.log.drain(LOG_AT_ONCE):
+            self._selector.unregister(child.log)
+
+    def _on_exit(self, exited: Exited) -> None:
+        child = self._children.get(exited.child)
+        if child is None:
+            return
+        child.log.drain()
+        if child.busy:
+            self._say_for(child, self._classify(child, exited))
+        if self._spare is child:
+            self._spare = None
+        self._drop(child)
+
+    def _say_for(self, child: Child, outcome: Outcome) -> None:
+        """Tell what a child could not tell: from its spooled outcome if it left one, else as we saw it end."""
+        assert child.job is not None
+        assert self._serve is not None
+        ended = Ended(child.job.trial, child.job.attempt, outcome)
+        with contextlib.suppress(FileNotFoundError):
+            content = Path(outcome_path(self._serve.spool, ended.trial, ended.attempt)).read_bytes()
+            ended = unpack_outcome(content)
+        child.told = True
+        if self._current is child:
+            self._current = None
+        self._tell(ended)
+
+    def _classify(self, child: Child, exited: Exited) -> Outcome:
+        usage = Usage(time.monotonic() - child.started, exited.cpu_s, exited.memory_mb)
+        how, reason = How.KILLED, ""
+        if child.killed_as is How.TIMED_OUT and self._serve is not None:
+            how, reason = How.TIMED_OUT, f"ran longer than timeout_s={self._serve.timeout_s:g}"
+        elif child.killed_as is not None:
+            how, reason = child.killed_as, "killed: it did not stop in time"
+        elif os.WIFSIGNALED(exited.status):
+            number = os.WTERMSIG(exited.status)
+            name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
+            reason = f"killed by {name}"
+            if number == signal.SIGKILL and processes.oom_kills() > child.oom_kills:
+                how, reason = How.OUT_OF_MEMORY, "killed by the kernel: out of memory"
+        else:
+            reason = f"exited with code {os.waitstatus_to_exitcode(exited.status)} and no word"
+        return Outcome(how, reason=reason, usage=usage)
+
+    def _drop(self, child: Child) -> None:
+        self._children.pop(child.number, None)
+        for source in (child.channel, child.log):
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(source)
+        child.channel.close()
+        child.log.close()
+        if self._current is child:
+            self._current = None
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def _patience_s(self) -> float:
+        times = [self._next_beat, *(c.kill_at for c in self._children.values() if c.kill_at is not None)]
+        return max(0.0, min(times) - time.monotonic())
+
+    def _look_at_the_clock(self) -> None:
+        now = time.monotonic()
+        if now >= self._next_beat:
+            self._next_beat = now + BEAT_S
+            if self._serve is not None:
+                self._tell(Beat())
+            elif now - self._rests_since > REST_S:
+                self._leaving = True
+            if os.getppid() != self._parent:  # the driver died, and somebody else holds its socket open
+                self._leaving = True
+        for child in self._children.values():
+            if child.kill_at is not None and now >= child.kill_at and child.pid is not None:
+                self._kill(child, now)
+
+    def _kill(self, child: Child, now: float) -> None:
+        child.kill_at = now + LEAVE_S  # once more, should it not be gone by then
+        if child.busy and child.killed_as is None and self._serve is not None:
+            limit = self._serve.timeout_s
+            late = limit is not None and now - child.started >= limit
+            child.killed_as = How.TIMED_OUT if late else How.KILLED
+        assert child.pid is not None
+        processes.kill(child.pid, group=True)
+
+
+def main() -> None:
+    """Run a supervisor on the socket that the engine handed over as the first argument."""
+    processes.adopt_orphans()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    driver = Channel(socket.socket(fileno=int(sys.argv[1])))
+    sys.argv[1:] = []
+    code = 0
+    try:
+        Supervisor(driver).work()
+    except Exception:  # noqa: BLE001 - a mistake of ours; the driver replaces us
+        traceback.print_exc()
+        code = 1
+    os._exit(code)  # what we forked dies with us; there is nothing else to put in order
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Warm processes: forked, not started, so that an attempt begins in a millisecond.
+
+Two levels. ``warm`` is forked by the supervisor and imports packages, nothing else: it serves every
+study of its driver, so a second study finds torch loaded. For each study it forks a ``template``,
+which unpickles the user's functions (and with that imports the user's own modules, fresh) and forks
+a child for each attempt.
+
+A fork copies one thread. Whatever was started before it - a thread pool of OpenMP or BLAS, a CUDA
+context - is broken in the child, and waits for ever or crashes there. So packages are imported with
+all pools at one thread, nothing but imports happens here, and if a thread runs all the same, or CUDA
+was touched, or the library is known to start its own (TensorFlow, JAX), children are spawned instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from typing import Final, NoReturn
+
+import msgspec
+
+from etude.core.signature import Signature
+from etude.wire.channel import Channel
+from etude.wire.messages import Serve, decode_to_worker, encode, plain_frame
+from etude.worker import attempt, processes
+
+ALWAYS_SPAWNED: Final = ("tensorflow", "jax")
+POOLED: Final = ("numpy", "scipy", "sklearn", "torch")
+"""Packages whose thread pools have to be set to their size again after the fork."""
+
+
+class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+    """The functions are there. ``note`` says why children are spawned, if they are."""
+
+    note: str = ""
+
+
+class Unloadable(msgspec.Struct, frozen=True, tag="unloadable"):
+    """The functions cannot be unpickled here."""
+
+    traceback: str
+
+
+class Born(msgspec.Struct, frozen=True, tag="born"):
+    """A child was started."""
+
+    child: int
+    pid: int
+
+
+class Exited(msgspec.Struct, frozen=True, tag="exited"):
+    """A child ended, and all its descendants with it."""
+
+    child: int
+    status: int
+    cpu_s: float
+    memory_mb: float
+
+
+FromTemplate = Loaded | Unloadable | Born | Exited
+decode_from_template = msgspec.msgpack.Decoder(FromTemplate).decode
+
+
+def warm(control: Channel, supervisor: int) -> NoReturn:
+    """Import packages and fork templates, until the supervisor is gone.
+
+    Args:
+        control: Gives frames with the names of packages, each with the socket of a new template.
+        supervisor: The pid of the supervisor, our parent.
+    """
+    processes.die_with_parent(supervisor)
+    processes.adopt_orphans()
+    while (received := control.receive_with_fds(1)) is not None:
+        content, (fd,) = received
+        _preload(msgspec.msgpack.decode(content, type=tuple[str, ...]))
+        me = os.getpid()
+        if os.fork() == 0:
+            control.close()
+            template(Channel(socket.socket(fileno=fd)), warm=me)
+        os.close(fd)
+        processes.kill_orphans(spare=processes.children()[-1:])  # the template of the study before
+    os._exit(0)
+
+
+def template(control: Channel, *, warm: int) -> NoReturn:
+    """Hold the functions of one study and start a child for each request."""
+    with contextlib.suppress(BaseException):
+        processes.die_with_parent(warm)
+        processes.adopt_orphans()
+        Template(control).work()
+    os._exit(0)
+
+
+class Template:
+    """The process that children are forked from.
+
+    Args:
+        control: The channel to the supervisor. Its first frame is ``Serve``; every later one asks for
+            a child, and brings the child's end of its channel and of its log.
+    """
+
+    def __init__(self, control: Channel) -> None:
+        self._control = control
+        self._pids: dict[int, int] = {}  # pid -> number of the child
+        self._wake_read, self._wake_write = os.pipe()
+
+    def work(self) -> None:
+        """Load the functions, then serve until the supervisor is gone."""
+        content = self._control.receive()
+        if content is None or not isinstance(serve := decode_to_worker(content), Serve):
+            return
+        self._serve = serve
+        try:
+            self._load()
+        except BaseException:
+            self._tell(Unloadable(traceback.format_exc()))
+            return
+        why = why_not_fork()
+        self._spawned = bool(why)
+        self._tell(Loaded(why))
+        gc.collect()
+        gc.freeze()  # keeps the collector from touching, and so copying, shared pages
+        self._watch_children()
+        while True:
+            ready, _, _ = select.select([self._control, self._wake_read], [], [])
+            if self._wake_read in ready:
+                self._reap()
+            if self._control in ready:
+                received = self._control.receive_with_fds(2)
+                if received is None:
+                    return
+                self._start(msgspec.msgpack.decode(received[0], type=int), *received[1])
+
+    def _load(self) -> None:
+        serve = self._serve
+        os.chdir(serve.cwd)
+        sys.path[:] = list(serve.path)
+        _log_to(os.path.join(os.path.dirname(serve.trials), "workers.log"))
+        self._functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
+        self._signature = Signature.read(self._functions)
+
+    def _start(self, child: int, sock: int, log: int) -> None:
+        if self._spawned:
+            pid = self._spawn(sock, log)
+        else:
+            me = os.getpid()
+            pid = os.fork()
+            if pid == 0:
+                processes.die_with_parent(me)
+                for fd in (self._wake_read, self._wake_write, self._control.fileno()):
+                    os.close(fd)
+                attempt.main(self._functions, self._signature, self._serve, socket.socket(fileno=sock), log)
+        os.close(sock)
+        os.close(log)
+        self._pids[pid] = child
+        self._tell(Born(child, pid))
+
+    def _spawn(self, sock: int, log: int) -> int:
+        with tempfile.TemporaryFile() as file:
+            file.write(encode(self._serve))
+            file.flush()
+            command = [sys.executable, "-m", "etude.worker.spawned", str(sock), str(log), str(file.fileno())]
+            process = subprocess.Popen(command, pass_fds=(sock, log, file.fileno()))
+        process.returncode = 0  # we reap it ourselves
+        return process.pid
+
+    def _watch_children(self) -> None:
+        os.set_blocking(self._wake_write, False)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def _reap(self) -> None:
+        os.read(self._wake_read, 4096)
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            child = self._pids.pop(pid, None)
+            if child is not None:  # else an orphan that fell to us
+                processes.kill_orphans(spare=self._pids)
+                memory_mb = usage.ru_maxrss / 2**10
+                self._tell(Exited(child, status, usage.ru_utime + usage.ru_stime, memory_mb))
+
+    def _tell(self, message: FromTemplate) -> None:
+        self._control.send(plain_frame(message))
+
+
+def why_not_fork() -> str:
+    """Say why children of this process have to be spawned; empty if they can be forked."""
+    if sys.platform == "darwin":
+        return "macOS's own libraries do not survive a fork"
+    for name in ALWAYS_SPAWNED:
+        if name in sys.modules:
+            return f"{name} is loaded, whose threads do not survive a fork"
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return "CUDA was started while your modules were imported"
+    with contextlib.suppress(OSError):
+        threads = len(os.listdir("/proc/self/task"))
+        if threads > 1:
+            return f"{threads - 1} thread(s) were started while your modules were imported"
+    return ""
+
+
+def _preload(modules: tuple[str, ...]) -> None:
+    for name in modules:
+        # What cannot be imported here fails where the user's code asks for it, with its traceback.
+        with contextlib.suppress(BaseException):
+            importlib.import_module(name)
+    if any(name in sys.modules for name in POOLED):
+        importlib.import_module("threadpoolctl")
+
+
+def _log_to(path: str) -> None:
+    """Send what is printed while modules load to a file of the study."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
