@@ -100,15 +100,17 @@ class Supervisor:
         self._next_beat = 0.0
         self._rests_since = time.monotonic()
         self._leaving = False
+        self._stale = False
 
     def work(self) -> None:
         """Serve until the driver says goodbye or is gone."""
         self._tell(Hello(os.getpid()))
         while not self._leaving:
+            self._stale = False
             for key, _ in self._selector.select(self._patience_s()):
                 key.data()
-                if self._leaving:
-                    break
+                if self._leaving or self._stale:
+                    break  # what is left of this round may belong to what is gone; the next round tells
             self._look_at_the_clock()
         self._end_study()
 
@@ -196,6 +198,7 @@ class Supervisor:
 
     def _end_study(self) -> None:
         """End everything that belongs to the study; the warm process stays."""
+        self._stale = True
         for child in list(self._children.values()):
             if child.pid is not None:
                 processes.kill(child.pid, group=True)
@@ -283,8 +286,6 @@ class Supervisor:
             self._spare = self._fork_child()
 
     def _on_child(self, child: Child) -> None:
-        if child.number not in self._children:
-            return  # dropped by what came just before
         frames = child.channel.read()
         if frames is None:
             self._selector.unregister(child.channel)
@@ -313,8 +314,6 @@ class Supervisor:
         self._send_raw(content)
 
     def _on_log(self, child: Child) -> None:
-        if child.number not in self._children:
-            return
         if not child.log.drain(LOG_AT_ONCE):
             self._selector.unregister(child.log)
 
@@ -360,6 +359,7 @@ class Supervisor:
         return Outcome(how, reason=reason, usage=usage)
 
     def _drop(self, child: Child) -> None:
+        self._stale = True
         self._children.pop(child.number, None)
         for source in (child.channel, child.log):
             with contextlib.suppress(KeyError):
