@@ -115,6 +115,7 @@ class Experiment:
         constraint: Callable[..., Any] | None = None,
         retries: int = 2,
         timeout_s: float | None = None,
+        grace_s: float = 10.0,
         reuse_child: bool = False,
         wait: bool = True,
         progress: bool | None = None,
@@ -137,6 +138,7 @@ class Experiment:
                 the trial as invalid.
             retries: How often a trial is run again whose process was killed or lost.
             timeout_s: Seconds after which a trial is ended and fails; no limit if left out.
+            grace_s: Seconds that a trial has to see a stop, at its next report, before its process is ended.
             reuse_child: Let one process run trial after trial: faster, without isolation between trials.
             wait: Return when the search has ended; else at once, with ``.wait()`` and ``.stop()``.
             progress: Show progress; by default if ``ETUDE_PROGRESS`` is not ``0``.
@@ -163,6 +165,7 @@ class Experiment:
             constraint=constraint,
             retries=retries,
             timeout_s=timeout_s,
+            grace_s=grace_s,
             reuse_child=reuse_child,
         )
         live = launch.start()

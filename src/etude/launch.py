@@ -60,6 +60,7 @@ class Launch:
         constraint: Callable[..., Any] | None,
         retries: int,
         timeout_s: float | None,
+        grace_s: float,
         reuse_child: bool,
     ) -> None:
         self._experiment = experiment
@@ -71,7 +72,10 @@ class Launch:
         self._retries = _whole("retries", retries, 0, "0 runs every trial once")
         if timeout_s is not None and not timeout_s > 0:
             raise ConfigError(f"timeout_s={timeout_s!r} leaves no time. Pass seconds above 0, or None for no limit.")
+        if not grace_s >= 0:
+            raise ConfigError(f"grace_s={grace_s!r} is no time. Pass seconds; 0 ends a trial as soon as it is stopped.")
         self._timeout_s = timeout_s
+        self._grace_s = grace_s
         self._reuse_child = reuse_child
         self._threads = max(1, cores // self._workers)
         self._sampler = make_sampler(sampler, space, seed=self._seed)
@@ -113,6 +117,7 @@ class Launch:
             trials=str(folder / "trials"),
             threads=self._threads,
             timeout_s=self._timeout_s,
+            grace_s=self._grace_s,
             reuse_child=self._reuse_child,
         )
         recipe = Recipe(
@@ -126,7 +131,7 @@ class Launch:
             sampler=self._sampler,
             set_up=self._set_up,
             forbids=self._forbids,
-            limits=Limits(retries=self._retries),
+            limits=Limits(workers=self._workers, retries=self._retries),
             provenance=self._provenance,
         )
         study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=lambda driver: processes.sweep(DRIVER_MARK, driver))
@@ -211,6 +216,7 @@ class Launch:
             "name": self._name,
             "retries": self._retries,
             "timeout_s": self._timeout_s,
+            "grace_s": self._grace_s,
             "reuse_child": self._reuse_child,
             "constraint": self._constraint is not None,
         }

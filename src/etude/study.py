@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 import sqlite3
 import threading
 from collections import deque
@@ -23,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from etude.core import events
-from etude.core.clock import Clock, Silence, WallClock
+from etude.core.clock import Clock, WallClock
 from etude.core.driver import Driver, Limits
 from etude.core.errors import StudyError, StudyInUseError
 from etude.core.events import (
@@ -33,9 +32,6 @@ from etude.core.events import (
     Assign,
     Cancelled,
     End,
-    How,
-    Joined,
-    Left,
     Opened,
     Params,
     Pause,
@@ -51,7 +47,7 @@ from etude.core.events import (
 )
 from etude.core.history import History
 from etude.core.plan import Plan
-from etude.core.text import count
+from etude.crew import Crew
 from etude.engines import Engine
 from etude.store.journal import Journal
 from etude.tune import sampling
@@ -59,17 +55,13 @@ from etude.tune.sampler_link import SamplerLink
 from etude.tune.samplers import Sampler
 from etude.wire import messages
 from etude.wire.messages import Serve
-from etude.wire.server import WorkerLink
 from etude.worker.attempt import outcome_path
 
 REPORTS_WAIT_S: Final = 0.1
 REPORTS_AT_ONCE: Final = 200
 TICK_S: Final = 1.0
 LEASE_S: Final = 2.0
-SILENCE_S: Final = 30.0
 STOP_FILE: Final = "stop-requested"
-BAD_STARTS: Final = 3
-"""Workers in a row that died before they were ready; then the study gives up on starting more."""
 
 
 @dataclass
@@ -144,14 +136,20 @@ class Study:
         self._events: deque[AnyEvent] = deque()
         self._facts: list[AnyFact] = []
         self._commands: list[AnyCommand] = []
-        self._draining = self._drain_is_due = False
+        self._drain_is_due = False
         self._flush_timer: asyncio.TimerHandle | None = None
         self._blocked = False
-        self._workers: dict[str, WorkerLink] = {}
-        self._bad_starts = 0
-        self._silence = Silence(SILENCE_S)
+        self._crew = Crew(
+            recipe.engine,
+            recipe.serve,
+            clock=self._clock,
+            wanted=self._wanted_workers,
+            tell=self._tell,
+            note=self._note,
+            fail=self._fail,
+        )
         self._sampler: SamplerLink | None = None
-        self._derived: dict[str, dict[str, Any]] = {}
+        self._recording: asyncio.Task[None] | None = None
         self._ended: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(target=self._work, name="etude-driver", daemon=True)
@@ -167,12 +165,14 @@ class Study:
             JournalError: The journal is damaged.
         """
         try:
+            epoch = self._journal.take(self._driver_id)
             for fact in self._journal.facts():
                 self.history.apply(fact)
-            epoch = self._journal.lease.take(self._driver_id)
             for earlier in set(self.history.drivers) - {self._driver_id}:
                 self._sweep(earlier)
         except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._journal.lease.release()
             self._journal.close()
             raise
         self._events.extend(self._spooled())
@@ -205,12 +205,13 @@ class Study:
 
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._on_mistake)
         self._ended = asyncio.Event()
         ticks = self._loop.create_task(self._tick())
         try:
             self._drain()
             if not self._ended.is_set():
-                self._start_workers(self._wanted_workers())
+                self._crew.start(self._wanted_workers())
                 self._record_provenance()
             await self._ended.wait()
         finally:
@@ -218,27 +219,30 @@ class Study:
             await self._close()
 
     def _wanted_workers(self) -> int:
-        return max(1, min(self._recipe.workers, self._most_useful_workers()))
-
-    def _most_useful_workers(self) -> int:
         """No more workers than there are trials left to run."""
-        return self.history.unsettled + self._recipe.trials - len(self.history.trials)
+        left = self.history.unsettled + self._recipe.trials - len(self.history.trials)
+        return max(1, min(self._recipe.workers, left))
 
     async def _close(self) -> None:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         with contextlib.suppress(sqlite3.Error, StudyInUseError):
+            if self.error is not None and not self._driver.over:
+                self._take_in(Cancelled(at=self._clock.now_s(), reason=str(self.error).strip().splitlines()[-1]))
             self._commit()
-        for link in self._workers.values():
-            link.close()
-        await asyncio.sleep(0)
-        await self._loop.run_in_executor(None, self._recipe.engine.stop)
+        await self._crew.close()
         if self._sampler is not None:
             self._sampler.close()
+        if self._recording is not None:
+            await asyncio.wait([self._recording], timeout=TICK_S * 10)
         with contextlib.suppress(sqlite3.Error, OSError):
             await self._loop.run_in_executor(None, self._journal.sync)
             self._journal.lease.release()
         self._journal.close()
+
+    def _on_mistake(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An exception that nobody caught, in a callback of the loop's: users must not wait for ever."""
+        self._fail(context.get("exception") or StudyError(str(context.get("message"))))
 
     def _fail(self, error: BaseException) -> None:
         """End the study with an error; everything that was committed stays."""
@@ -261,18 +265,21 @@ class Study:
             return
         try:
             while self._events:
-                for command in self._driver.handle(self._events.popleft()):
-                    match command:
-                        case Persist(fact=fact):
-                            self._facts.append(fact)
-                        case Suggest(k=k, redraw=redraw) if not self._needs_history(k):
-                            # Pure, so it needs nothing on disk, and nobody waits for it.
-                            self._events.append(self._propose(k, redraw))
-                        case _:
-                            self._commands.append(command)
+                self._take_in(self._events.popleft())
             self._flush()
         except Exception as error:
             self._fail(error)
+
+    def _take_in(self, event: AnyEvent) -> None:
+        for command in self._driver.handle(event):
+            match command:
+                case Persist(fact=fact):
+                    self._facts.append(fact)
+                case Suggest(k=k, redraw=redraw) if not self._needs_history(k):
+                    # Pure, so it needs nothing on disk, and nobody waits for it.
+                    self._events.append(self._propose(k, redraw))
+                case _:
+                    self._commands.append(command)
 
     def _flush(self) -> None:
         """Commit and carry out; reports that nothing hangs on may wait for others."""
@@ -334,17 +341,17 @@ class Study:
         match command:
             case Assign(worker=worker, trial=trial, attempt=attempt, params=params, seed=seed):
                 self.assigned_at = self.assigned_at or self._clock.now_s()
-                self._send(worker, messages.Run(trial, attempt, params, seed))
+                self._crew.send(worker, messages.Run(trial, attempt, params, seed))
             case Stop(worker=worker, trial=trial, attempt=attempt):
-                self._send(worker, messages.Halt(trial, attempt))
+                self._crew.send(worker, messages.Halt(trial, attempt))
             case Pause(worker=worker, trial=trial, attempt=attempt):
-                self._send(worker, messages.Hold(trial, attempt))
+                self._crew.send(worker, messages.Hold(trial, attempt))
             case Release(worker=worker, trial=trial, attempt=attempt):
-                if not self._send(worker, messages.Forget(trial, attempt)):
+                if not self._crew.send(worker, messages.Forget(trial, attempt)):
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(outcome_path(self._recipe.serve.spool, trial, attempt))
             case Retire(worker=worker):
-                self._part_with(worker, "let go")
+                self._crew.part_with(worker, "let go")
             case Suggest(k=k, redraw=redraw):
                 self._ask_sampler(k, redraw)
             case WaitUntil(at=at):
@@ -352,12 +359,6 @@ class Study:
                 self._loop.call_later(delay_s, lambda: self._tell(Ticked(at=self._clock.now_s())))
             case End():
                 self._ended.set()
-
-    def _send(self, worker: str, message: messages.Message) -> bool:
-        link = self._workers.get(worker)
-        if link is not None:
-            link.send(message)
-        return link is not None
 
     # --- proposals --------------------------------------------------------------------------------
 
@@ -393,96 +394,6 @@ class Study:
         else:
             self._tell(self._suggested(answer.k, answer.redraw, answer.params, upto))
 
-    # --- workers ----------------------------------------------------------------------------------
-
-    def _start_workers(self, n: int) -> None:
-        def connect(name: str, sock: socket.socket) -> None:
-            link = WorkerLink(name, sock, self)
-            self._workers[name] = link
-            self._silence.heard(name, self._clock.now_s())
-            self._loop.create_task(link.open(self._recipe.serve))
-
-        self._recipe.engine.start(n, connect)
-
-    def heard(self, link: WorkerLink, message: messages.FromWorker) -> None:
-        """Take in what a worker says."""
-        now = self._clock.now_s()
-        self._silence.heard(link.name, now)
-        if not link.ready:
-            self._heard_early(link, message, now)
-            return
-        match message:
-            case messages.Reports(trial=trial, attempt=attempt, rows=rows):
-                for step, metrics in rows:
-                    self._tell(Reported(at=now, trial=trial, attempt=attempt, step=step, metrics=metrics))
-            case messages.Ended(trial=trial, attempt=attempt, outcome=outcome):
-                outcome = self._check_derived(outcome)
-                self._tell(events.Ended(at=now, worker=link.name, trial=trial, attempt=attempt, outcome=outcome))
-
-    def _heard_early(self, link: WorkerLink, message: messages.FromWorker, now: float) -> None:
-        """Before it is ready for this study, a worker may still speak of the one before."""
-        serve = self._recipe.serve
-        match message:
-            case messages.Ready(study=study, note=note) if study == serve.study:
-                link.ready = True
-                self._bad_starts = 0
-                if note:
-                    self._note(f"Attempts are spawned, which is slower than a fork: {note}.")
-                self._tell(Joined(at=now, worker=link.name))
-            case messages.Broken(study=study, reason=reason) if study == serve.study:
-                self._fail(
-                    StudyError(
-                        f"{reason}\nThe workers cannot load your functions; the reason stands above. Whatever the "
-                        "functions use has to be importable where the workers run, or defined beside them."
-                    )
-                )
-
-    def gone(self, link: WorkerLink, reason: str) -> None:
-        """A worker's connection ended: replace it."""
-        if self._workers.get(link.name) is link:
-            self._part_with(link.name, reason)
-
-    def _part_with(self, worker: str, reason: str) -> None:
-        link = self._workers.pop(worker, None)
-        if link is None:
-            return
-        link.close()
-        self._silence.forget(worker)
-        if link.ready:
-            self._tell(Left(at=self._clock.now_s(), worker=worker, reason=reason))
-        else:
-            self._bad_starts += 1
-        if self._bad_starts >= BAD_STARTS:
-            self._fail(
-                StudyError(
-                    f"{count(BAD_STARTS, 'worker')} in a row ended before they were ready. "
-                    f"See {self.folder / 'workers.log'}; `etude doctor` checks this machine."
-                )
-            )
-            return
-        self._loop.create_task(self._replace(worker))
-
-    async def _replace(self, worker: str) -> None:
-        await self._loop.run_in_executor(None, self._recipe.engine.end, worker)
-        if not self._ended.is_set() and len(self._workers) < self._wanted_workers():
-            self._start_workers(1)
-
-    def _check_derived(self, outcome: events.Outcome) -> events.Outcome:
-        """Derived values have to be the same on every trial with the same data."""
-        if not outcome.derived:
-            return outcome
-        key = msgspec.json.encode(outcome.data, order="sorted").decode()
-        known = self._derived.setdefault(key, outcome.derived)
-        differing = [n for n in outcome.derived if known.get(n) != outcome.derived[n]]
-        if not differing:
-            return outcome
-        name = differing[0]
-        reason = (
-            f"{name!r} is Derived, and data() gave {outcome.derived[name]} here but {known.get(name)} to an earlier "
-            "trial with the same data parameters. It has to depend on the data alone."
-        )
-        return msgspec.structs.replace(outcome, how=How.UNUSABLE, value=None, reason=reason)
-
     def _spooled(self) -> list[AnyEvent]:
         """Outcomes that were left behind before anybody could write them down."""
         found: list[AnyEvent] = []
@@ -510,8 +421,7 @@ class Study:
         while not self._ended.is_set():
             await asyncio.sleep(TICK_S)
             now = self._clock.now_s()
-            for worker in self._silence.tick(now):
-                self._part_with(worker, f"silent for {SILENCE_S:g} s")
+            self._crew.tick(now)
             try:
                 if now >= next_lease and not self._blocked:
                     next_lease = now + LEASE_S

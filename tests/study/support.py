@@ -1,0 +1,91 @@
+"""What the tests of whole studies share: scripts in processes of their own, and patience with a limit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from etude.engines.local import DRIVER_MARK
+from etude.worker import processes
+
+PATIENCE_S = 60.0
+
+
+def wait_for(what: Callable[[], object], *, patience_s: float = PATIENCE_S) -> None:
+    """Wait until something is the case; fail if it does not happen."""
+    give_up_at = time.monotonic() + patience_s
+    while not what():
+        assert time.monotonic() < give_up_at, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def write_script(folder: Path, text: str, name: str = "script.py") -> Path:
+    """Write a user's script."""
+    path = folder / name
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def start_script(path: Path, *args: str, **environment: str) -> subprocess.Popen[str]:
+    """Start a user's script, with its studies beside it and without progress."""
+    env = {**os.environ, "ETUDE_STUDIES": str(path.parent / "studies"), "ETUDE_PROGRESS": "0", **environment}
+    return subprocess.Popen(
+        [sys.executable, path.name, *args],
+        cwd=path.parent,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_script(path: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a user's script to its end."""
+    process = start_script(path, *args, **environment)
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def left_behind_by(process: subprocess.Popen[str]) -> list[int]:
+    """Return the processes that a driver in ``process`` started and that still live."""
+    found = []
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.isdigit():
+                environ = Path(f"/proc/{entry}/environ").read_bytes()
+                if f"{DRIVER_MARK}={process.pid}-".encode() in environ and _alive(int(entry)):
+                    found.append(int(entry))
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def running(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """End a process, however the block ends."""
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL)
+        process.communicate()
+        wait_for(lambda: not left_behind_by(process))
+
+
+__all__ = ["left_behind_by", "processes", "run_script", "running", "start_script", "wait_for", "write_script"]

@@ -1,0 +1,117 @@
+"""Warm processes: what is loaded before the fork works after it."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from pathlib import Path
+
+import pytest
+from support import run_script, write_script
+
+import etude
+
+
+def test_sklearn_scipy_and_torch_loaded_together_do_not_hang_after_the_fork(tmp_path: Path) -> None:
+    script = write_script(
+        tmp_path,
+        """
+        import etude
+        import numpy as np
+        import scipy.linalg
+        import torch
+        from sklearn.cluster import KMeans
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.datasets import load_digits
+
+        def train(x: int, run):
+            images, labels = load_digits(return_X_y=True)
+            a = np.random.default_rng(0).normal(size=(300, 300))
+            total = float(scipy.linalg.svdvals(a @ a.T).sum())           # OpenBLAS, numpy's and scipy's
+            clusters = KMeans(4, n_init=1, random_state=0).fit(images)   # OpenMP, scikit-learn's
+            trees = HistGradientBoostingClassifier(max_iter=3).fit(images, labels)  # OpenMP again
+            net = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.Flatten(), torch.nn.LazyLinear(10))
+            loss = net(torch.ones(64, 1, 8, 8)).square().mean()          # OpenMP, torch's own
+            loss.backward()
+            import threadpoolctl
+            pools = sorted({p["num_threads"] for p in threadpoolctl.threadpool_info()})
+            return {"score": total, "threads": pools, "torch": torch.get_num_threads()}
+
+        search = etude.Experiment(train, metric="score", mode="max").tune(
+            {"x": etude.integers(0, 1000)}, trials=4, workers=1, sampler="random", timeout_s=60,
+        )
+        print(search.counts(), [(t.metrics["threads"], t.metrics["torch"]) for t in search.trials])
+        """,
+    )
+    done = run_script(script)
+    cores = len(os.sched_getaffinity(0))
+    assert done.stdout == f"{{'finished': 4}} {[([cores], cores)] * 4}\n", done.stderr
+    assert "spawned" not in done.stderr
+
+
+def test_a_thread_that_starts_at_import_means_spawn_and_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "threaded.py").write_text(
+        textwrap.dedent(
+            """
+            import threading
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+            def value(): return 4.0
+            """
+        )
+    )
+    script = write_script(
+        tmp_path,
+        """
+        import etude, os, threaded
+        def train(x: int, run):
+            run.report(score=1.0)
+            print("in a spawned child")
+            return {"score": threaded.value(), "pid": os.getpid()}
+        live = etude.Experiment(train, metric="score", mode="max").tune(
+            {"x": etude.integers(0, 1000)}, trials=3, workers=2, sampler="random", wait=False)
+        search = live.wait()
+        print(search.counts(), len({t.metrics["pid"] for t in search.trials}), search.best.log.read_text().strip())
+        print(live._handle.study.notes)
+        """,
+    )
+    done = run_script(script)
+    first, notes = done.stdout.splitlines()
+    assert first == "{'finished': 3} 3 in a spawned child", done.stderr
+    assert notes == (
+        "['Attempts are spawned, which is slower than a fork: 1 thread(s) were started while your modules "
+        "were imported.']"
+    )
+
+
+def test_a_second_study_finds_the_workers_warm_and_the_users_modules_fresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib
+
+    module = tmp_path / "settings_of_mine.py"
+    module.write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = importlib.import_module("settings_of_mine")
+
+    def train(x: int):
+        import os
+
+        return {"score": settings.VALUE, "warm": os.getppid()}
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    first = experiment.tune({"x": [1]}, trials=1, workers=1).best
+    module.write_text("VALUE = 200\n")
+    importlib.reload(settings)
+    second = experiment.tune({"x": [1]}, trials=1, workers=1).best
+    assert (first.value, second.value) == (1.0, 200.0)
+
+
+def test_a_child_gets_the_threads_that_are_its_share() -> None:
+    def train(x: int):
+        return {"score": 1.0, "threads": os.environ["OMP_NUM_THREADS"]}
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    cores = len(os.sched_getaffinity(0))
+    for workers in (1, 2, 5):
+        search = experiment.tune({"x": [1]}, trials=1, workers=workers, name=f"w{workers}")
+        assert search.best.metrics["threads"] == str(max(1, cores // workers))
