@@ -95,10 +95,7 @@ DEEPER = "def base(x):\n    return x + 1\n"
 
 
 def test_the_digest_is_the_same_in_every_process_folder_and_hash_seed(tmp_path: Path) -> None:
-    told = [
-        told_by(tmp_path / name, SCRIPT, hash_seed=name, helpers=HELPERS, deeper=DEEPER)
-        for name in ("1", "2")
-    ]
+    told = [told_by(tmp_path / name, SCRIPT, hash_seed=name, helpers=HELPERS, deeper=DEEPER) for name in ("1", "2")]
     assert told[0] == told[1]
     assert told[0].unseen == []
     assert str(tmp_path) not in str(told[0])
@@ -392,7 +389,4 @@ def test_an_object_is_found_by_its_module_level_name(monkeypatch: pytest.MonkeyP
 def test_the_module_is_light() -> None:
     heavy = "{'torch', 'optuna', 'numpy', 'rich'} & set(sys.modules)"
     told = f"import sys, etude.definition, etude.store.provenance; print({heavy} or 'light')"
-    assert (
-        subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout
-        == "light\n"
-    )
+    assert subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout == "light\n"

@@ -10,7 +10,7 @@ import html
 import math
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -127,12 +127,25 @@ class Search:
         folder: The study's folder.
         metric: Name of its metric.
         mode: ``"max"`` or ``"min"``.
+        meta: What was recorded about the study, where it was read from its folder.
+        driver: Host and pid of another process that works on it now, likewise; None if none seems to.
     """
 
-    def __init__(self, folder: Path, history: History, *, mode: str, handle: Handle | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        history: History,
+        *,
+        mode: str,
+        handle: Handle | None = None,
+        meta: Mapping[str, Any] | None = None,
+        driver: tuple[str, int] | None = None,
+    ) -> None:
         self.folder = folder
         self.metric = history.metric
         self.mode = mode
+        self.meta: Mapping[str, Any] = meta or {}
+        self.driver = driver
         self._history = history
         self._handle = handle
 
@@ -278,7 +291,7 @@ class Search:
         for state in (State.FAILED, State.INVALID):
             lines += self._why(state)
         closed = self._history.closed
-        if not self.running and (closed is None or not closed.complete):
+        if not self.running and self.driver is None and (closed is None or not closed.complete):
             why = closed.reason if closed is not None else "its driver ended without a word"
             lines.append(f"Not complete: {why}. The same call, or `etude resume {self.folder}`, goes on.")
         return lines
@@ -330,13 +343,13 @@ def read(folder: str | os.PathLike[str]) -> Search:
     path = find(folder)
     journal = Journal.read(path)
     try:
-        meta = journal.meta()
+        meta, driver = journal.meta(), journal.lease.held_by()
         history = History(meta.get("metric", "value"))
         for fact in journal.facts():
             history.apply(fact)
     finally:
         journal.close()
-    return Search(path, history, mode=meta.get("mode", "max"))
+    return Search(path, history, mode=meta.get("mode", "max"), meta=meta, driver=driver)
 
 
 def studies_folder() -> Path:

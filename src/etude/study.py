@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
-
-import msgspec
 
 from etude.core import events
 from etude.core.clock import Clock, WallClock
@@ -53,9 +49,8 @@ from etude.store.journal import Journal
 from etude.tune import sampling
 from etude.tune.sampler_link import SamplerLink
 from etude.tune.samplers import Sampler
-from etude.wire import messages
+from etude.wire import messages, spool
 from etude.wire.messages import Serve
-from etude.worker.attempt import outcome_path
 
 REPORTS_WAIT_S: Final = 0.1
 REPORTS_AT_ONCE: Final = 200
@@ -210,6 +205,8 @@ class Study:
         ticks = self._loop.create_task(self._tick())
         try:
             self._drain()
+            if not self._facts:  # what was spooled is in the journal
+                spool.clear(self._recipe.serve.spool)
             if not self._ended.is_set():
                 self._crew.start(self._wanted_workers())
                 self._record_provenance()
@@ -231,6 +228,8 @@ class Study:
                 self._take_in(Cancelled(at=self._clock.now_s(), reason=str(self.error).strip().splitlines()[-1]))
             self._commit()
         await self._crew.close()
+        if not self._facts:
+            spool.clear(self._recipe.serve.spool)
         if self._sampler is not None:
             self._sampler.close()
         if self._recording is not None:
@@ -347,9 +346,7 @@ class Study:
             case Pause(worker=worker, trial=trial, attempt=attempt):
                 self._crew.send(worker, messages.Hold(trial, attempt))
             case Release(worker=worker, trial=trial, attempt=attempt):
-                if not self._crew.send(worker, messages.Forget(trial, attempt)):
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(outcome_path(self._recipe.serve.spool, trial, attempt))
+                self._crew.send(worker, messages.Forget(trial, attempt))
             case Retire(worker=worker):
                 self._crew.part_with(worker, "let go")
             case Suggest(k=k, redraw=redraw):
@@ -395,24 +392,12 @@ class Study:
             self._tell(self._suggested(answer.k, answer.redraw, answer.params, upto))
 
     def _spooled(self) -> list[AnyEvent]:
-        """Outcomes that were left behind before anybody could write them down."""
-        found: list[AnyEvent] = []
-        spool = Path(self._recipe.serve.spool)
-        for path in sorted(spool.glob("*.outcome")):
-            try:
-                ended = messages.unpack_outcome(path.read_bytes())
-            except (OSError, msgspec.DecodeError):
-                continue
-            found.append(
-                events.Ended(
-                    at=self._clock.now_s(),
-                    worker="",
-                    trial=ended.trial,
-                    attempt=ended.attempt,
-                    outcome=ended.outcome,
-                )
-            )
-        return found
+        """Outcomes that an earlier driver did not live to write down."""
+        now = self._clock.now_s()
+        return [
+            events.Ended(at=now, worker="", trial=ended.trial, attempt=ended.attempt, outcome=ended.outcome)
+            for ended in spool.read_all(self._recipe.serve.spool)
+        ]
 
     # --- time -------------------------------------------------------------------------------------
 

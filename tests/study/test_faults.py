@@ -35,7 +35,7 @@ ODD_ENDS = {
     "leaves without a word": (lambda: os._exit(7), "failed", "exited with code 7 and no word"),
     "crashes": (lambda: ctypes.string_at(0), "failed", "killed by SIGSEGV"),
     "is killed": (lambda: os.kill(os.getpid(), signal.SIGKILL), "failed", "killed by SIGKILL"),
-    "aborts": (lambda: os.abort(), "failed", "killed by SIGABRT"),
+    "aborts": (os.abort, "failed", "killed by SIGABRT"),
     "interrupts itself": (lambda: signal.raise_signal(signal.SIGINT), "failed", "KeyboardInterrupt"),
 }
 
@@ -184,7 +184,7 @@ def test_a_raise_on_the_first_worker_is_tried_elsewhere_once() -> None:
     search = tune(train, trials=2, workers=2)
     assert search.counts() == {"failed": 2}
     assert [t.attempts for t in search.trials] == [2, 2]
-    with pytest.raises(etude.StudyError, match="none finished .*failed: ValueError: never works"):
+    with pytest.raises(etude.StudyError, match=r"none finished .*failed: ValueError: never works"):
         _ = search.best
 
 
@@ -240,7 +240,9 @@ def test_a_data_function_that_raises_shows_its_own_traceback() -> None:
 def test_functions_that_cannot_be_loaded_in_a_worker_end_the_study_with_the_reason(tmp_path, monkeypatch) -> None:
     import importlib
 
-    (tmp_path / "fragile.py").write_text("import os\nif 'ETUDE_WORKER' in os.environ: raise OSError('not here')\ndef f(): pass")
+    (tmp_path / "fragile.py").write_text(
+        "import os\nif 'ETUDE_WORKER' in os.environ: raise OSError('not here')\ndef f(): pass"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     fragile = importlib.import_module("fragile")
 
@@ -248,7 +250,7 @@ def test_functions_that_cannot_be_loaded_in_a_worker_end_the_study_with_the_reas
         fragile.f()
         return 1.0
 
-    with pytest.raises(etude.StudyError, match="OSError: not here[\\s\\S]*cannot load your functions"):
+    with pytest.raises(etude.StudyError, match=r"OSError: not here[\s\S]*cannot load your functions"):
         tune(train)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 from pathlib import Path
@@ -104,7 +105,7 @@ def test_a_finished_study_is_not_run_again(tmp_path: Path) -> None:
 def test_a_result_that_was_spooled_but_not_committed_is_not_run_again(tmp_path: Path) -> None:
     from etude.core.events import How, Outcome
     from etude.wire.messages import Ended, pack_outcome
-    from etude.worker.attempt import write_outcome
+    from etude.wire.spool import append, open_spool
 
     script = write_script(tmp_path, SCRIPT)
     starts = tmp_path / "starts"
@@ -116,7 +117,9 @@ def test_a_result_that_was_spooled_but_not_committed_is_not_run_again(tmp_path: 
     live = [t for t in etude.open(folder).trials if t.state == "running"]
     if live:
         ended = Ended(live[0].number, live[0].attempts, Outcome(How.FINISHED, value=123.0))
-        write_outcome(str(folder / "spool"), ended, pack_outcome(ended))
+        spool, _ = open_spool(str(folder / "spool"))
+        append(spool, pack_outcome(ended))
+        os.close(spool)
     run_script(script, "1", STARTS=str(starts))
     if live:
         assert etude.open(folder).trials[live[0].number].value == 123.0

@@ -12,6 +12,7 @@ here: who works on what, what a failure means, when the study is over.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -32,6 +33,7 @@ from etude.core.events import (
     Left,
     Opened,
     Outcome,
+    Params,
     Pause,
     Persist,
     Quarantined,
@@ -79,12 +81,14 @@ class Limits(msgspec.Struct, frozen=True):
     """How patient the driver is. These may change from one run of a study to the next.
 
     Attributes:
+        workers: How many workers there will be, whether they have joined yet or not.
         retries: How many lost attempts a trial may have before it is given up.
         backoff_s: Seconds that a worker waits after its second failure in a row; doubled for each
             further one.
         max_backoff_s: The longest such wait, in seconds.
     """
 
+    workers: int = 1
     retries: int = 2
     backoff_s: float = 0.1
     max_backoff_s: float = 5.0
@@ -104,8 +108,10 @@ class Driver:
         self.history = history
         self.limits = limits or Limits()
         self.over = False
-        self._asked: dict[int, int] = {}  # proposals without an answer -> their training seed
-        self._early: dict[int, Suggested] = {}  # answers that came before their predecessor was settled
+        self._open = False  # before that, all that can come are leftovers of an earlier driver
+        self._asked: dict[int, int] = {}  # proposals that are no trials yet -> their training seed
+        self._early: dict[int, Suggested] = {}  # answers that came before their predecessors'
+        self._given: dict[int, Params] = {}  # the plan's own configurations, which wait for theirs
         self._no_more: str | None = None  # why the plan has no more trials
         self._out: list[AnyCommand] = []
         self._handlers = {
@@ -136,15 +142,16 @@ class Driver:
         self.history.check()
         taken = len(self.history.trials)
         assert all(k >= taken for k in self._asked), "a proposal that was answered is not waited for"
-        assert self.history.closed is None or self.over
+        assert self.history.closed is None or self.over or not self._open
 
     # --- what events mean -------------------------------------------------------------------------
 
     def _on_opened(self, event: Opened) -> None:
         held = [t for t in self.history.trials if t.state in (State.RUNNING, State.STOPPING)]
         self._tell(event)
+        self._open = True
         for trial in held:
-            self._settle(event.at, trial, Turn.LOST, reason="its driver ended")
+            self._interrupt(event.at, trial, "its driver ended")
 
     def _on_joined(self, event: Joined) -> None:
         if event.worker not in self.history.workers:
@@ -164,11 +171,14 @@ class Driver:
         trial = self._holder(event.trial, event.attempt)
         if trial is None:
             return  # a late word of an attempt that is over
-        self._tell(event)
         value = event.metrics.get(self.history.metric)
+        if value is not None and event.step <= len(trial.curve):
+            return  # said twice
+        self._tell(event)
         if value is None or trial.state is not State.RUNNING:
             return
-        report = Report(trial.number, len(trial.curve), value, event.at - (trial.started_at or event.at))
+        started_at = event.at if trial.started_at is None else trial.started_at
+        report = Report(trial.number, len(trial.curve), value, event.at - started_at)
         decision = self.plan.decide(report, self.history)
         if decision.act is Act.GO_ON or trial.worker is None:
             return
@@ -182,17 +192,11 @@ class Driver:
         if event.k not in self._asked:
             return
         self._early[event.k] = event
-        # In order of k, so that which of two equal proposals came first does not depend on timing.
-        while (answer := self._early.pop(len(self.history.trials), None)) is not None:
-            first = self.history.first_with.get(identity(answer.params))
-            if first is not None and answer.redraw < MAX_REDRAWS:
-                self._out.append(Suggest(answer.k, answer.redraw + 1))
-                return
-            self._queue(event.at, answer, seed=self._asked.pop(answer.k), first=first)
+        self._take_proposals(event.at)
 
     def _on_ended(self, event: Ended) -> None:
         trial = self._holder(event.trial, event.attempt)
-        if trial is not None:
+        if trial is not None and (holder := trial.worker) is not None:
             turn = TURN_OF.get(event.outcome.how)
             if turn is Turn.STOP_SEEN and trial.state is State.RUNNING:
                 turn = None  # nobody had asked it to stop: whatever this is, it is no result
@@ -201,6 +205,7 @@ class Driver:
             else:
                 reason = event.outcome.reason if event.outcome.how is not How.STOPPED else ""
                 self._settle(event.at, trial, turn, outcome=event.outcome, reason=reason)
+            self._look_at_losses(event.at, [holder])
         self._release(event)
 
     def _on_ticked(self, event: Ticked) -> None:
@@ -208,8 +213,12 @@ class Driver:
 
     def _on_cancelled(self, event: Cancelled) -> None:
         for trial in list(self.history.live()):
-            self._settle(event.at, trial, Turn.LOST, reason="interrupted")
+            self._interrupt(event.at, trial, "interrupted")
         self._end(event.at, event.reason, complete=False)
+
+    def _interrupt(self, at: float, trial: Trial, reason: str) -> None:
+        """End a live attempt that nobody is to blame for; why a trial was to stop stays its reason."""
+        self._settle(at, trial, Turn.LOST, reason=reason if trial.state is State.RUNNING else "")
 
     # --- what failures mean -----------------------------------------------------------------------
 
@@ -232,7 +241,8 @@ class Driver:
         worker = self.history.workers.get(trial.worker or "")
         if worker is None or worker.good_ends or trial.raised_on:
             return False
-        return any(not w.quarantined for w in self.history.workers.values() if w is not worker)
+        others = (w for w in self.history.workers.values() if w is not worker)
+        return self.limits.workers > 1 or any(not w.quarantined for w in others)
 
     # --- what an end means for others -------------------------------------------------------------
 
@@ -262,7 +272,7 @@ class Driver:
             for number in list(self.history.followers.get(trial.number, ())):
                 self._follow(at, self.history.trials[number], trial)
             if trial.state is State.FINISHED:
-                self._look_at_who_lost(at, trial)
+                self._look_at_losses(at, trial.tried_on)
 
     def _follow(self, at: float, trial: Trial, first: Trial) -> None:
         """Settle a trial whose configuration was tried before: equal identity is one trial."""
@@ -270,11 +280,11 @@ class Driver:
         reason = f"same configuration as trial {first.number}"
         self._settle(at, trial, turn, outcome=first.outcome, reason=reason)
 
-    def _look_at_who_lost(self, at: float, trial: Trial) -> None:
-        """Let a worker go that keeps losing what does well elsewhere."""
-        for name in set(trial.tried_on):
-            worker = self.history.workers.get(name)
-            if worker is None or worker.quarantined or worker.trial is not None:
+    def _look_at_losses(self, at: float, names: Sequence[str]) -> None:
+        """Let workers go that keep losing what does well elsewhere, once they hold nothing."""
+        for name in dict.fromkeys(names):
+            worker = self.history.idle.get(name)
+            if worker is None or not self._open:
                 continue
             elsewhere = sorted(n for n in worker.hurt if self.history.trials[n].state is State.FINISHED)
             if len(elsewhere) >= QUARANTINE_AFTER:
@@ -286,9 +296,12 @@ class Driver:
 
     def _go_on(self, at: float) -> None:
         """Hand out what can be handed out, ask for more, and see whether that was all."""
+        if self.over or not self._open:
+            return
         self._hand_out(at)
-        while self._wants_more() and self._ask(at):
+        while self._wants_more(at) and self._ask(at):
             self._hand_out(at)
+        self._wake_up_in_time(at)
         if self._no_more is None or self._asked:
             return
         if self.history.unsettled == 0:
@@ -299,10 +312,12 @@ class Driver:
                     self._settle(at, trial, Turn.STUDY_ENDED)
             self._end(at, self._no_more, complete=True)
 
-    def _wants_more(self) -> bool:
+    def _wants_more(self, at: float) -> bool:
         """One proposal is always in hand beyond what the idle workers can take."""
-        in_hand = len(self._asked) + len(self.history.ready)
-        return not self.over and in_hand < len(self.history.idle) + 1
+        idle, ready = self.history.idle, self.history.ready
+        if idle and ready:  # what is left waits for other workers; those that may work want something new
+            return len(self._asked) < sum(self._rested_at(worker) <= at for worker in idle.values())
+        return len(self._asked) + len(ready) < len(idle) + 1
 
     def _ask(self, at: float) -> bool:
         """Ask the plan for one more trial; False if it has none for now."""
@@ -313,7 +328,9 @@ class Driver:
                 self._asked[number] = seed
                 self._out.append(Suggest(number))
             case Propose(seed=seed, params=params) if params is not None:
-                self._tell(Queued(at=at, trial=number, params=params, seed=seed))
+                self._asked[number] = seed
+                self._given[number] = params
+                self._take_proposals(at)
             case Promote(trial=paused):
                 self._settle(at, self.history.trials[paused], Turn.PROMOTED)
             case Wait():
@@ -322,6 +339,20 @@ class Driver:
                 self._no_more = reason
                 return False
         return True
+
+    def _take_proposals(self, at: float) -> None:
+        """Make trials of proposals, in order of k: which of two equal ones is first is no matter of timing."""
+        while (k := len(self.history.trials)) in self._asked:
+            if (params := self._given.pop(k, None)) is not None:
+                self._tell(Queued(at=at, trial=k, params=params, seed=self._asked.pop(k)))
+            elif (answer := self._early.pop(k, None)) is not None:
+                first = self.history.first_with.get(identity(answer.params))
+                if first is not None and answer.redraw < MAX_REDRAWS:
+                    self._out.append(Suggest(k, answer.redraw + 1))
+                    return
+                self._queue(at, answer, seed=self._asked.pop(k), first=first)
+            else:
+                return
 
     def _queue(self, at: float, answer: Suggested, *, seed: int, first: int | None) -> None:
         self._tell(
@@ -357,15 +388,23 @@ class Driver:
     def _worker_for(self, trial: Trial, at: float) -> Worker | None:
         spurned: Worker | None = None
         for worker in self.history.idle.values():
-            rested_at = worker.last_fail_at + self._backoff_s(worker)
-            if rested_at > at:
-                self._out.append(WaitUntil(rested_at))
-            elif worker.name in trial.tried_on:
-                spurned = spurned or worker
-            else:
+            if self._rested_at(worker) > at:
+                continue
+            if worker.name not in trial.tried_on:
                 return worker
+            spurned = spurned or worker
         elsewhere = (w for w in self.history.workers.values() if w.name not in trial.tried_on)
         return None if any(not w.quarantined for w in elsewhere) else spurned
+
+    def _wake_up_in_time(self, at: float) -> None:
+        """See to it that a worker which waits gets what is ready as soon as it may."""
+        if self.history.ready:
+            rests = [t for t in map(self._rested_at, self.history.idle.values()) if t > at]
+            if rests:
+                self._out.append(WaitUntil(min(rests)))
+
+    def _rested_at(self, worker: Worker) -> float:
+        return worker.last_fail_at + self._backoff_s(worker)
 
     def _backoff_s(self, worker: Worker) -> float:
         if worker.fails <= 1:  # anybody may fail once

@@ -107,7 +107,7 @@ class Worker:
         self.good_ends = 0
         self.fails = 0  # in a row
         self.last_fail_at = 0.0
-        self.hurt: set[int] = set()  # trials that it lost
+        self.hurt: set[int] = set()  # trials that it lost, and did not bring to a good end later
         self.quarantined = False
 
 
@@ -202,6 +202,7 @@ class History:
         self.ready.remove(fact.trial)  # nearly always the first: retries come before new trials
         trial.attempt = fact.attempt
         trial.worker = fact.worker
+        trial.reason = ""
         trial.curve = array("d")  # an attempt that starts over withdraws what was reported before
         trial.started_at = fact.at
         self.idle.pop(fact.worker).trial = fact.trial
@@ -223,7 +224,7 @@ class History:
         trial.state = after(trial.state, fact.turn, trial=trial.number)
         if fact.outcome is not None:
             trial.outcome = fact.outcome
-        if fact.reason:
+        if fact.reason or fact.turn is Turn.FINISHED:  # what was said of it before is no reason any more
             trial.reason = fact.reason
         trial.losses += fact.charged
         trial.ended_at = fact.at
@@ -249,13 +250,16 @@ class History:
         if trial.worker is None:
             return
         worker, trial.worker = self.workers.get(trial.worker), None
-        how = fact.outcome.how if fact.outcome is not None else How.LOST
         if worker is None:
             return
         worker.trial = None
-        if how in GOOD_ENDS:
+        how = fact.outcome.how if fact.outcome is not None else None
+        if how is None:
+            pass  # the driver's doing, not the worker's
+        elif how in GOOD_ENDS:
             worker.fails = 0
             worker.good_ends += 1
+            worker.hurt.discard(trial.number)  # it made up for that
         elif how not in TRIALS_FAULT:
             trial.tried_on = (*trial.tried_on, worker.name)
             if how is How.RAISED:

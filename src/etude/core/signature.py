@@ -10,10 +10,14 @@ named with dots (``optimizer.lr``), to any depth.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
 import difflib
 import functools
 import inspect
+import sys
+import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -120,47 +124,28 @@ class Signature:
             SignatureError: A parameter cannot be given by name, two functions disagree about one,
                 or the training function asks for a model or data that there is none of.
         """
+        read = [_read(function, role) for role, function in functions.items()]
+        for need in ("model", "data"):
+            if need not in functions and any(need in one.given for one in read):
+                raise SignatureError(
+                    f"train() asks for {need!r}, and the experiment has no {need} function. "
+                    f"Pass Experiment(train, {need}=...), or call the parameter something else."
+                )
         found: dict[str, Parameter] = {}
-        given: dict[str, frozenset[str]] = {}
-        groups: dict[str, dict[str, Any]] = {}
-        open_roles = []
-        for role, function in functions.items():
-            signature = _signature(function, role)
-            hints = _hints(function)
-            asked, groups[role] = set(), {}
-            for name, p in signature.parameters.items():
-                if p.kind is p.VAR_KEYWORD:
-                    open_roles.append(role)
-                elif p.kind is p.VAR_POSITIONAL:
-                    continue
-                elif p.kind is p.POSITIONAL_ONLY:
-                    raise SignatureError(
-                        f"{role}() takes {name!r} by position only, and parameters are given by name. "
-                        f"Remove the '/' from its signature."
-                    )
-                elif name in GIVEN[role]:
-                    asked.add(name)
-                else:
-                    default = MISSING if p.default is p.empty else p.default
-                    kind, annotation = _kind(hints.get(name, Any))
-                    if is_group(annotation):
-                        groups[role][name] = annotation
-                    for parameter in _expand(name, role, kind, annotation, default):
-                        found[parameter.name] = _agree(found.get(parameter.name), parameter)
-            for need in ("model", "data"):
-                if need in asked and need not in functions:
-                    raise SignatureError(
-                        f"train() asks for {need!r}, and the experiment has no {need} function. "
-                        f"Pass Experiment(train, {need}=...), or call the parameter something else."
-                    )
-            given[role] = frozenset(asked)
-        return cls(found, given, tuple(open_roles), groups)
+        for parameter in (parameter for one in read for parameter in one.parameters):
+            found[parameter.name] = _agree(found.get(parameter.name), parameter)
+        return cls(
+            parameters=found,
+            given={one.role: frozenset(one.given) for one in read},
+            open=tuple(one.role for one in read if one.open),
+            _groups={one.role: one.groups for one in read},
+        )
 
     def flat(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return ``params`` with whole groups taken apart into their dotted fields."""
         flat: dict[str, Any] = {}
         for name, value in params.items():
-            if dataclasses.is_dataclass(value) and not isinstance(value, type) and name not in self.parameters:
+            if _is_whole_group(value) and any(known.startswith(f"{name}.") for known in self.parameters):
                 flat.update(_fields_of(name, value))
             else:
                 flat[name] = plain(value)
@@ -247,6 +232,10 @@ def is_group(annotation: Any) -> bool:
     return isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
 
 
+def _is_whole_group(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
 def misfit(value: Any, annotation: Any) -> str | None:
     """Say why ``value`` does not fit ``annotation``; None if it does, or if that cannot be told."""
     if annotation is Any or (isinstance(annotation, type) and isinstance(value, annotation)):
@@ -255,10 +244,10 @@ def misfit(value: Any, annotation: Any) -> str | None:
     try:
         msgspec.convert(value, annotation, strict=True)
     except msgspec.ValidationError as error:
-        return str(error).removesuffix(".").lower()
-    except TypeError:  # a type that msgspec does not know: a class of the user's
-        if isinstance(annotation, type):
-            return f"expected {_type_name(annotation)}, got {type(value).__name__}"
+        problem = str(error).removesuffix(".")
+        return problem[:1].lower() + problem[1:]
+    except TypeError:  # an annotation that msgspec cannot check, such as a union of two containers
+        return None
     return None
 
 
@@ -279,6 +268,43 @@ def _convert(value: Any, annotation: Any) -> Any:
         return value
 
 
+@dataclass
+class _Asked:
+    """What one function asks for."""
+
+    role: str
+    parameters: list[Parameter] = dataclasses.field(default_factory=list)
+    given: list[str] = dataclasses.field(default_factory=list)
+    groups: dict[str, Any] = dataclasses.field(default_factory=dict)
+    open: bool = False
+
+
+def _read(function: Callable[..., Any], role: str) -> _Asked:
+    asked = _Asked(role)
+    signature = _signature(function, role)
+    hints = _hints(function)
+    for name, p in signature.parameters.items():
+        match p.kind:
+            case p.VAR_POSITIONAL:
+                continue
+            case p.VAR_KEYWORD:
+                asked.open = True
+            case p.POSITIONAL_ONLY:
+                raise SignatureError(
+                    f"{role}() takes {name!r} by position only, and parameters are given by name. "
+                    f"Remove the '/' from its signature."
+                )
+            case _ if name in GIVEN[role]:
+                asked.given.append(name)
+            case _:
+                default = MISSING if p.default is p.empty else p.default
+                kind, annotation = _kind(hints.get(name, Any))
+                if is_group(annotation):
+                    asked.groups[name] = annotation
+                asked.parameters += _expand(name, role, kind, annotation, default)
+    return asked
+
+
 def _signature(function: Callable[..., Any], role: str) -> inspect.Signature:
     if not callable(function):
         raise SignatureError(
@@ -296,11 +322,29 @@ def _signature(function: Callable[..., Any], role: str) -> inspect.Signature:
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     while isinstance(function, functools.partial):
         function = function.func
-    target = function if inspect.isroutine(function) else type(function).__call__
-    try:
-        return typing.get_type_hints(inspect.unwrap(target), include_extras=True)
-    except (NameError, TypeError, AttributeError):  # names that exist for type checkers only
-        return {}
+    if isinstance(function, type):
+        target: Any = function.__init__  # type: ignore[misc]
+    else:
+        target = function if inspect.isroutine(function) else type(function).__call__
+    target = inspect.unwrap(target)
+    return _resolved(getattr(target, "__annotations__", {}), getattr(target, "__globals__", {}))
+
+
+def _hints_of_class(cls: type) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        found |= _resolved(inspect.get_annotations(base), vars(sys.modules.get(base.__module__, object)))
+    return found
+
+
+def _resolved(annotations: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return annotations as objects, one by one: one that exists for type checkers only spoils no other."""
+    found: dict[str, Any] = {}
+    for name, annotation in annotations.items():
+        holder = types.SimpleNamespace(__annotations__={name: annotation})
+        with contextlib.suppress(NameError, TypeError, AttributeError, SyntaxError):
+            found |= typing.get_type_hints(holder, globalns=dict(names), include_extras=True)
+    return found
 
 
 def _kind(annotation: Any) -> tuple[Kind, Any]:
@@ -315,6 +359,11 @@ def _expand(name: str, role: str, kind: Kind, annotation: Any, default: Any) -> 
     if not is_group(annotation):
         yield Parameter(name, (role,), kind, annotation, default)
         return
+    if default is not MISSING and not isinstance(default, annotation):
+        raise SignatureError(
+            f"{name!r} is a group of parameters in {role}(), and its default {default!r} is no "
+            f"{_type_name(annotation)}. Give it one, or none: the fields have defaults of their own."
+        )
     hints = _hints_of_class(annotation)
     for field in dataclasses.fields(annotation):
         if not field.init:
@@ -322,17 +371,11 @@ def _expand(name: str, role: str, kind: Kind, annotation: Any, default: Any) -> 
         value: Any = field.default
         if default is not MISSING:
             value = getattr(default, field.name)
-        elif field.default_factory is not MISSING:
+        elif field.default_factory is not dataclasses.MISSING:
             value = field.default_factory()
         field_kind, field_type = _kind(hints.get(field.name, Any))
-        yield from _expand(f"{name}.{field.name}", role, field_kind, field_type, value)
-
-
-def _hints_of_class(cls: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(cls, include_extras=True)
-    except (NameError, TypeError):
-        return {}
+        stricter = kind if field_kind is Kind.STATEFUL else field_kind
+        yield from _expand(f"{name}.{field.name}", role, stricter, field_type, value)
 
 
 def _agree(first: Parameter | None, second: Parameter) -> Parameter:
@@ -359,7 +402,7 @@ def _fields_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         if not field.init:
             continue
         inner = getattr(value, field.name)
-        if dataclasses.is_dataclass(inner) and not isinstance(inner, type):
+        if _is_whole_group(inner):
             yield from _fields_of(f"{name}.{field.name}", inner)
         else:
             yield f"{name}.{field.name}", plain(inner)
@@ -380,7 +423,9 @@ def _assemble(cls: Any, values: Mapping[str, Any], defaults: Mapping[str, Any]) 
         elif field.name in values:
             arguments[field.name] = _convert(values[field.name], annotation)
         elif field.name in defaults:
-            arguments[field.name] = defaults[field.name]
+            default = defaults[field.name]
+            made = field.default_factory is not dataclasses.MISSING  # such a one is nobody else's
+            arguments[field.name] = copy.deepcopy(default) if made else default
     return cls(**arguments)
 
 

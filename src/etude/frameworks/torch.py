@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import copy
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, Final, TypeVar
 
 import torch
-from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data import DataLoader
 
 from etude.core.data import Data
 from etude.core.streams import stream_seed
 
+T = TypeVar("T")
+
 
 def random_state() -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Return the state of torch's global generators."""
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     return torch.get_rng_state(), cuda
 
 
@@ -23,13 +26,19 @@ def restore_random_state(state: tuple[torch.Tensor, list[torch.Tensor]]) -> None
     torch.set_rng_state(state[0])
     if state[1]:
         torch.cuda.set_rng_state_all(state[1])
+    else:  # CUDA had not been started, so nobody had drawn from it since it was to be seeded like the CPU
+        _seed_cuda(torch.initial_seed())
 
 
 def seed(value: int) -> None:
-    """Seed torch's global generators; CUDA's only if CUDA was started, so that a fork stays possible."""
+    """Seed torch's global generators; CUDA is not started by it, so that a fork stays possible."""
     torch.default_generator.manual_seed(value)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(value)
+    _seed_cuda(value)
+
+
+def _seed_cuda(value: int) -> None:
+    if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(value)  # at once if CUDA was started, else when it starts
 
 
 def default_device() -> str:
@@ -44,7 +53,7 @@ def set_threads(n: int) -> None:
 
 def gpu_memory_mb() -> float | None:
     """Return the peak of GPU memory that this process held, in MB; None if it used no GPU."""
-    if not torch.cuda.is_initialized():
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return None
     return sum(torch.cuda.max_memory_allocated(i) for i in range(torch.cuda.device_count())) / 2**20
 
@@ -54,61 +63,123 @@ def prepare_data(data: Any, *, seed: int, device: str) -> Any:
 
     Args:
         data: What the data function returned: a loader, a ``Data``, or any nesting of tuples, lists
-            and dicts of them. Everything else is left as it is.
+            and dicts of them. It is returned as it is, and so is everything else.
         seed: The trial's seed.
         device: Where batches are wanted.
     """
-    numbered = iter(range(2**31))
-
-    def prepare(value: Any) -> Any:
-        if isinstance(value, DataLoader):
-            give_generator(value, stream_seed(seed, "data", "loader", next(numbered), bits=63))
-            return on_device(value, device)
-        return value
-
-    return _map(data, prepare)
+    for number, loader in enumerate(_found(DataLoader, data)):
+        give_generator(loader, stream_seed(seed, "data", "loader", number, bits=63))
+        on_device(loader, device)
+    return data
 
 
 def place(model: Any, *, device: str) -> Any:
-    """Move a module, or any nesting of modules, to ``device``."""
-    if device == "cpu":
-        return model
-    return _map(model, lambda value: value.to(device) if isinstance(value, torch.nn.Module) else value)
+    """Move a module, or any nesting of modules, to ``device``; it stays the object that it was."""
+    if device != "cpu":
+        for module in _found(torch.nn.Module, model):
+            module.to(device)
+    return model
 
 
 def give_generator(loader: DataLoader[Any], value: int) -> None:
-    """Let a loader and its sampler draw from a generator of their own, unless they have one."""
-    if loader.generator is None:
-        loader.generator = torch.Generator().manual_seed(value)
-    sampler = loader.sampler
-    if isinstance(sampler, RandomSampler) and sampler.generator is None:
-        sampler.generator = torch.Generator().manual_seed(stream_seed(value, "sampler", bits=63))
+    """Let a loader and its sampler draw from generators of their own, unless the user gave them some.
+
+    A generator of ours is made anew each time: a loader may be older than this run, and serve many.
+    """
+    batch_sampler = loader.batch_sampler
+    inner = getattr(batch_sampler, "sampler", None)
+    places = {id(place): place for place in (loader, loader.sampler, batch_sampler, inner) if place is not None}
+    for number, place in enumerate(places.values()):
+        if getattr(place, "generator", place) is getattr(place, OURS, None):  # None and None, or the one we gave
+            generator = torch.Generator().manual_seed(stream_seed(value, number, bits=63))
+            place.generator = generator  # type: ignore[union-attr]
+            setattr(place, OURS, generator)
 
 
 def on_device(loader: DataLoader[Any], device: str) -> DataLoader[Any]:
     """Let a loader yield its batches on ``device``; it stays the object and the type that it was."""
-    if device == "cpu":
-        return loader
-    cls = type(loader)
-
-    def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 - looked up on the type, so it has to be there
-        for batch in cls.__iter__(self):
-            yield _map(batch, lambda v: v.to(device, non_blocking=True) if torch.is_tensor(v) else v)
-
-    loader.__class__ = type(cls.__name__, (cls,), {"__iter__": __iter__, "__module__": cls.__module__})
+    moves = getattr(type(loader), MOVES, False)
+    if moves or device != "cpu":
+        setattr(loader, DEVICE, device)
+        if not moves:
+            loader.__class__ = _moving(type(loader))
     return loader
 
 
-def _map(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply ``change`` to every leaf of nested containers, and keep their types."""
+OURS: Final = "_etude_generator"
+DEVICE: Final = "_etude_device"
+MOVES: Final = "_etude_moves"
+MOST_LOADERS: Final = 1000
+"""A longer list is one of examples, and nobody looks for loaders and models in it."""
+
+
+_MOVING: dict[type[Any], type[Any]] = {}
+
+
+def _moving(cls: type[Any]) -> type[Any]:
+    """Return a subclass whose loaders move their batches; __iter__ is looked up on the type, so it has to be there."""
+    if cls in _MOVING:
+        return _MOVING[cls]
+
+    def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
+        device = getattr(self, DEVICE)
+        for batch in cls.__iter__(self):
+            yield _moved(batch, device)
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:  # noqa: N807 - a pickled loader is a plain one again
+        reduce: Any = cls.__reduce_ex__
+        made = reduce(self, protocol)
+        arguments = tuple(cls if argument is type(self) else argument for argument in made[1])
+        return made[0], arguments, *made[2:]
+
+    body = {"__iter__": __iter__, "__reduce_ex__": __reduce_ex__, "__module__": cls.__module__, MOVES: True}
+    moving = _MOVING[cls] = type(cls.__name__, (cls,), {**body, "__qualname__": cls.__qualname__})
+    return moving
+
+
+def _moved(value: Any, device: str) -> Any:
+    """Return a batch on ``device``: tensors in nested containers, which keep their types."""
+    if callable(getattr(value, "to", None)):  # a packed sequence, the batch of another library: it knows best
+        return value.to(device, **{"non_blocking": True} if torch.is_tensor(value) else {})
     if isinstance(value, Data):
-        value.train, value.valid, value.test = (_map(v, change) for v in (value.train, value.valid, value.test))
-        return value
-    if isinstance(value, tuple):
-        items = [_map(v, change) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if isinstance(value, list):
-        return [_map(v, change) for v in value]
-    if isinstance(value, dict):
-        return {k: _map(v, change) for k, v in value.items()}
-    return change(value)
+        parts = (_moved(part, device) for part in (value.train, value.valid, value.test))
+        return type(value)(*parts, **value.derived)
+    if isinstance(value, Mapping):
+        items = {k: _moved(v, device) for k, v in value.items()}
+        return _refilled(value, items)
+    if isinstance(value, list | tuple):
+        moved = [_moved(v, device) for v in value]
+        return type(value)(*moved) if hasattr(value, "_fields") else _refilled(value, moved)
+    return value
+
+
+def _refilled(value: Any, items: Any) -> Any:
+    """Return a container of the same type with other items in it; the plain items where it cannot be made."""
+    if isinstance(value, MutableMapping):
+        copied = copy.copy(value)  # what else it knows, such as the default of a defaultdict, stays
+        copied.update(items)
+        return copied
+    try:
+        return type(value)(items)
+    except TypeError:
+        return items
+
+
+def _found(cls: type[T], value: Any) -> Iterator[T]:
+    """Yield every object of a class in nested containers, in order, each once."""
+    seen: set[int] = set()
+
+    def look(value: Any) -> Iterator[T]:
+        if isinstance(value, cls):
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield value
+        elif isinstance(value, Data):
+            yield from look((value.train, value.valid, value.test))
+        elif isinstance(value, Mapping):
+            yield from look(tuple(value.values()) if len(value) <= MOST_LOADERS else ())
+        elif isinstance(value, list | tuple) and len(value) <= MOST_LOADERS:
+            for item in value:
+                yield from look(item)
+
+    return look(value)

@@ -8,6 +8,7 @@ else it watches the counter by its own clock, and only takes over when it stands
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sqlite3
@@ -21,6 +22,7 @@ from etude.core.errors import StudyInUseError
 
 BEAT_S: Final = 2.0
 WATCH_S: Final = 10.0
+LOOK_S: Final = 0.25
 
 
 class Lease:
@@ -29,10 +31,13 @@ class Lease:
     Args:
         connection: The journal's connection. A method that writes wants to be called inside a
             transaction or makes its own single statement.
+        seq: Gives the number of the last fact that we know of. Who does not know the last one there is
+            gets no lease: it would go on from a past.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, seq: Callable[[], int]) -> None:
         self._connection = connection
+        self._seq = seq
         self.epoch = 0
         """The epoch that we hold; 0 while we hold none."""
 
@@ -53,24 +58,28 @@ class Lease:
         Raises:
             StudyInUseError: Another driver holds it and is alive.
         """
-        epoch, counter, holder, host, pid, started = self._row()
-        if holder and not self._is_dead(host, pid, started):
-            began = now_s()
-            while now_s() - began < WATCH_S:
-                if self._row()[:2] != (epoch, counter):
-                    raise StudyInUseError(
-                        f"Another driver works on this study (process {pid} on {host.partition('/')[0]}). Two would "
-                        "undo each other's work. Wait for it, end it with `etude stop`, or give this study another name."
-                    )
-                wait(0.25)
+        epoch, counter = self._row()[:2]
+        began = now_s()
+        while (held := self.held_by()) is not None and now_s() - began < WATCH_S:
+            if self._row()[:2] != (epoch, counter):
+                host, pid = held
+                raise StudyInUseError(
+                    f"Another driver works on this study (process {pid} on {host}). Two would undo each other's "
+                    "work. Wait for it, end it with `etude stop`, or give this study another name."
+                )
+            wait(LOOK_S)
         mine = (driver, host_id(), os.getpid(), start_time(os.getpid()) or "")
         taken = self._connection.execute(
             "UPDATE lease SET epoch = epoch + 1, counter = 0, driver = ?, host = ?, pid = ?, started = ? "
-            "WHERE epoch = ? AND counter = ?",
-            (*mine, epoch, counter),
+            "WHERE epoch = ? AND counter = ? AND ? = max(coalesce((SELECT max(seq) FROM facts), 0), "
+            "coalesce((SELECT max(seq) FROM reports), 0))",
+            (*mine, epoch, counter, self._seq()),
         )
         if taken.rowcount != 1:
-            raise StudyInUseError("Another driver took this study up at the same moment. Run one of the two.")
+            raise StudyInUseError(
+                "Another driver took this study up or wrote to it at the same moment. Let one of the two go on; "
+                "if it has ended, run this one again."
+            )
         self.epoch = epoch + 1
         return self.epoch
 
@@ -84,7 +93,7 @@ class Lease:
         Raises:
             StudyInUseError: It has.
         """
-        epoch, _, driver, host, pid, _ = self._row()
+        epoch, _, _, host, pid, _ = self._row()
         if epoch != self.epoch:
             raise StudyInUseError(
                 f"Another driver (process {pid} on {host.partition('/')[0]}) has taken this study over while this "
@@ -111,12 +120,16 @@ class Lease:
 
 
 def host_id() -> str:
-    """Return this machine's name and, where there is one, the id of its current boot."""
-    try:
+    """Return this machine's name and, where they can be known, what process ids mean something in.
+
+    That is the current boot and the namespace of process ids: two containers may have one name.
+    """
+    boot = space = ""
+    with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        boot = ""
-    return f"{platform.node()}/{boot}"
+    with contextlib.suppress(OSError):
+        space = os.readlink("/proc/self/ns/pid")
+    return f"{platform.node()}/{boot}/{space}"
 
 
 def start_time(pid: int) -> str | None:

@@ -18,6 +18,9 @@ from etude.tune import sampling
 from etude.tune.samplers import Told
 from etude.wire.channel import Frames, frame
 
+LEAVE_S: Final = 1.0
+"""Seconds that the process has to end after its end of the connection did."""
+
 
 def as_told(trial: Trial, *, mode: str) -> Told:
     """Return what a sampler is told of a settled trial."""
@@ -50,6 +53,7 @@ class SamplerLink(asyncio.Protocol):
         self._asked: deque[tuple[int, int]] = deque()
         self._early: list[bytes] = []
         self._transport: asyncio.WriteTransport | None = None
+        self._closed = False
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -61,13 +65,23 @@ class SamplerLink(asyncio.Protocol):
             )
         self._send(set_up)
         self._tell_all()
+        self._sock = ours
         self._loop = asyncio.get_running_loop()
-        self._opening = self._loop.create_task(self._open(ours))
+        self._opening = self._loop.create_task(self._open())
 
-    async def _open(self, sock: socket.socket) -> None:
-        self._transport, _ = await self._loop.create_connection(lambda: self, sock=sock)
-        for content in self._early:
-            self._transport.write(content)
+    async def _open(self) -> None:
+        if not self._closed:
+            await self._loop.create_connection(lambda: self, sock=self._sock)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, and send what could not be sent before (asyncio)."""
+        assert isinstance(transport, asyncio.WriteTransport)
+        if self._closed:
+            transport.close()
+            return
+        self._transport = transport
+        early, self._early = self._early, []
+        transport.write(b"".join(early))
 
     def tell(self, facts: Sequence[AnyFact]) -> None:
         """Tell it what facts mean for trials."""
@@ -86,9 +100,12 @@ class SamplerLink(asyncio.Protocol):
 
     def close(self) -> None:
         """Let the process go."""
+        self._closed = True
         if self._transport is not None:
             self._transport.close()
             self._transport = None
+        else:
+            self._sock.close()
         self._process.kill()
         self._process.wait()
 
@@ -102,9 +119,15 @@ class SamplerLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Notice that the process is gone (asyncio)."""
-        if self._transport is not None:
-            self._transport = None
-            self._failed(StudyError(f"The sampler's process ended with code {self._process.wait()}."))
+        self._transport = None
+        if not self._closed:
+            self._closed = True
+            try:
+                code = self._process.wait(LEAVE_S)
+            except subprocess.TimeoutExpired:  # it only closed its end
+                self._process.kill()
+                code = self._process.wait()
+            self._failed(StudyError(f"The sampler's process ended with code {code}."))
 
     def _ask_next(self) -> None:
         k, redraw = self._asked[0]

@@ -8,6 +8,7 @@ that is told the same again proposes the same again, and that is all that resumi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, final
 
 import msgspec
@@ -90,60 +91,60 @@ class TPE:
         self._seed = seed
         self._random = Random(space, seed=seed)
         self._study: Any = None
-        self._numbers: dict[int, int] = {}  # our number of a trial -> Optuna's
+        self._storage: Any = None
+        self._ids: dict[int, int] = {}  # our number of a trial -> Optuna's id
+        self._ended: set[int] = set()
 
     def needs_history(self, k: int) -> bool:
         """Return True after the first random draws."""
         return k >= self.RANDOM_FIRST
 
     def tell(self, told: Told) -> None:
-        """Add a trial to Optuna's in-memory study, or end it there."""
-        study = self._optuna_study()
+        """Add a trial to Optuna's in-memory study, or end it there; an end that is told again changes nothing."""
+        study, storage = self._in_memory()
         from optuna.trial import TrialState, create_trial
 
-        if told.trial not in self._numbers:
+        if told.trial not in self._ids:
             params, distributions = self._in_optuna(told.params)
             running = create_trial(state=TrialState.RUNNING, params=params, distributions=distributions)
-            study.add_trial(running)
-            self._numbers[told.trial] = len(self._numbers_by_optuna(study)) - 1
-        number = self._numbers[told.trial]
+            self._ids[told.trial] = storage.create_new_trial(study._study_id, template_trial=running)
+        if told.state == "running" or told.trial in self._ended:
+            return
+        self._ended.add(told.trial)
+        number = self._ids[told.trial]
         loss = math.inf if told.loss is not None and math.isnan(told.loss) else told.loss
-        if told.state == "finished":
-            study.tell(number, loss)
-        elif told.state == "stopped" and loss is not None:
-            from optuna.trial import Trial
-
-            trial = Trial(study, study._storage.get_trial_id_from_study_id_trial_number(study._study_id, number))
-            trial.report(loss, told.step)
-            study.tell(number, state=TrialState.PRUNED)
-        elif told.state != "running":
-            study.tell(number, state=TrialState.FAIL)
+        if loss is None or told.state == "failed":
+            storage.set_trial_state_values(number, TrialState.FAIL)
+        elif told.state == "finished":
+            storage.set_trial_state_values(number, TrialState.COMPLETE, [loss])
+        else:
+            storage.set_trial_intermediate_value(number, told.step, loss)
+            storage.set_trial_state_values(number, TrialState.PRUNED, [loss])
 
     def suggest(self, k: int, redraw: int) -> Params:
         """Ask Optuna, with a generator made from the seed and ``k``."""
         if not self.needs_history(k):
             return self._random.suggest(k, redraw)
-        study = self._optuna_study()
+        study, _ = self._in_memory()
         from optuna.samplers import TPESampler
         from optuna.trial import TrialState
 
         study.sampler = TPESampler(seed=stream_seed(self._seed, "search", k, redraw, bits=32))
         trial = study.ask()
-        params = self._space.build(lambda path, domain: _suggest(trial, path, domain))
-        # What was only asked for leaves no trace: the trial comes back by `tell` once it is queued.
-        study.tell(trial.number, state=TrialState.FAIL)
-        return params
+        try:
+            return self._space.build(lambda path, domain: _suggest(trial, path, domain))
+        finally:
+            # What was only asked for leaves no trace: the trial comes back by `tell` once it is queued.
+            study.tell(trial.number, state=TrialState.FAIL)
 
-    def _optuna_study(self) -> Any:
+    def _in_memory(self) -> tuple[Any, Any]:
         if self._study is None:
             import optuna
 
             optuna.logging.set_verbosity(optuna.logging.ERROR)
-            self._study = optuna.create_study(direction="minimize")
-        return self._study
-
-    def _numbers_by_optuna(self, study: Any) -> list[Any]:
-        return study.get_trials(deepcopy=False)  # type: ignore[no-any-return]
+            self._storage = optuna.storages.InMemoryStorage()
+            self._study = optuna.create_study(storage=self._storage, direction="minimize")
+        return self._study, self._storage
 
     def _in_optuna(self, params: Params) -> tuple[dict[str, Any], dict[str, Any]]:
         inner: dict[str, Any] = {}
@@ -159,13 +160,15 @@ class TPE:
 
 
 def _suggest(trial: Any, path: str, domain: Domain) -> Any:
-    """Have Optuna choose a value: categories go by their position, so that any value can be one."""
+    """Have Optuna choose a value: what is listed or stepped goes by its position, so that any value can be one."""
     match domain:
-        case Uniform(low=low, high=high, step=step):
-            value = trial.suggest_float(path, low, high, step=step)
-            return min(max(value, low), high)
+        case Uniform(low=low, high=high, step=None):
+            return min(max(trial.suggest_float(path, low, high), low), high)
+        case Uniform(low=low, high=high, step=float(step), size=int(size)):
+            place = trial.suggest_int(path, 0, size - 1)
+            return high if place == size - 1 else low + place * step
         case LogUniform(low=low, high=high):
-            return trial.suggest_float(path, low, high, log=True)
+            return min(max(trial.suggest_float(path, low, high, log=True), low), high)
         case Integers(low=low, high=high, log=log, step=step):
             return trial.suggest_int(path, low, high, log=log, step=step)
         case Ordered(values=values):
@@ -179,8 +182,10 @@ def _in_optuna(domain: Domain, value: Any) -> tuple[Any, Any]:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     match domain:
-        case Uniform(low=low, high=high, step=step):
-            return float(value), FloatDistribution(low, high, step=step)
+        case Uniform(low=low, high=high, step=None):
+            return float(value), FloatDistribution(low, high)
+        case Uniform(low=low, step=float(step), size=int(size)):
+            return round((value - low) / step), IntDistribution(0, size - 1)
         case LogUniform(low=low, high=high):
             return float(value), FloatDistribution(low, high, log=True)
         case Integers(low=low, high=high, log=log, step=step):
@@ -192,7 +197,7 @@ def _in_optuna(domain: Domain, value: Any) -> tuple[Any, Any]:
     raise AssertionError(f"no such domain: {domain!r}")
 
 
-SAMPLERS: Final = {"random": Random, "tpe": TPE}
+SAMPLERS: Final[Mapping[str, Callable[..., Sampler]]] = {"random": Random, "tpe": TPE}
 
 
 def make_sampler(name: str, space: Space, *, seed: int) -> Sampler:

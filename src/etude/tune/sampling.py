@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from etude.core.events import Params
+from etude.core.exact import exact
 from etude.tune.samplers import Told, make_sampler
 from etude.tune.spaces import Space
 from etude.wire.channel import Channel
@@ -54,25 +55,37 @@ class Answer(msgspec.Struct, frozen=True):
 
 ToSampler = SetUp | Tell | Ask
 encode = msgspec.msgpack.Encoder().encode
-decode_answer = msgspec.msgpack.Decoder(Answer).decode
+_decode_answer = msgspec.msgpack.Decoder(Answer).decode
 _decode = msgspec.msgpack.Decoder(ToSampler).decode
 
 
+def decode_answer(content: bytes) -> Answer:
+    """Read an answer; the parameters are what they were, tuples included."""
+    answer = _decode_answer(content)
+    return answer if answer.params is None else msgspec.structs.replace(answer, params=exact(answer.params))
+
+
 def serve(channel: Channel) -> None:
-    """Answer until the driver is gone."""
+    """Answer until the driver is gone. Once something went wrong, that is the answer to every question."""
     sampler: Any = None
+    problem = ""
     while (content := channel.receive()) is not None:
-        match _decode(content):
-            case SetUp(sampler=name, space=space, seed=seed):
-                sampler = make_sampler(name, Space.from_dict(space), seed=seed)
-            case Tell(told=told):
-                sampler.tell(told)
-            case Ask(k=k, redraw=redraw):
-                try:
-                    answer = Answer(k, redraw, sampler.suggest(k, redraw))
-                except Exception:
-                    answer = Answer(k, redraw, problem=traceback.format_exc())
-                channel.send(encode(answer))
+        params: Params | None = None
+        message = _decode(content)
+        try:
+            match message:
+                case _ if problem:
+                    pass
+                case SetUp(sampler=name, space=space, seed=seed):
+                    sampler = make_sampler(name, Space.from_dict(space), seed=seed)
+                case Tell(told=told):
+                    sampler.tell(msgspec.structs.replace(told, params=exact(told.params)))
+                case Ask(k=k, redraw=redraw):
+                    params = sampler.suggest(k, redraw)
+        except Exception:
+            problem = traceback.format_exc()
+        if isinstance(message, Ask):
+            channel.send(encode(Answer(message.k, message.redraw, params, problem)))
 
 
 if __name__ == "__main__":

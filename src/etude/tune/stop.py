@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import insort
+from collections.abc import Sequence
 from typing import Final, Protocol, final
 
 from etude.core.errors import ConfigError
 from etude.core.history import Trial
 from etude.core.plan import GO_ON, Act, Decision, Report, Standing
-from etude.core.text import count
+from etude.core.text import brief, count
 
 
 class Stopper(Protocol):
@@ -54,6 +55,11 @@ class MedianRule:
     """
 
     def __init__(self, mode: str, *, first_after: int = 4) -> None:
+        if mode not in ("max", "min"):
+            raise ConfigError(
+                f"mode={mode!r} says neither that larger values are better nor that smaller ones are. "
+                "Pass mode='max' or mode='min'."
+            )
         if first_after < 1:
             raise ConfigError(
                 f"first_after={first_after} is below 1: a median needs at least one finished trial. "
@@ -75,8 +81,7 @@ class MedianRule:
         if self._peers < self._first_after:
             return GO_ON
         peers = self._means[min(report.step, len(self._means)) - 1]
-        middle = len(peers) // 2
-        median = peers[middle] if len(peers) % 2 else (peers[middle - 1] + peers[middle]) / 2
+        median = _median(peers)
         if best <= median:
             return GO_ON
         shown = self._sign * median
@@ -102,19 +107,27 @@ class MedianRule:
         self._seen = len(standing.finished)
 
     def _add(self, trial: Trial) -> None:
-        known = len(self._means)
         while len(self._means) < len(trial.curve):  # the others stand there with all they have
             self._means.append(array("d", self._means[-1]) if self._means else array("d"))
-        assert len(self._means) >= known
         total, mean = 0.0, math.inf
         for step, means in enumerate(self._means, start=1):
             if step <= len(trial.curve):
                 total += self._loss(trial.curve[step - 1])
                 mean = total / step
-            insort(means, mean)
+            insort(means, math.inf if math.isnan(mean) else mean)  # of both infinities: nothing to go by
 
     def _loss(self, value: float) -> float:
         return math.inf if math.isnan(value) else self._sign * value
+
+
+def _median(values: Sequence[float]) -> float:
+    """Return the median of sorted values, of which none is NaN."""
+    middle = len(values) // 2
+    if len(values) % 2 or values[middle - 1] == values[middle]:
+        return values[middle]
+    if math.isinf(values[middle - 1]) and math.isinf(values[middle]):
+        return math.inf  # half of them are worst, half of them best: nobody is stopped for that
+    return values[middle - 1] / 2 + values[middle] / 2  # their sum might be too large for a float
 
 
 STOPPERS: Final = ("median", "none")
@@ -124,9 +137,14 @@ def make_stopper(stopper: str | Stopper, *, mode: str) -> Stopper:
     """Return the stopper of that name, or the object itself.
 
     Raises:
-        ConfigError: There is no stopper of that name.
+        ConfigError: There is no stopper of that name, or the object is none.
     """
     if not isinstance(stopper, str):
+        if isinstance(stopper, type) or not callable(getattr(stopper, "decide", None)):
+            raise ConfigError(
+                f"stopper={brief(stopper)} is no stopper. Pass {' or '.join(map(repr, STOPPERS))}, or an object "
+                "with a decide(report, standing) method."
+            )
         return stopper
     if stopper == "median":
         return MedianRule(mode)

@@ -14,6 +14,7 @@ from typing import Final
 LENGTH: Final = struct.Struct(">I")
 MAX_FRAME: Final = 2**30
 """Nothing that Étude sends is larger than 1 GB; a longer frame is a stream out of step."""
+PIECE: Final = 1 << 18
 
 
 class Frames:
@@ -23,24 +24,38 @@ class Frames:
         self._buffer = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Add what came in and yield every frame that is whole.
+        """Add what came in and return every frame that is whole, one after the other.
 
         Raises:
-            ConnectionError: The stream is out of step: no frame is that long.
+            ConnectionError: When the frames before it were taken: no frame is that long, so the stream is
+                out of step.
         """
-        buffer = self._buffer
-        buffer += piece
-        start, end = 0, len(buffer)
-        while end - start >= LENGTH.size:
-            (size,) = LENGTH.unpack_from(buffer, start)
-            if size > MAX_FRAME:
-                raise ConnectionError(f"a frame of {size} bytes was announced; at most {MAX_FRAME} are possible")
-            if end - start < LENGTH.size + size:
-                break
-            start += LENGTH.size
-            yield bytes(memoryview(buffer)[start : start + size])
-            start += size
-        del buffer[:start]
+        self._buffer += piece
+        return self._take()
+
+    def missing(self) -> int:
+        """Return how many bytes are wanted until more is known: the rest of a length, or of a frame."""
+        known = len(self._buffer)
+        return LENGTH.size - known if known < LENGTH.size else self._size(0) + LENGTH.size - known
+
+    def _take(self) -> Iterator[bytes]:
+        buffer, start = self._buffer, 0
+        try:
+            while len(buffer) - start >= LENGTH.size:
+                end = start + LENGTH.size + self._size(start)
+                if len(buffer) < end:
+                    break
+                content = bytes(memoryview(buffer)[start + LENGTH.size : end])
+                start = end
+                yield content
+        finally:  # also if nobody wants the rest: no frame comes twice
+            del buffer[:start]
+
+    def _size(self, start: int) -> int:
+        size: int = LENGTH.unpack_from(self._buffer, start)[0]
+        if size > MAX_FRAME:
+            raise ConnectionError(f"a frame of {size} bytes was announced; at most {MAX_FRAME} are possible")
+        return size
 
 
 def frame(content: bytes) -> bytes:
@@ -58,7 +73,6 @@ class Channel:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self._frames = Frames()
-        self._whole: list[bytes] = []
 
     def fileno(self) -> int:
         """Return the socket's file descriptor, so that ``select`` takes the channel as it is."""
@@ -73,33 +87,43 @@ class Channel:
         self.sock.sendall(frame(content))
 
     def send_with_fds(self, content: bytes, fds: list[int]) -> None:
-        """Send one short frame together with open file descriptors."""
-        socket.send_fds(self.sock, [frame(content)], fds)
+        """Send one frame together with open file descriptors."""
+        whole = frame(content)
+        sent = socket.send_fds(self.sock, [whole], fds)
+        if sent < len(whole):
+            self.sock.sendall(whole[sent:])
 
     def read(self) -> list[bytes] | None:
         """Return the frames that one read brings; None at the end of the stream."""
-        try:
-            piece = self.sock.recv(1 << 18)
-        except ConnectionError:
-            return None
+        piece = self._read(PIECE)
         return list(self._frames.feed(piece)) if piece else None
 
     def receive(self) -> bytes | None:
-        """Wait for the next frame and return it; None at the end of the stream."""
-        while not self._whole:
-            frames = self.read()
-            if frames is None:
-                return None
-            self._whole = frames
-        return self._whole.pop(0)
+        """Wait for the next frame and return it; None at the end of the stream.
+
+        It takes not a byte more than the frame, so that ``select`` goes on to tell what there is.
+        """
+        while piece := self._read(min(self._frames.missing(), PIECE)):
+            for content in self._frames.feed(piece):
+                return content
+        return None
 
     def receive_with_fds(self, count: int) -> tuple[bytes, list[int]] | None:
         """Wait for a frame sent by ``send_with_fds``; None at the end of the stream."""
-        piece, fds, _, _ = socket.recv_fds(self.sock, 1 << 16, count)
-        if not piece:
-            return None
-        (content,) = self._frames.feed(piece)
-        return content, list(fds)
+        fds: list[int] = []
+        while True:
+            piece, more, _, _ = socket.recv_fds(self.sock, min(self._frames.missing(), PIECE), count)
+            fds += more
+            if not piece:
+                return None
+            for content in self._frames.feed(piece):
+                return content, fds
+
+    def _read(self, most: int) -> bytes:
+        try:
+            return self.sock.recv(most)
+        except ConnectionError:
+            return b""
 
     def close(self) -> None:
         """Close the socket."""

@@ -9,11 +9,12 @@ child's ``Reports`` and ``Ended`` back to the driver.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from etude.core.events import Outcome, Params
+from etude.core.exact import exact
 
 
 class Message(msgspec.Struct, frozen=True, tag=str.lower, omit_defaults=True):
@@ -134,14 +135,45 @@ class Beat(Message, frozen=True):
 ToWorker = Serve | Run | Halt | Hold | Forget | Rest | Bye
 FromWorker = Hello | Ready | Broken | Reports | Ended | Beat
 
+NOT_TEXT: Final = (UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no message, beside its own DecodeError."""
+
 encode = msgspec.msgpack.Encoder().encode
-decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
-decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
+_decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
+_decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
+
+
+def decode_to_worker(content: bytes) -> ToWorker:
+    """Read a message to a worker.
+
+    Raises:
+        msgspec.DecodeError: The content is none.
+    """
+    try:
+        message = _decode_to_worker(content)
+    except NOT_TEXT as error:
+        raise msgspec.DecodeError(str(error)) from error
+    return msgspec.structs.replace(message, params=exact(message.params)) if type(message) is Run else message
+
+
+def decode_from_worker(content: bytes) -> FromWorker:
+    """Read a message from a worker.
+
+    Raises:
+        msgspec.DecodeError: The content is none.
+    """
+    try:
+        return _decode_from_worker(content)
+    except NOT_TEXT as error:
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def pack_outcome(ended: Ended) -> bytes:
     """Return an outcome as it lies in the spool."""
-    return encode(ended)
+    try:
+        return encode(ended)
+    except UnicodeEncodeError:  # text made of file names, of which not all are Unicode
+        return encode(msgspec.convert(_in_unicode(msgspec.to_builtins(ended)), Ended))
 
 
 def unpack_outcome(content: bytes) -> Ended:
@@ -150,9 +182,20 @@ def unpack_outcome(content: bytes) -> Ended:
     Raises:
         msgspec.DecodeError: The content is none.
     """
-    return msgspec.msgpack.decode(content, type=Ended)
+    message = decode_from_worker(content)
+    if not isinstance(message, Ended):
+        raise msgspec.ValidationError(f"an outcome was expected, and this is {type(message).__name__}")
+    return message
 
 
 def plain_frame(value: Any) -> bytes:
     """Return any plain value as bytes, for the channel between a supervisor and its templates."""
     return encode(value)
+
+
+def _in_unicode(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_in_unicode(k): _in_unicode(v) for k, v in value.items()}
+    return [_in_unicode(v) for v in value] if isinstance(value, list) else value

@@ -35,11 +35,14 @@ class WorkerLink(asyncio.Protocol):
         self._listener = listener
         self._frames = Frames()
         self._transport: asyncio.WriteTransport | None = None
+        self._closed = False
 
     async def open(self, serve: Serve) -> None:
         """Connect, and tell the worker what it is to work for."""
+        if self._closed:
+            return
         loop = asyncio.get_running_loop()
-        self._transport, _ = await loop.create_connection(lambda: self, sock=self._sock)
+        await loop.create_connection(lambda: self, sock=self._sock)
         self.send(serve)
 
     def send(self, message: messages.Message) -> None:
@@ -48,21 +51,39 @@ class WorkerLink(asyncio.Protocol):
             self._transport.write(frame(messages.encode(message)))
 
     def close(self) -> None:
-        """Close our end."""
-        if self._transport is not None:
+        """Close our end; nothing is heard of it any more."""
+        self._closed = True
+        if self._transport is None:
+            self._sock.close()
+        else:
             self._transport.close()
             self._transport = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection (asyncio)."""
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+        if self._closed:  # while it was being opened
+            self.close()
 
     def data_received(self, data: bytes) -> None:
         """Take in what came (asyncio)."""
         try:
             for content in self._frames.feed(data):
-                self._listener.heard(self, messages.decode_from_worker(content))
+                message = messages.decode_from_worker(content)
+                if self._closed:  # what came before made the listener part with it
+                    return
+                self._listener.heard(self, message)
         except (ConnectionError, msgspec.DecodeError) as error:
-            self._listener.gone(self, f"it sent what is no message ({error})")
+            if not self._closed:
+                self.close()
+                self._listener.gone(self, f"it sent what is no message ({error})")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Notice that the other end is gone (asyncio)."""
-        if self._transport is not None:
-            self._transport = None
-            self._listener.gone(self, "its process ended" if exc is None else str(exc))
+        self._transport = None
+        if not self._closed:
+            self._closed = True
+            # A reset is an end as well: it had not read everything that we sent.
+            ended = exc is None or isinstance(exc, ConnectionError)
+            self._listener.gone(self, "its process ended" if ended else str(exc))

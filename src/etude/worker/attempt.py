@@ -32,6 +32,7 @@ from etude.wire.messages import (
     encode,
     pack_outcome,
 )
+from etude.wire.spool import append
 from etude.worker import processes
 from etude.worker.bind import Bound, Functions
 from etude.worker.result import read_result
@@ -43,7 +44,7 @@ GATHER_S: Final = 0.01
 """Reports that follow each other within this time, in seconds, travel together."""
 
 
-def main(functions: Functions, signature: Signature, serve: Serve, sock: Any, log: int) -> NoReturn:
+def main(functions: Functions, signature: Signature, serve: Serve, sock: Any, *, log: int, spool: int) -> NoReturn:
     """Serve attempts until told otherwise; the process ends here.
 
     Args:
@@ -52,6 +53,7 @@ def main(functions: Functions, signature: Signature, serve: Serve, sock: Any, lo
         serve: The study that they belong to.
         sock: Our end of the channel to the supervisor.
         log: File descriptor that takes the attempt's output.
+        spool: File descriptor that takes its outcome.
     """
     code = 1
     try:
@@ -61,7 +63,7 @@ def main(functions: Functions, signature: Signature, serve: Serve, sock: Any, lo
         while (content := channel.receive()) is not None:
             message = decode_to_worker(content)
             if isinstance(message, Run):
-                ended = _serve(functions, signature, serve, channel, message)
+                ended = _serve(functions, signature, serve, channel, spool, message)
                 if not serve.reuse_child or ended.outcome.how is not How.FINISHED:
                     break
         _run_exit_handlers()
@@ -84,9 +86,22 @@ def _detach(log: int) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
-    # Line by line, so that a crash loses no line and `etude logs -f` is live.
-    sys.stdout = sys.__stdout__ = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # type: ignore[misc]
+
+
+def open_streams() -> None:
+    """Make ``sys.stdout`` and ``sys.stderr`` anew: line by line, so that a crash loses no line.
+
+    Done once, before the fork, while both descriptors are pipes: a stream that was opened on a file
+    would look for its place in it.
+    """
+    read, write = os.pipe()
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(write, fd)
+        stream = open(fd, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - for good
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    os.close(read)
+    os.close(write)
 
 
 def _set_threads(n: int) -> None:
@@ -110,7 +125,7 @@ THREAD_VARIABLES: Final = (
 )
 
 
-def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Channel, job: Run) -> Ended:
+def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Channel, spool: int, job: Run) -> Ended:
     """Run one attempt, leave its outcome in the spool, then tell."""
     line = ChildLine(channel, job.trial, job.attempt)
     run = RunHandle(
@@ -129,7 +144,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
             stream.flush()
     ended = Ended(job.trial, job.attempt, outcome)
     content = pack_outcome(ended)
-    write_outcome(serve.spool, ended, content)
+    append(spool, content)
     channel.send(content)
     return ended
 
@@ -137,7 +152,8 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
 def execute(functions: Functions, signature: Signature, params: Mapping[str, Any], run: RunHandle) -> Outcome:
     """Call the training function and return what came of it; only exceptions that end the process escape."""
     wall, cpu = time.perf_counter(), _cpu_s()
-    how, value, extra, reason, trace = How.FINISHED, None, {}, "", ""
+    how, value, reason, trace = How.FINISHED, None, "", ""
+    extra: dict[str, Any] = {}
     bound: Bound | None = None
     try:
         bound = Bound(functions, signature, params, run)
@@ -169,6 +185,12 @@ def execute(functions: Functions, signature: Signature, params: Mapping[str, Any
         data=data_params,
         usage=usage,
     )
+
+
+def rehearse() -> None:
+    """Run an attempt of nothing: what is done once in a process is done, and every child forked from it has it."""
+    functions = {"train": lambda: 0.0}
+    execute(functions, Signature.read(functions), {}, RunHandle(metric="", params={}, seed=0))
 
 
 class ChildLine:
@@ -229,7 +251,7 @@ class ChildLine:
 
     def _listen(self, timeout_s: float | None) -> None:
         """Wait for word from the supervisor, or for the training thread's wake-up if there is no time limit."""
-        sources = [self._channel, self._wake_read] if timeout_s is None else [self._channel]
+        sources: list[Any] = [self._channel, self._wake_read] if timeout_s is None else [self._channel]
         ready, _, _ = select.select(sources, [], [], timeout_s)
         if self._wake_read in ready:
             os.read(self._wake_read, 4096)
@@ -259,20 +281,6 @@ def make_folder(trials: str, trial: int, attempt: int) -> Path:
     folder = Path(trials) / f"{trial:05d}" / f"attempt-{attempt}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def write_outcome(spool: str, ended: Ended, content: bytes) -> None:
-    """Leave an outcome where the supervisor or the next driver finds it: whole, or not at all."""
-    path = outcome_path(spool, ended.trial, ended.attempt)
-    aside = f"{path}.part"
-    with open(aside, "wb") as file:
-        file.write(content)
-    os.rename(aside, path)
-
-
-def outcome_path(spool: str, trial: int, attempt: int) -> str:
-    """Return where the outcome of an attempt lies until the journal has it."""
-    return os.path.join(spool, f"{trial:05d}-{attempt}.outcome")
 
 
 def _device() -> str:

@@ -29,7 +29,8 @@ class AttemptLog:
         os.set_blocking(self.read_end, False)
         self._half = limit // 2
         self._folder: Callable[[], Path] | None = None
-        self._early = b""  # printed before there was an attempt
+        self._early = bytearray()  # printed before there was an attempt
+        self._early_dropped = 0
         self._head: int | None = None
         self._head_size = 0
         self._tail = bytearray()
@@ -44,9 +45,10 @@ class AttemptLog:
         """Keep what comes from now on in ``folder()``, which is made when there is something."""
         self.finish()
         self._folder = folder
-        early, self._early = self._early, b""
+        early, self._early = self._early, bytearray()
+        self._dropped, self._early_dropped = self._early_dropped, 0
         if early:
-            self._keep(early)
+            self._keep(bytes(early))
 
     def drain(self, most: int = 1 << 30) -> bool:
         """Take in what is there, ``most`` bytes at most; False at the end of the stream."""
@@ -68,10 +70,11 @@ class AttemptLog:
             if self._dropped:
                 self._write(f"\n... {self._dropped:,} bytes left out ...\n".encode())
             self._write(self._tail)
-            os.close(self._head)
-            assert self._folder is not None
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._folder() / "log.tail.txt")
+            with contextlib.suppress(OSError):
+                os.close(self._head)
+            if (path := self._path("log.tail.txt")) is not None:
+                with contextlib.suppress(OSError):
+                    path.unlink()
         self._folder, self._head, self._head_size = None, None, 0
         self._tail, self._unflushed, self._dropped = bytearray(), 0, 0
 
@@ -82,18 +85,36 @@ class AttemptLog:
 
     def _keep(self, piece: bytes) -> None:
         if self._folder is None:
-            self._early = (self._early + piece)[-PIECE:]
+            self._early += piece
+            surplus = max(0, len(self._early) - PIECE)
+            del self._early[:surplus]
+            self._early_dropped += surplus
             return
-        if self._head is None:
-            path = self._folder() / "log.txt"
-            self._head = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        if self._head is None and not self._open():
+            self._dropped += len(piece)
+            return
         room = self._half - self._head_size
         if room > 0:
-            self._write(piece[:room])
-            self._head_size += len(piece[:room])
-            piece = piece[room:]
+            head, piece = piece[:room], piece[room:]
+            self._dropped += len(head) - self._write(head)
+            self._head_size += len(head)
         if piece:
             self._keep_tail(piece)
+
+    def _open(self) -> bool:
+        """Open the log; False where it cannot be, which costs output, never the attempt or the worker."""
+        path = self._path("log.txt")
+        if path is not None:
+            with contextlib.suppress(OSError):
+                self._head = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        return self._head is not None
+
+    def _path(self, name: str) -> Path | None:
+        assert self._folder is not None
+        try:
+            return self._folder() / name
+        except OSError:
+            return None
 
     def _keep_tail(self, piece: bytes) -> None:
         self._tail += piece
@@ -102,17 +123,20 @@ class AttemptLog:
         self._unflushed += len(piece)
         if self._unflushed >= FLUSH_EVERY:
             self._unflushed = 0
-            assert self._folder is not None
-            with contextlib.suppress(OSError):
-                (self._folder() / "log.tail.txt").write_bytes(self._tail[-self._half :])
+            if (path := self._path("log.tail.txt")) is not None:
+                with contextlib.suppress(OSError):
+                    path.write_bytes(self._tail[max(0, len(self._tail) - self._half) :])
 
     def _cut_tail(self) -> None:
         surplus = max(0, len(self._tail) - self._half)
         del self._tail[:surplus]
         self._dropped += surplus
 
-    def _write(self, piece: bytes | bytearray) -> None:
-        """Append to the log; a full disk costs output, never the attempt or the worker."""
+    def _write(self, piece: bytes | bytearray) -> int:
+        """Append to the log and return how many bytes it took: on a full disk, fewer than there are."""
         assert self._head is not None
-        with contextlib.suppress(OSError):
-            os.write(self._head, piece)
+        taken = 0
+        with contextlib.suppress(OSError), memoryview(piece) as rest:
+            while taken < len(rest):
+                taken += os.write(self._head, rest[taken:])
+        return taken

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any, Final
 
 from etude.core.errors import ResultError
@@ -30,11 +32,27 @@ def read_result(returned: Any, *, metric: str, reported: Mapping[str, float]) ->
         return reported[metric], {}
     if isinstance(returned, Mapping):
         if metric not in returned:
-            given = ", ".join(map(repr, returned)) or "nothing"
-            raise ResultError(_no_metric(metric, f"returned a dict with {given}", reported))
-        extra = {str(k): _plain(str(k), v) for k, v in returned.items() if k != metric}
+            raise ResultError(_not_in_it(metric, returned, reported))
+        extra = {_text(k): _plain(_text(k), v) for k, v in returned.items() if k != metric}
         return _number(metric, returned[metric]), extra
     return _number(metric, returned), {}
+
+
+def as_number(value: Any) -> float:
+    """Return the one number that ``value`` is or holds: a number, or an array or tensor of one element.
+
+    Raises:
+        TypeError, ValueError: It is none, or holds several.
+    """
+    if isinstance(value, str | bytes | bytearray):
+        raise TypeError("text is no number")
+    try:
+        # item() takes what float() refuses or warns of: arrays of one element, tensors that carry a gradient
+        return float(value.item() if hasattr(value, "item") and hasattr(value, "shape") else value)
+    except (TypeError, ValueError):
+        raise
+    except Exception as error:  # torch has errors of its own for this, and so may others
+        raise ValueError(str(error)) from error
 
 
 def _no_metric(metric: str, what: str, reported: Mapping[str, float]) -> str:
@@ -45,11 +63,19 @@ def _no_metric(metric: str, what: str, reported: Mapping[str, float]) -> str:
     )
 
 
+def _not_in_it(metric: str, returned: Mapping[Any, Any], reported: Mapping[str, float]) -> str:
+    what = f"returned a dict with {', '.join(map(repr, returned)) or 'nothing'}"
+    if metric not in reported:
+        return _no_metric(metric, what, reported)
+    return (
+        f"The training function {what}, and not the metric {metric!r}, which it reported. "
+        f"Put {metric!r} into the dict, or return nothing: then the last report counts."
+    )
+
+
 def _number(metric: str, value: Any) -> float:
     try:
-        if isinstance(value, str | bytes):
-            raise TypeError("text is no number")
-        return float(value)
+        return as_number(value)
     except (TypeError, ValueError) as error:
         raise ResultError(
             f"The training function returned {brief(value)} for the metric {metric!r}, "
@@ -59,22 +85,47 @@ def _number(metric: str, value: Any) -> float:
 
 
 def _plain(name: str, value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
+    room = [MAX_ELEMENTS]  # for all that is nested in it together
+
+    def plain(name: str, value: Any) -> Any:
+        if (scalar := _scalar(value)) is not None or value is None:
+            return scalar
+        if isinstance(value, Mapping) and _fits(room, len(value)):
+            return {_text(k): plain(f"{name}.{_text(k)}", v) for k, v in value.items()}
+        if isinstance(value, list | tuple) and _fits(room, len(value)):
+            return [plain(name, v) for v in value]
+        if hasattr(value, "tolist") and hasattr(value, "shape"):
+            size = math.prod(int(n) for n in value.shape)
+            if size <= room[0]:
+                return plain(name, value.tolist())
+        raise ResultError(
+            f"The training function returned {name}={brief(value)}, which cannot be kept with the trial. "
+            f"Kept are numbers, text, paths, arrays of up to {MAX_ELEMENTS:,} elements, and lists and dicts of "
+            "these. Save anything else under run.folder and return its path."
+        )
+
+    return plain(name, value)
+
+
+def _scalar(value: Any) -> bool | int | float | str | None:
+    """Return a number, text or path as plain Python has it; None for anything else."""
+    if isinstance(value, bool):
         return value
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, Mapping):
-        return {str(k): _plain(f"{name}.{k}", v) for k, v in value.items()}
-    if isinstance(value, list | tuple) and len(value) <= MAX_ELEMENTS:
-        return [_plain(name, v) for v in value]
-    if hasattr(value, "tolist") and hasattr(value, "shape"):
-        size = 1
-        for n in value.shape:
-            size *= int(n)
-        if size <= MAX_ELEMENTS:
-            return value.tolist()
-    raise ResultError(
-        f"The training function returned {name}={brief(value)}, which cannot be kept with the trial. "
-        f"Kept are numbers, text, paths, arrays of up to {MAX_ELEMENTS:,} elements, and lists and dicts of "
-        "these. Save anything else under run.folder and return its path."
-    )
+    if isinstance(value, Integral):
+        whole = int(value)
+        return whole if -(2**63) <= whole < 2**64 else None  # MessagePack holds no others
+    if isinstance(value, Real):
+        return float(value)
+    return _text(os.fspath(value)) if isinstance(value, str | os.PathLike) else None
+
+
+def _fits(room: list[int], n: int) -> bool:
+    """Say whether ``n`` more elements may be kept, and take the room that they need."""
+    room[0] -= n
+    return room[0] >= 0
+
+
+def _text(value: Any) -> str:
+    """Return text that can be written down: file names need not be Unicode."""
+    text = os.fsdecode(value) if isinstance(value, bytes) else str(value)
+    return text.encode(errors="backslashreplace").decode()

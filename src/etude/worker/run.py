@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from etude.core.errors import ResultError
 from etude.core.streams import stream_seed
 from etude.core.text import brief
+from etude.worker.result import as_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,16 +89,17 @@ class Run:
                 anything with one element that ``float`` takes. NaN counts as worst.
 
         Raises:
-            ResultError: A value is no number.
+            ResultError: A value is no number, or has no name.
         """
-        values = {**metrics, **named} if metrics else named
+        values = named if metrics is None else {**self._by_name(metrics), **named}
         for name, value in values.items():
             if type(value) is not float:
                 values[name] = self._number(name, value)
         if self.metric in values:
             self._step += 1
-        self.last.update(values)
-        self._line.report(self._step, values)
+        if values:
+            self.last.update(values)
+            self._line.report(self._step, values)
         if self._line.halted:
             self._stop()
 
@@ -134,9 +136,23 @@ class Run:
         self.stop_seen = True
         raise Stop
 
+    def _by_name(self, metrics: Any) -> dict[str, Any]:
+        if not isinstance(metrics, Mapping):
+            raise ResultError(
+                f"run.report got {brief(metrics)}, which has no name. Name what you report: "
+                f"run.report({self.metric}=...)."
+            )
+        for name in metrics:
+            if not isinstance(name, str):
+                raise ResultError(
+                    f"run.report got {brief(name)} as the name of a metric, and a name is a str. "
+                    f"Write run.report({{{str(name)!r}: ...}})."
+                )
+        return {str(name): value for name, value in metrics.items()}
+
     def _number(self, name: str, value: Any) -> float:
         try:
-            return float(value)
+            return as_number(value)
         except (TypeError, ValueError) as error:
             raise ResultError(
                 f"run.report({name}=...) got {brief(value)}, which is no single number ({error}). "

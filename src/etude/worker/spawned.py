@@ -13,7 +13,7 @@ from etude.worker import attempt, processes
 
 if __name__ == "__main__":
     processes.die_with_parent(os.getppid())
-    sock, log, payload = (int(argument) for argument in sys.argv[1:])
+    sock, log, spool, payload = (int(argument) for argument in sys.argv[1:])
     sys.argv[1:] = []
     with open(payload, "rb") as file:
         file.seek(0)
@@ -21,4 +21,5 @@ if __name__ == "__main__":
     assert isinstance(serve, Serve)
     sys.path[:] = list(serve.path)
     functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
-    attempt.main(functions, Signature.read(functions), serve, socket.socket(fileno=sock), log)
+    attempt.open_streams()
+    attempt.main(functions, Signature.read(functions), serve, socket.socket(fileno=sock), log=log, spool=spool)

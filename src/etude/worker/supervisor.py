@@ -16,11 +16,11 @@ import socket
 import sys
 import time
 import traceback
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final
 
 from etude.core.events import How, Outcome, Usage
+from etude.wire import spool
 from etude.wire.channel import Channel
 from etude.wire.messages import (
     Beat,
@@ -41,18 +41,18 @@ from etude.wire.messages import (
     decode_to_worker,
     encode,
     plain_frame,
-    unpack_outcome,
 )
 from etude.worker import processes
-from etude.worker.attempt import make_folder, outcome_path
+from etude.worker.attempt import make_folder
 from etude.worker.logs import AttemptLog
-from etude.worker.template import Born, Exited, Loaded, Unloadable, decode_from_template, warm
+from etude.worker.template import Exited, Kill, Loaded, Start, Unloadable, decode_from_template, warm
 
 BEAT_S: Final = 1.0
 LEAVE_S: Final = 5.0
 """Seconds that a child has for its exit handlers after it told its outcome."""
 REST_S: Final = 300.0
 """Seconds that a worker stays warm without a study before it leaves."""
+LARGE_SPOOL: Final = 4 << 20
 LOG_AT_ONCE: Final = 1 << 20
 """Bytes of one child's output that are taken in before the others get their turn."""
 
@@ -64,13 +64,11 @@ class Child:
     number: int
     channel: Channel
     log: AttemptLog
-    pid: int | None = None
     job: Run | None = None
     told: bool = False
     started: float = 0.0
     kill_at: float | None = None
     killed_as: How | None = None
-    oom_kills: int = field(default_factory=processes.oom_kills)
 
     @property
     def busy(self) -> bool:
@@ -101,6 +99,10 @@ class Supervisor:
         self._rests_since = time.monotonic()
         self._leaving = False
         self._stale = False
+        self._spool = ""
+        self._unwritten = 0
+        """Outcomes that were told and are not known to be in the journal."""
+        self._oom_kills = processes.oom_kills()
 
     def work(self) -> None:
         """Serve until the driver says goodbye or is gone."""
@@ -132,8 +134,8 @@ class Supervisor:
                     self._pass_on(halt, content)
                 case Hold() as hold:
                     self._pass_on(hold, content)
-                case Forget(trial=trial, attempt=attempt):
-                    self._forget(trial, attempt)
+                case Forget():
+                    self._forget()
                 case Rest():
                     self._end_study()
                     self._serve, self._rests_since = None, time.monotonic()
@@ -160,10 +162,13 @@ class Supervisor:
         if isinstance(message, Halt) and self._serve is not None:
             child.kill_at = min(child.kill_at or float("inf"), time.monotonic() + self._serve.grace_s)
 
-    def _forget(self, trial: int, attempt: int) -> None:
-        assert self._serve is not None
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(outcome_path(self._serve.spool, trial, attempt))
+    def _forget(self) -> None:
+        """Empty a spool that has grown large, at a moment when all that is in it is in the journal."""
+        self._unwritten -= 1
+        if self._unwritten == 0 and not any(c.busy for c in self._children.values()):
+            with contextlib.suppress(OSError):
+                if os.path.getsize(self._spool) > LARGE_SPOOL:
+                    os.truncate(self._spool, 0)
 
     # --- a study ----------------------------------------------------------------------------------
 
@@ -200,12 +205,11 @@ class Supervisor:
         """End everything that belongs to the study; the warm process stays."""
         self._stale = True
         for child in list(self._children.values()):
-            if child.pid is not None:
-                processes.kill(child.pid, group=True)
             self._drop(child)
         if self._template is not None:
             self._selector.unregister(self._template)
-            self._template.close()
+            self._template.close()  # at which it kills its children and ends
+        self._unwritten = 0
         self._template = self._spare = self._current = None
 
     def _on_template(self) -> None:
@@ -217,14 +221,12 @@ class Supervisor:
             return
         for content in frames:
             match decode_from_template(content):
-                case Loaded(note=note):
+                case Loaded(spool=path, note=note):
+                    self._spool = path
                     self._tell(Ready(self._serve.study, note))
                     self._spare = self._fork_child()
                 case Unloadable(traceback=text):
                     self._tell(Broken(self._serve.study, text))
-                case Born(child=number, pid=pid):
-                    if number in self._children:
-                        self._children[number].pid = pid
                 case Exited() as exited:
                     self._on_exit(exited)
 
@@ -252,7 +254,7 @@ class Supervisor:
         self._born += 1
         child = Child(self._born, Channel(ours), log)
         try:
-            self._template.send_with_fds(plain_frame(child.number), [its.fileno(), log.write_end])
+            self._template.send_with_fds(plain_frame(Start(child.number)), [its.fileno(), log.write_end])
         except OSError:  # the template is gone; its channel's end tells us next
             child = None  # type: ignore[assignment]
             ours.close()
@@ -305,6 +307,7 @@ class Supervisor:
         assert self._serve is not None
         child.log.drain()
         child.told = True
+        self._unwritten += 1
         goes_on = self._serve.reuse_child and message.outcome.how is How.FINISHED
         child.kill_at = None if goes_on else time.monotonic() + LEAVE_S
         if goes_on:
@@ -333,10 +336,9 @@ class Supervisor:
         assert child.job is not None
         assert self._serve is not None
         ended = Ended(child.job.trial, child.job.attempt, outcome)
-        with contextlib.suppress(FileNotFoundError):
-            content = Path(outcome_path(self._serve.spool, ended.trial, ended.attempt)).read_bytes()
-            ended = unpack_outcome(content)
+        ended = spool.find(self._spool, ended.trial, ended.attempt) or ended
         child.told = True
+        self._unwritten += 1
         if self._current is child:
             self._current = None
         self._tell(ended)
@@ -352,7 +354,8 @@ class Supervisor:
             number = os.WTERMSIG(exited.status)
             name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
             reason = f"killed by {name}"
-            if number == signal.SIGKILL and processes.oom_kills() > child.oom_kills:
+            before, self._oom_kills = self._oom_kills, processes.oom_kills()
+            if number == signal.SIGKILL and self._oom_kills > before:
                 how, reason = How.OUT_OF_MEMORY, "killed by the kernel: out of memory"
         else:
             reason = f"exited with code {os.waitstatus_to_exitcode(exited.status)} and no word"
@@ -386,7 +389,7 @@ class Supervisor:
             if os.getppid() != self._parent:  # the driver died, and somebody else holds its socket open
                 self._leaving = True
         for child in self._children.values():
-            if child.kill_at is not None and now >= child.kill_at and child.pid is not None:
+            if child.kill_at is not None and now >= child.kill_at:
                 self._kill(child, now)
 
     def _kill(self, child: Child, now: float) -> None:
@@ -395,8 +398,9 @@ class Supervisor:
             limit = self._serve.timeout_s
             late = limit is not None and now - child.started >= limit
             child.killed_as = How.TIMED_OUT if late else How.KILLED
-        assert child.pid is not None
-        processes.kill(child.pid, group=True)
+        assert self._template is not None
+        with contextlib.suppress(OSError):
+            self._template.send(plain_frame(Kill(child.number)))
 
 
 def main() -> None:
@@ -408,7 +412,7 @@ def main() -> None:
     code = 0
     try:
         Supervisor(driver).work()
-    except Exception:  # noqa: BLE001 - a mistake of ours; the driver replaces us
+    except Exception:
         traceback.print_exc()
         code = 1
     os._exit(code)  # what we forked dies with us; there is nothing else to put in order

@@ -25,13 +25,14 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from etude.core.signature import Signature
 from etude.wire.channel import Channel
 from etude.wire.messages import Serve, decode_to_worker, encode, plain_frame
+from etude.wire.spool import open_spool
 from etude.worker import attempt, processes
 
 ALWAYS_SPAWNED: Final = ("tensorflow", "jax")
@@ -42,6 +43,7 @@ POOLED: Final = ("numpy", "scipy", "sklearn", "torch")
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     """The functions are there. ``note`` says why children are spawned, if they are."""
 
+    spool: str
     note: str = ""
 
 
@@ -49,13 +51,6 @@ class Unloadable(msgspec.Struct, frozen=True, tag="unloadable"):
     """The functions cannot be unpickled here."""
 
     traceback: str
-
-
-class Born(msgspec.Struct, frozen=True, tag="born"):
-    """A child was started."""
-
-    child: int
-    pid: int
 
 
 class Exited(msgspec.Struct, frozen=True, tag="exited"):
@@ -67,7 +62,21 @@ class Exited(msgspec.Struct, frozen=True, tag="exited"):
     memory_mb: float
 
 
-FromTemplate = Loaded | Unloadable | Born | Exited
+class Start(msgspec.Struct, frozen=True, tag="start"):
+    """Start a child; its ends of the channel and of the log come along."""
+
+    child: int
+
+
+class Kill(msgspec.Struct, frozen=True, tag="kill"):
+    """Kill a child, with the process group that it leads."""
+
+    child: int
+
+
+FromTemplate = Loaded | Unloadable | Exited
+ToTemplate = Start | Kill
+_decode_to_template = msgspec.msgpack.Decoder(ToTemplate).decode
 decode_from_template = msgspec.msgpack.Decoder(FromTemplate).decode
 
 
@@ -97,7 +106,11 @@ def template(control: Channel, *, warm: int) -> NoReturn:
     with contextlib.suppress(BaseException):
         processes.die_with_parent(warm)
         processes.adopt_orphans()
-        Template(control).work()
+        ours = Template(control)
+        try:
+            ours.work()
+        finally:
+            ours.end()
     os._exit(0)
 
 
@@ -105,8 +118,7 @@ class Template:
     """The process that children are forked from.
 
     Args:
-        control: The channel to the supervisor. Its first frame is ``Serve``; every later one asks for
-            a child, and brings the child's end of its channel and of its log.
+        control: The channel to the supervisor. Its first frame is ``Serve``; ``Start`` and ``Kill`` follow.
     """
 
     def __init__(self, control: Channel) -> None:
@@ -127,22 +139,30 @@ class Template:
             return
         why = why_not_fork()
         self._spawned = bool(why)
-        self._tell(Loaded(why))
+        self._spool, path = open_spool(serve.spool)
+        self._tell(Loaded(path, why))
+        attempt.rehearse()
         gc.collect()
         gc.freeze()  # keeps the collector from touching, and so copying, shared pages
         self._watch_children()
         while True:
-            ready, _, _ = select.select([self._control, self._wake_read], [], [])
+            sources: list[Any] = [self._control, self._wake_read]
+            ready, _, _ = select.select(sources, [], [])
             if self._wake_read in ready:
                 self._reap()
             if self._control in ready:
                 received = self._control.receive_with_fds(2)
                 if received is None:
                     return
-                self._start(msgspec.msgpack.decode(received[0], type=int), *received[1])
+                match _decode_to_template(received[0]):
+                    case Start(child=child):
+                        self._start(child, *received[1])
+                    case Kill(child=child):
+                        self._kill(child)
 
     def _load(self) -> None:
         serve = self._serve
+        attempt.open_streams()
         os.chdir(serve.cwd)
         sys.path[:] = list(serve.path)
         _log_to(os.path.join(os.path.dirname(serve.trials), "workers.log"))
@@ -159,18 +179,30 @@ class Template:
                 processes.die_with_parent(me)
                 for fd in (self._wake_read, self._wake_write, self._control.fileno()):
                     os.close(fd)
-                attempt.main(self._functions, self._signature, self._serve, socket.socket(fileno=sock), log)
+                channel = socket.socket(fileno=sock)
+                attempt.main(self._functions, self._signature, self._serve, channel, log=log, spool=self._spool)
         os.close(sock)
         os.close(log)
         self._pids[pid] = child
-        self._tell(Born(child, pid))
+
+    def _kill(self, child: int) -> None:
+        for pid, number in self._pids.items():
+            if number == child:
+                processes.kill(pid, group=True)
+
+    def end(self) -> None:
+        """Kill all children and whatever they started."""
+        for pid in self._pids:
+            processes.kill(pid, group=True)
+        processes.kill_orphans(spare=())
 
     def _spawn(self, sock: int, log: int) -> int:
         with tempfile.TemporaryFile() as file:
             file.write(encode(self._serve))
             file.flush()
-            command = [sys.executable, "-m", "etude.worker.spawned", str(sock), str(log), str(file.fileno())]
-            process = subprocess.Popen(command, pass_fds=(sock, log, file.fileno()))
+            fds = (sock, log, self._spool, file.fileno())
+            command = [sys.executable, "-m", "etude.worker.spawned", *map(str, fds)]
+            process = subprocess.Popen(command, pass_fds=fds)
         process.returncode = 0  # we reap it ourselves
         return process.pid
 

@@ -1,0 +1,92 @@
+# Everything a newcomer and the CI need. `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-done
+CODE := src tests $(wildcard benchmarks examples)
+
+# Further options for `uv pip install`, for instance: make setup UV_FLAGS="--index-url https://..."
+UV_FLAGS ?=
+
+.PHONY: help setup demo test check format format-check lint types docs coverage bench diagram clean
+
+help: ## List the targets
+	@echo "make TARGET, where TARGET is one of:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## Make the virtual environment; does nothing if it is up to date
+
+# uv reads no pip configuration, so wheels that lie on disk are handed over to it. Where there are none,
+# torch comes from its own index for CPU builds: the default build on Linux brings gigabytes for GPUs.
+$(STAMP): pyproject.toml constraints-dev.txt
+	@if [ ! -x $(BIN)/python ]; then \
+	    python=python3; if python3.11 -c '' 2>/dev/null; then python=python3.11; fi; \
+	    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	        echo "setup: $$($$python --version 2>&1) is too old. Install Python 3.11 or later, then run make again." >&2; exit 1; }; \
+	    echo "setup: $(VENV) with $$($$python --version)"; \
+	    $$python -m venv $(VENV); \
+	fi
+	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install -qq --disable-pip-version-check uv
+	@options=(); \
+	for place in $$($(BIN)/python -m pip config get global.find-links 2>/dev/null || true) $${PIP_FIND_LINKS:-}; do \
+	    options+=(--find-links "$$place"); \
+	done; \
+	if [ $${#options[@]} -eq 0 ]; then options+=(--torch-backend cpu); fi; \
+	$(BIN)/python -m uv pip install --quiet --python $(BIN)/python "$${options[@]}" $(UV_FLAGS) \
+	    -c constraints-dev.txt -e . --group dev
+	@found=$$($(BIN)/python -m uv pip list --quiet --python $(BIN)/python | awk '/^nvidia-/ { print $$1 }' | xargs); \
+	if [ -n "$$found" ]; then \
+	    echo "setup: a GPU build of torch was installed ($$found)." >&2; \
+	    echo "The tests want the CPU build. Run: make clean setup UV_FLAGS='--torch-backend cpu'" >&2; exit 1; \
+	fi
+	@touch $@
+	@echo "setup: done"
+
+demo: setup ## Tune a small CNN on real images, and show what came of it
+	@$(BIN)/etude demo
+
+test: setup ## Run the tests
+	@$(BIN)/python -m pytest
+
+check: format-check lint types docs coverage test ## Run everything that CI runs
+
+format: setup ## Put the code into shape, and mend what the linter can
+	@$(BIN)/ruff check --fix-only --quiet $(CODE)
+	@$(BIN)/ruff format $(CODE)
+
+format-check: setup
+	@$(BIN)/ruff format --check $(CODE)
+
+lint: setup
+	@$(BIN)/ruff check $(CODE)
+
+types: setup
+	@$(BIN)/mypy
+
+docs: setup ## Run the snippets, check links, glossary and diagram
+	@$(BIN)/python -m pytest -q tests/test_docs.py
+
+coverage: setup ## Test the core alone; fails below 95 %
+	@$(BIN)/python -m pytest -q tests/core --cov=etude.core --cov-report=term-missing:skip-covered --cov-fail-under=95
+
+bench: setup ## Run one benchmark: make bench NAME=handout; without NAME list them
+ifdef NAME
+	@$(BIN)/python -m benchmarks.$(subst -,_,$(NAME))
+else
+	@echo "make bench NAME=..., where NAME is one of:"
+	@for file in $$(grep -ls '__main__' benchmarks/[!_]*.py || true); do \
+	    printf '  %-13s %s\n' "$$(basename $$file .py)" "$$(sed -n '1s/^"""\(.*[^"]\)\("""\)\{0,1\}$$/\1/p' $$file)"; \
+	done
+endif
+
+diagram: setup ## Write the lifecycle diagram into docs/architecture.md
+	@$(BIN)/python tests/test_docs.py
+
+clean: ## Remove what can be made again: environment, caches, builds (studies stay)
+	@rm -rf $(VENV) dist build htmlcov .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

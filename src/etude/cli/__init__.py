@@ -1,0 +1,50 @@
+"""The command line: a thin shell over the same calls.
+
+Exit codes: 0 all went well, 1 a study that cannot be used, 2 a call that cannot be, 3 some trials failed,
+130 interrupted. Commands import what they need when they are called, so that ``etude --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from etude.cli import logs, machine, studies, work
+from etude.cli.shell import Shell, print_version
+
+app = typer.Typer(
+    cls=Shell,
+    name="etude",
+    help="One training function, every study: look at studies, start them, go on with them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: what rich needs for a framed one takes longer than all the rest
+)
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", help="Say which version this is.", callback=print_version, is_eager=True
+    ),
+) -> None:
+    """One training function, every study: look at studies, start them, go on with them."""
+
+
+for command in (
+    studies.ls,
+    studies.show,
+    studies.trials,
+    logs.logs,
+    work.tune,
+    work.resume,
+    work.stop,
+    work.demo,
+    machine.doctor,
+):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,110 @@
+"""Finding an experiment in a script: ``path/to/script.py:experiment``.
+
+The script is run as a module of its own name, never as ``__main__``, so what stands under its main guard
+stays asleep. Its functions travel to workers by value, as those of ``python script.py`` do: a worker
+never imports the script, and what it runs cannot change when somebody saves the file meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from etude.core.errors import ConfigError
+from etude.experiment import Experiment
+
+
+def load(place: str) -> tuple[Experiment, ModuleType]:
+    """Return the experiment at ``path/to/script.py:name``, and the script as a module.
+
+    Without ``:name`` it is the only experiment that the script has.
+
+    Raises:
+        ConfigError: There is no such script, no such experiment in it, or it starts a study when it is loaded.
+    """
+    file, colon, name = place.rpartition(":")
+    path = Path(file if colon else place)
+    if path.suffix != ".py":
+        raise ConfigError(f"{place!r} names no experiment. Give the script and the name in it: script.py:experiment.")
+    module = _run(path)
+    found = {n: thing for n, thing in vars(module).items() if isinstance(thing, Experiment)}
+    if not colon and len(found) == 1:
+        return next(iter(found.values())), module
+    if colon and name in found:
+        return found[name], module
+    told = f"It has: {', '.join(found)}." if found else "It has none: write experiment = etude.Experiment(train, ...)."
+    near = difflib.get_close_matches(name, found, n=1) if colon else []
+    which = f"no experiment {name!r}" if colon else f"{len(found)} experiments, and none was named"
+    raise ConfigError(f"{path} has {which}. {f'Did you mean {near[0]!r}? ' if near else ''}{told}")
+
+
+def attribute(module: ModuleType, name: str) -> Any:
+    """Return what a script calls ``name``.
+
+    Raises:
+        ConfigError: It calls nothing so.
+    """
+    if not hasattr(module, name):
+        near = difflib.get_close_matches(name, vars(module), n=1)
+        raise ConfigError(f"{module.__file__} has no {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+    return getattr(module, name)
+
+
+def _run(path: Path) -> ModuleType:
+    if not path.is_file():
+        near = difflib.get_close_matches(path.name, [other.name for other in path.parent.glob("*.py")], n=1)
+        raise ConfigError(f"There is no file {path}." + (f" Did you mean {path.parent / near[0]}?" if near else ""))
+    path = path.absolute()
+    name = path.stem
+    before = sys.modules.get(name)
+    if name in sys.stdlib_module_names or (before and getattr(before, "__file__", None) != str(path)):
+        raise ConfigError(f"{path.name} has the name of another module, {name!r}, and would hide it. Rename the file.")
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))  # the modules beside it
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _no_study_may_start(path):
+            spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, SystemExit):
+            raise ConfigError(
+                f"{path.name} ended itself while it was loaded. Put what parses arguments or exits under "
+                '`if __name__ == "__main__":`.'
+            ) from None
+        raise
+    import cloudpickle
+
+    cloudpickle.register_pickle_by_value(module)
+    return module
+
+
+@contextlib.contextmanager
+def _no_study_may_start(path: Path) -> Iterator[None]:
+    """A script without a main guard would start its own study instead of ours.
+
+    The verb is exchanged here, so that an experiment need not know that there is a command line.
+    """
+
+    def refuse(self: Experiment, *args: Any, **named: Any) -> NoReturn:
+        raise ConfigError(
+            f"{path.name} starts a study while it is loaded. Put the call of tune(...) under "
+            '`if __name__ == "__main__":`, so that the script can be loaded for its experiment alone.'
+        )
+
+    tune = Experiment.tune
+    setattr(Experiment, "tune", refuse)  # noqa: B010 - mypy knows no other way to exchange a method
+    try:
+        yield
+    finally:
+        setattr(Experiment, "tune", tune)  # noqa: B010

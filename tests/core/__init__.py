@@ -1,0 +1,1 @@
+"""Tests of the core; a package, so that they can share ``support``."""

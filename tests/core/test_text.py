@@ -1,0 +1,34 @@
+"""Small words for messages, and the data that a data function may return."""
+
+import pytest
+
+from etude.core.data import Data
+from etude.core.text import brief, count, seconds
+
+
+def test_a_value_is_shown_with_its_type_and_cut() -> None:
+    assert brief([1, 2]) == "[1, 2] (list)"
+    assert brief("x" * 100, limit=10) == "'xxxxxx... (str)"
+
+
+def test_a_number_goes_with_its_noun() -> None:
+    assert [count(n, "trial") for n in (0, 1, 2, 1234)] == ["0 trials", "1 trial", "2 trials", "1,234 trials"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.345, "0.34 s"), (9.5, "9.5 s"), (12.4, "12 s"), (200.0, "3 min 20 s"), (7500.0, "2 h 5 min")],
+)
+def test_a_duration_is_said_as_people_say_it(value: float, said: str) -> None:
+    assert seconds(value) == said
+
+
+def test_data_unpacks_into_the_parts_that_were_given() -> None:
+    assert list(Data([1], [2])) == [[1], [2]]
+    assert list(Data([1], test=[3])) == [[1], [3]]
+
+
+def test_data_keeps_what_only_it_can_know() -> None:
+    data = Data([1], n_features=30)
+    assert data.derived == {"n_features": 30}
+    assert repr(data) == "Data(train=..., n_features=30)"

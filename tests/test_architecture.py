@@ -1,0 +1,268 @@
+"""The house has no hidden doors: who imports whom is read from the source, and so is what loads what."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import etude
+
+SOURCE: Final = Path(etude.__file__).parent
+
+ARROWS: Final = {
+    "core": set(),
+    "wire": {"core"},
+    "store": {"core"},
+    "frameworks": {"core"},
+    "analyse": {"core"},
+    "system": {"core"},
+    "tune": {"core", "wire"},  # the sampler is a process of its own, and talks over a channel
+    "ablate": {"core"},
+    "fit": {"core"},
+    "mage": {"core", "ablate"},
+    "worker": {"core", "wire", "frameworks"},
+    "engines": {"core", "wire", "worker"},
+    "testing": {"core", "wire", "store", "engines", "tune"},
+    # The modules that stand on top of the rooms, from the lowest to the highest.
+    "definition": {"core"},
+    "crew": {"core", "wire", "engines", "worker"},
+    "study": {"core", "wire", "store", "tune", "engines", "worker", "crew"},
+    "results": {"core", "store"},
+    "snapshot": {"core", "results"},
+    "progress": {"core", "results", "snapshot", "study"},
+    "launch": {
+        *{"core", "wire", "store", "tune", "engines", "worker"},
+        *{"definition", "study", "results", "progress", "experiment"},
+    },
+    "check": {"core", "worker", "frameworks", "experiment"},
+    "experiment": {"core", "worker", "frameworks", "tune", "results", "launch", "check"},
+    "demo": {"core", "results", "launch"},
+    "cli": None,  # on top: it may import everything
+    "etude": None,  # the window shows everything
+}
+"""Room or module -> what it may import of ours; None for everything."""
+
+MAY_IMPORT_THE_WINDOW: Final = {"cli", "demo", "check"}
+
+WORKER_FOR_STUDY: Final = {"etude.worker.attempt", "etude.worker.processes"}
+"""All that the driver's shell needs of the workers: where an outcome lies, and how leftovers are ended."""
+
+ONLY_IN: Final = {
+    "torch": {"frameworks", "demo"},
+    "optuna": {"tune"},
+    "sqlite3": {"store", "study", "cli"},
+    "ray": {"engines"},
+    "pyspark": {"engines"},
+    "rich": {"cli", "progress", "snapshot", "check", "demo"},
+    "typer": {"cli"},
+}
+"""Heavy or particular libraries -> the rooms that may know them."""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """One import statement.
+
+    Attributes:
+        module: Who imports.
+        imported: What.
+        when: ``now`` at module level, ``later`` inside a function, ``types`` for type checkers only.
+    """
+
+    module: str
+    imported: str
+    when: str
+
+
+def modules() -> dict[str, ast.Module]:
+    """Return our modules by name, parsed."""
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = ("etude", *path.relative_to(SOURCE).with_suffix("").parts)
+        found[".".join(parts).removesuffix(".__init__")] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+MODULES: Final = modules()
+
+
+def imports_in(module: str, node: ast.AST, when: str = "now") -> Iterator[Arrow]:
+    """Walk a syntax tree, and keep in mind when each import happens."""
+    if isinstance(node, ast.Import):
+        yield from (Arrow(module, name.name, when) for name in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"{module} imports relatively, which hides an arrow"
+        assert node.module is not None
+        for name in node.names:  # a name may be a module of its own
+            whole = f"{node.module}.{name.name}"
+            yield Arrow(module, whole if whole in MODULES else node.module, when)
+    elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        for child in node.body:
+            yield from imports_in(module, child, "types")
+        for child in node.orelse:
+            yield from imports_in(module, child, when)
+    else:
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in ast.iter_child_nodes(node):
+            yield from imports_in(module, child, "later" if is_function and when == "now" else when)
+
+
+ALL: Final = [arrow for name, tree in MODULES.items() for arrow in imports_in(name, tree)]
+OURS: Final = [
+    arrow
+    for arrow in ALL
+    if arrow.imported.split(".")[0] == "etude" and not (arrow.module == "etude" and arrow.when == "types")
+]
+
+
+def room(module: str) -> str:
+    """Return the room that a module of ours stands in; single modules are rooms of their own."""
+    return module.split(".")[1] if module != "etude" else "etude"
+
+
+def shown(arrows: list[Arrow]) -> str:
+    return "\n".join(f"{arrow.module} -> {arrow.imported} ({arrow.when})" for arrow in arrows)
+
+
+def test_every_room_is_on_the_plan() -> None:
+    assert {room(module) for module in MODULES} <= set(ARROWS)
+
+
+def test_arrows_point_where_the_design_says() -> None:
+    wrong = []
+    for arrow in OURS:
+        here, there = room(arrow.module), room(arrow.imported)
+        allowed = ARROWS[here]
+        if here != there and allowed is not None and there not in allowed:
+            wrong.append(arrow)
+    wrong = [arrow for arrow in wrong if arrow.imported != "etude"]  # that is a rule of its own, below
+    assert not wrong, f"these arrows are not in the design:\n{shown(wrong)}"
+
+
+def test_nobody_imports_the_window_but_those_who_stand_before_it() -> None:
+    wrong = [arrow for arrow in OURS if arrow.imported == "etude" and room(arrow.module) not in MAY_IMPORT_THE_WINDOW]
+    assert not wrong, shown(wrong)
+
+
+def test_the_core_knows_nobody() -> None:
+    standard = sys.stdlib_module_names | {"__future__"}
+    tops = {arrow.imported.split(".")[0] for arrow in ALL if room(arrow.module) == "core"}
+    assert tops - standard <= {"etude", "msgspec"}
+    wrong = [arrow for arrow in OURS if room(arrow.module) == "core" and room(arrow.imported) != "core"]
+    assert not wrong, shown(wrong)
+
+
+def test_the_core_has_no_wires() -> None:
+    wires = {"asyncio", "socket", "sqlite3", "threading", "multiprocessing", "subprocess", "os", "pathlib", "io"}
+    wrong = [arrow for arrow in ALL if room(arrow.module) == "core" and arrow.imported.split(".")[0] in wires]
+    assert not wrong, shown(wrong)
+    assert {a.module for a in ALL if room(a.module) == "core" and a.imported == "time"} == {"etude.core.clock"}
+
+
+def test_a_study_knows_of_its_workers_only_what_it_needs() -> None:
+    known = {a.imported for a in OURS if room(a.module) in ("study", "crew") and room(a.imported) == "worker"}
+    assert known <= WORKER_FOR_STUDY
+
+
+def test_the_verbs_do_not_know_each_other() -> None:
+    verbs = {"tune", "ablate", "fit"}
+    wrong = [a for a in OURS if {room(a.module), room(a.imported)} <= verbs and room(a.module) != room(a.imported)]
+    assert not wrong, shown(wrong)
+
+
+@pytest.mark.parametrize("library", ONLY_IN)
+def test_a_library_is_known_only_where_it_belongs(library: str) -> None:
+    wrong = [a for a in ALL if a.imported.split(".")[0] == library and room(a.module) not in ONLY_IN[library]]
+    assert not wrong, shown(wrong)
+
+
+# --- circles --------------------------------------------------------------------------------------
+
+
+def a_circle(graph: dict[str, set[str]]) -> list[str] | None:
+    """Return the modules of a circle, the first one again at the end; None if there is none."""
+    done: set[str] = set()
+
+    def walk(module: str, path: list[str]) -> list[str] | None:
+        if module in path:
+            return [*path[path.index(module) :], module]
+        if module in done:
+            return None
+        for imported in sorted(graph.get(module, ())):
+            if circle := walk(imported, [*path, module]):
+                return circle
+        done.add(module)
+        return None
+
+    return next((circle for module in sorted(graph) if (circle := walk(module, []))), None)
+
+
+def graph_of(arrows: list[Arrow]) -> dict[str, set[str]]:
+    graph: dict[str, set[str]] = {}
+    for arrow in arrows:
+        if arrow.imported != arrow.module:  # a script that looks at itself goes round nobody
+            graph.setdefault(arrow.module, set()).add(arrow.imported)
+    return graph
+
+
+def test_a_circle_is_found() -> None:
+    assert a_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert a_circle({"a": {"b", "c"}, "b": {"c"}}) is None
+
+
+def test_no_module_imports_itself_round_a_circle() -> None:
+    assert a_circle(graph_of([arrow for arrow in OURS if arrow.when == "now"])) is None
+
+
+CIRCLES_PUT_OFF: Final = {"check", "experiment", "launch"}
+"""Rooms in which an import inside a function, or for type checkers only, closes a circle."""
+
+
+def test_circles_that_are_put_off_stay_among_the_few_that_are_known() -> None:
+    graph = graph_of([arrow for arrow in OURS if room(arrow.imported) != "etude"])
+    while circle := a_circle(graph):
+        put_off = [
+            (here, there)
+            for here, there in pairwise(circle)
+            if not any(a.when == "now" for a in OURS if (a.module, a.imported) == (here, there))
+        ]
+        assert {room(module) for module in circle} <= CIRCLES_PUT_OFF, " -> ".join(circle)
+        for here, there in put_off:
+            graph[here].discard(there)
+
+
+# --- what loads what ------------------------------------------------------------------------------
+
+HEAVY: Final = ("torch", "ray", "pyspark", "optuna", "numpy", "sklearn", "pandas", "matplotlib", "rich", "typer")
+WIRES: Final = ("asyncio", "sqlite3")
+
+
+def loaded_by(*names: str) -> set[str]:
+    """Return what a fresh interpreter has loaded after importing modules."""
+    script = f"import sys, {', '.join(names)}\nprint('\\n'.join(sys.modules))"
+    return set(
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    )
+
+
+def test_the_window_loads_no_framework_and_hardly_anything_else() -> None:
+    loaded = loaded_by("etude")
+    assert loaded.isdisjoint(HEAVY + WIRES)
+    assert {name for name in loaded if name.startswith("etude")} == {"etude"}
+
+
+def test_the_core_loads_nothing_heavy() -> None:
+    core = [module for module in MODULES if room(module) == "core"]
+    assert loaded_by(*core).isdisjoint(HEAVY + WIRES)
+
+
+def test_a_supervisor_loads_no_framework() -> None:
+    assert loaded_by("etude.worker.supervisor").isdisjoint({*HEAVY, "sqlite3"})

@@ -1,0 +1,72 @@
+"""Every benchmark runs, and ends with one line of JSON. How fast anything is, is no test's business."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import common
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMES = ("gap", "handout", "reports", "startup", "stragglers")
+
+
+def test_every_benchmark_is_tested():
+    there = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "BENCHMARK.main()" in path.read_text()}
+    assert there == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_ends_with_one_line_of_json(name: str, tmp_path: Path):
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--small", "--runs", "1", "--only", "étude"]
+    done = subprocess.run(
+        [*command, "--work-dir", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    if "lies in memory" in done.stderr:
+        pytest.skip("the temporary folder is no disk")
+    assert done.returncode == 0, done.stderr
+
+    lines = done.stdout.splitlines()
+    found = json.loads(lines[-1])
+    assert found["benchmark"] == name
+    assert found["commit"] is None or int(found["commit"], 16) >= 0
+    assert found["machine"]["cores"] >= 1
+    assert found["machine"]["cpu"]
+    assert found["rows"]
+    for row in found["rows"]:
+        assert row["name"].startswith("étude")
+        assert row["min"] <= row["median"] <= row["max"]
+        assert row["runs"] == 1
+        assert row["probe"] > 0
+    for target in found["targets"]:
+        assert set(target) == {"what", "target", "measured", "met"}
+        assert isinstance(target["met"], bool)
+    assert lines[0].split()[:1] == ["median"]
+    assert not any(tmp_path.iterdir()), "studies are swept up"
+
+
+def test_the_bound_is_that_of_a_list_schedule():
+    from benchmarks.stragglers import durations, list_schedule
+
+    assert list_schedule([3, 1, 1, 1, 2], workers=2) == 5
+    lengths = durations(64)
+    assert lengths == durations(64)
+    assert max(lengths) <= 3.0
+    assert list_schedule(lengths, workers=4) == pytest.approx(6.50, abs=0.01)
+
+
+def test_a_target_is_judged_by_its_rows_median():
+    found = [{"rate": value, "probe": 1.0} for value in (1.0, 9.0, 5.0)]
+    row = common.row("étude", common.Quantity("rate", "1/s"), found)
+    assert (row["median"], row["min"], row["max"], row["runs"]) == (5.0, 1.0, 9.0, 3)
+    assert common.judge(common.Target("fast", "étude: rate", 5.0, "1/s"), [row])["met"]
+    assert not common.judge(common.Target("slow", "étude: rate", 4.9, "1/s", at_least=False), [row])["met"]
+
+
+def test_a_failing_cell_ends_the_benchmark(tmp_path: Path):
+    with pytest.raises(SystemExit, match="ended with code 1"):
+        common.run_cell("stragglers", common.Cell("broken", {"trials": "many"}), tmp_path)

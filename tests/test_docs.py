@@ -1,0 +1,142 @@
+"""The docs are true: their code runs, their diagram is the table's, their links lead somewhere.
+
+``python tests/test_docs.py`` writes the diagram into ``docs/architecture.md`` (``make diagram``).
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import etude
+from etude.core import lifecycle
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+GLOSSARY = ROOT / "docs" / "glossary.md"
+
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOT_RUN = re.compile(r"<!-- not run: *(.*?) *-->\s*\Z", re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
+DIAGRAM = re.compile(r"(```mermaid\n)(stateDiagram-v2\n.*?)(\n```)", re.DOTALL)
+NEEDS_TORCH = {"etude.frameworks.torch"}
+
+
+def as_script(page: str) -> str:
+    """Return the code of a page's python blocks, each line where it stands on the page."""
+    lines = [""] * page.count("\n")
+    for block in FENCE.finditer(page):
+        if block[1] != "python":
+            continue
+        before = page[: block.start()]
+        if (skipped := NOT_RUN.search(before)) is not None:
+            assert skipped[1], "a block that is not run says why: <!-- not run: reason -->"
+            continue
+        first = before.count("\n") + 1
+        code = block[2].splitlines()
+        lines[first : first + len(code)] = code
+    return "\n".join(lines).rstrip()
+
+
+def anchors(page: str) -> set[str]:
+    """Return the names under which the headings of a page can be linked."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def with_diagram(page: str) -> str:
+    """Return the page with the diagram that the lifecycle table gives."""
+    return DIAGRAM.sub(lambda found: found[1] + lifecycle.diagram() + found[3], page)
+
+
+def words() -> list[str]:
+    """Return the words that the glossary defines."""
+    return re.findall(r"^\*\*(.+?)\*\*", GLOSSARY.read_text(), re.MULTILINE)
+
+
+def modules() -> list[str]:
+    found = [m.name for m in pkgutil.walk_packages(etude.__path__, "etude.")]
+    return ["etude", *(name for name in found if not name.endswith("__main__"))]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if as_script(p.read_text())], ids=name_of)
+def test_the_code_on_a_page_runs(page: Path, tmp_path: Path) -> None:
+    script = tmp_path / f"{page.stem.lower().replace('-', '_')}_page.py"
+    script.write_text(as_script(page.read_text()) + "\n")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script.name],
+        cwd=tmp_path,
+        env={**os.environ, "ETUDE_STUDIES": str(tmp_path / "studies"), "ETUDE_PROGRESS": "0"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, f"{name_of(page)} failed (line numbers are the page's):\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    text = page.read_text()
+    broken = []
+    for target in LINK.findall(FENCE.sub("", text)):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        file, _, anchor = target.partition("#")
+        there = (page.parent / file).resolve() if file else page
+        if not there.exists() or (anchor and anchor not in anchors(there.read_text())):
+            broken.append(target)
+    assert not broken, f"{name_of(page)} links to what is not there: {broken}"
+
+
+def test_the_diagram_in_the_docs_is_the_tables() -> None:
+    page = ARCHITECTURE.read_text()
+    assert DIAGRAM.search(page), "docs/architecture.md has no state diagram"
+    assert with_diagram(page) == page, "the lifecycle table has changed; run: make diagram"
+
+
+def test_the_glossary_is_sorted_and_names_each_word_once() -> None:
+    lowered = [word.lower() for word in words()]
+    assert len(lowered) > 20
+    assert lowered == sorted(set(lowered))
+
+
+def test_every_word_of_the_glossary_is_in_use() -> None:
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py")).lower()
+    idle = [word for word in words() if not re.search(rf"\b{re.escape(word.lower())}s?\b", source)]
+    assert not idle, f"the glossary defines words that the source never uses: {idle}"
+
+
+@pytest.mark.parametrize("name", modules())
+def test_the_examples_in_docstrings_are_true(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in NEEDS_TORCH:
+        pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0, f"{result.failed} of {result.attempted} examples in {name} are not true; see the output"
+
+
+def test_blocks_keep_their_line_numbers_and_may_be_left_out_for_a_reason() -> None:
+    first, skipped, last = (f"```python\n{code}\n```\n" for code in ("x = 1", "x = 2", "y = x"))
+    script = as_script(f"one\n\n{first}<!-- not run: it needs a GPU -->\n\n{skipped}\n{last}")
+    assert {n: line for n, line in enumerate(script.splitlines(), start=1) if line} == {4: "x = 1", 13: "y = x"}
+    with pytest.raises(AssertionError, match="says why"):
+        as_script("<!-- not run: -->\n```python\nx = 1\n```\n")
+
+
+if __name__ == "__main__":
+    ARCHITECTURE.write_text(with_diagram(ARCHITECTURE.read_text()))
