@@ -118,6 +118,7 @@ class Benchmark:
         if not cells:
             parser.error(f"no cell's name contains {options.only!r}")
         with scratch(options.work_dir) as place:
+            warm_up()
             results = self._measure(cells, options.runs, place)
         self._show(results, small=options.small)
 
@@ -168,20 +169,33 @@ class Benchmark:
 # --- cells ----------------------------------------------------------------------------------------
 
 
+def environment() -> dict[str, str]:
+    """Return what cells find in their environment.
+
+    Where Python is told to keep no bytecode, every import would be a compilation; it is kept aside then.
+    """
+    found = {**os.environ, "ETUDE_PROGRESS": "0", "OMP_NUM_THREADS": "1"}
+    found["PYTHONPATH"] = os.pathsep.join([p for p in (os.environ.get("PYTHONPATH"), str(ROOT)) if p])
+    if found.pop("PYTHONDONTWRITEBYTECODE", ""):
+        found.setdefault("PYTHONPYCACHEPREFIX", str(ROOT / "benchmarks" / "out" / "bytecode"))
+    return found
+
+
+def warm_up() -> None:
+    """Import once what cells import, so that bytecode is there and files are in memory."""
+    modules = ["etude.launch", "etude.worker.supervisor", "etude.tune.sampling", "optuna", "numpy", "threadpoolctl"]
+    modules += ["torch"] if has_torch() else []
+    code = f"import sys; sys.argv = ['', '0']; import {', '.join(modules)}"
+    subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, check=False, capture_output=True)
+
+
 def run_cell(benchmark: str, cell: Cell, place: Path) -> Result:
     """Measure a cell once, in a process and a folder of its own."""
     work = Path(tempfile.mkdtemp(prefix="cell-", dir=place))
-    environment = {
-        **os.environ,
-        "ETUDE_STUDIES": str(work / "studies"),
-        "ETUDE_PROGRESS": "0",
-        "PYTHONPATH": os.pathsep.join([p for p in (os.environ.get("PYTHONPATH"), str(ROOT)) if p]),
-        "OMP_NUM_THREADS": "1",
-    }
     before = probe()
     process = subprocess.Popen(
         [sys.executable, "-m", f"benchmarks.{benchmark}", "--cell", json.dumps(dict(cell.args))],
-        env=environment,
+        env={**environment(), "ETUDE_STUDIES": str(work / "studies")},
         cwd=work,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -32,7 +32,7 @@ def model(seed: int, learning_rate: float = 0.1, max_leaf_nodes: int = 31, l2: f
 
 def train(model: Any, data: Any, final: etude.Stateless[bool] = False) -> dict[str, float]:
     (x, y), (x_test, y_test) = data()
-    result = {"accuracy": cross_val_score(model(), x, y, cv=5).mean()}
+    result = {"accuracy": float(cross_val_score(model(), x, y, cv=5).mean())}
     if final:  # once, after everything was chosen
         result["test_accuracy"] = model().fit(x, y).score(x_test, y_test)
     return result

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from benchmarks import common
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -144,6 +144,7 @@ class Study:
             fail=self._fail,
         )
         self._sampler: SamplerLink | None = None
+        self._why_early = ""
         self._recording: asyncio.Task[None] | None = None
         self._ended: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
@@ -185,8 +186,9 @@ class Study:
 
     def stop(self, reason: str = "stopped by hand") -> None:
         """Have the study wind down; it can go on later."""
-        with contextlib.suppress(RuntimeError, AttributeError):  # it has ended already, or not begun
-            self._loop.call_soon_threadsafe(self._tell, Cancelled(at=self._clock.now_s(), reason=reason))
+        self._why_early = self._why_early or reason
+        with contextlib.suppress(RuntimeError, AttributeError):  # it has ended already, or not yet begun
+            self._loop.call_soon_threadsafe(self._wind_down, reason)
 
     # --- the thread -------------------------------------------------------------------------------
 
@@ -202,6 +204,8 @@ class Study:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._on_mistake)
         self._ended = asyncio.Event()
+        if self._why_early:  # it was stopped before it began
+            self._ended.set()
         ticks = self._loop.create_task(self._tick())
         try:
             self._drain()
@@ -220,24 +224,34 @@ class Study:
         left = self.history.unsettled + self._recipe.trials - len(self.history.trials)
         return max(1, min(self._recipe.workers, left))
 
+    def _wind_down(self, reason: str) -> None:
+        """End before the plan does; it can go on later."""
+        self._why_early = self._why_early or reason
+        self._ended.set()
+
     async def _close(self) -> None:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
-        with contextlib.suppress(sqlite3.Error, StudyInUseError):
-            if self.error is not None and not self._driver.over:
-                self._take_in(Cancelled(at=self._clock.now_s(), reason=str(self.error).strip().splitlines()[-1]))
-            self._commit()
         await self._crew.close()
-        if not self._facts:
-            spool.clear(self._recipe.serve.spool)
         if self._sampler is not None:
             self._sampler.close()
         if self._recording is not None:
             await asyncio.wait([self._recording], timeout=TICK_S * 10)
+        with contextlib.suppress(sqlite3.Error, StudyInUseError):
+            self._write_the_end()
+            spool.clear(self._recipe.serve.spool)
         with contextlib.suppress(sqlite3.Error, OSError):
             await self._loop.run_in_executor(None, self._journal.sync)
             self._journal.lease.release()
         self._journal.close()
+
+    def _write_the_end(self) -> None:
+        """Write down what the workers left, and why it ended if that was not the plan's doing."""
+        if not self._driver.over:
+            for event in [*self._events, *self._spooled()]:
+                self._take_in(event)
+            self._take_in(Cancelled(at=self._clock.now_s(), reason=self._why_early or "stopped"))
+        self._commit()
 
     def _on_mistake(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An exception that nobody caught, in a callback of the loop's: users must not wait for ever."""
@@ -247,7 +261,7 @@ class Study:
         """End the study with an error; everything that was committed stays."""
         if self.error is None:
             self.error = error
-        self._ended.set()
+        self._wind_down(str(error).strip().rpartition("\n")[2] or type(error).__name__)
 
     # --- the queue --------------------------------------------------------------------------------
 
@@ -421,7 +435,7 @@ class Study:
         path = self.folder / STOP_FILE
         if path.exists():
             path.unlink(missing_ok=True)
-            self._tell(Cancelled(at=self._clock.now_s(), reason="stopped by `etude stop`"))
+            self._wind_down("stopped by `etude stop`")
 
     def _record_provenance(self) -> None:
         """Collect what is known about this run beside the work, and write it down when it is there."""

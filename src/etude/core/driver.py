@@ -180,8 +180,9 @@ class Driver:
         started_at = event.at if trial.started_at is None else trial.started_at
         report = Report(trial.number, len(trial.curve), value, event.at - started_at)
         decision = self.plan.decide(report, self.history)
-        if decision.act is Act.GO_ON or trial.worker is None:
+        if decision.act is Act.GO_ON or (decision.act is Act.PAUSE and trial.pausing):
             return
+        assert trial.worker is not None
         stops = decision.act is Act.STOP
         turn = Turn.STOP_ASKED if stops else Turn.PAUSED
         self._tell(Judged(at=event.at, trial=trial.number, attempt=trial.attempt, turn=turn, reason=decision.reason))

@@ -52,6 +52,7 @@ class Trial:
         tried_on: Workers on which an attempt of it raised or was lost.
         raised_on: Those of them on which it raised.
         curve: The study's metric at steps 1, 2, ... of the newest attempt.
+        pausing: Whether its live attempt was asked to pause.
         outcome: What its last ended attempt left behind.
         reason: Why it stands where it stands, for people.
         same_as: The earlier trial with the same configuration, if there is one.
@@ -61,7 +62,7 @@ class Trial:
     """
 
     __slots__ = (
-        "attempt", "curve", "ended_at", "losses", "number", "outcome", "params", "queued_at", "raised_on",
+        "attempt", "curve", "ended_at", "losses", "number", "outcome", "params", "pausing", "queued_at", "raised_on",
         "reason", "redraw", "same_as", "seed", "started_at", "state", "tried_on", "upto", "worker",
     )  # fmt: skip
 
@@ -76,6 +77,7 @@ class Trial:
         self.tried_on: tuple[str, ...] = ()
         self.raised_on: tuple[str, ...] = ()
         self.curve = array("d")
+        self.pausing = False
         self.outcome: Outcome | None = None
         self.reason = ""
         self.same_as = fact.same_as
@@ -202,6 +204,7 @@ class History:
         self.ready.remove(fact.trial)  # nearly always the first: retries come before new trials
         trial.attempt = fact.attempt
         trial.worker = fact.worker
+        trial.pausing = False
         trial.reason = ""
         trial.curve = array("d")  # an attempt that starts over withdraws what was reported before
         trial.started_at = fact.at
@@ -215,6 +218,7 @@ class History:
     def _judged(self, fact: Judged) -> None:
         trial = self.trials[fact.trial]
         trial.reason = fact.reason
+        trial.pausing = fact.turn is Turn.PAUSED
         if fact.turn is Turn.STOP_ASKED:
             trial.state = after(trial.state, Turn.STOP_ASKED, trial=trial.number)
 

@@ -112,8 +112,8 @@ MOVES: Final = "_etude_moves"
 MOST_LOADERS: Final = 1000
 """A longer list is one of examples, and nobody looks for loaders and models in it."""
 
-
 _MOVING: dict[type[Any], type[Any]] = {}
+"""A loader's class -> its subclass that moves batches."""
 
 
 def _moving(cls: type[Any]) -> type[Any]:
@@ -126,15 +126,19 @@ def _moving(cls: type[Any]) -> type[Any]:
         for batch in cls.__iter__(self):
             yield _moved(batch, device)
 
-    def __reduce_ex__(self: Any, protocol: Any) -> Any:  # noqa: N807 - a pickled loader is a plain one again
-        reduce: Any = cls.__reduce_ex__
-        made = reduce(self, protocol)
-        arguments = tuple(cls if argument is type(self) else argument for argument in made[1])
-        return made[0], arguments, *made[2:]
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:  # noqa: N807 - pickle finds no class by our class's name
+        made: Any = super(moving, self).__reduce_ex__(protocol)
+        return _bare, (cls,), *made[2:]
 
     body = {"__iter__": __iter__, "__reduce_ex__": __reduce_ex__, "__module__": cls.__module__, MOVES: True}
-    moving = _MOVING[cls] = type(cls.__name__, (cls,), {**body, "__qualname__": cls.__qualname__})
+    moving: type[Any] = type(cls.__name__, (cls,), {**body, "__qualname__": cls.__qualname__})
+    _MOVING[cls] = moving
     return moving
+
+
+def _bare(cls: type[Any]) -> Any:
+    """Return an empty moving loader, for pickle and copy to fill."""
+    return object.__new__(_moving(cls))
 
 
 def _moved(value: Any, device: str) -> Any:

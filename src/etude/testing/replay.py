@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from etude.core.events import AnyFact, Judged, Queued, Reported, Settled
 from etude.core.history import History
-from etude.core.lifecycle import FINAL, State
+from etude.core.lifecycle import FINAL, State, Turn
 from etude.core.plan import Act, Plan, Report
 from etude.tune.sampler_link import as_told
 from etude.tune.samplers import Sampler, Told
@@ -41,10 +41,8 @@ def _judge(fact: Reported, plan: Plan, history: History) -> Judged | None:
         return None
     elapsed_s = fact.at - (trial.started_at or fact.at)
     decision = plan.decide(Report(fact.trial, len(trial.curve), fact.metrics[history.metric], elapsed_s), history)
-    if decision.act is Act.GO_ON:
+    if decision.act is Act.GO_ON or (decision.act is Act.PAUSE and trial.pausing):
         return None
-    from etude.core.lifecycle import Turn
-
     turn = Turn.STOP_ASKED if decision.act is Act.STOP else Turn.PAUSED
     return Judged(at=fact.at, trial=fact.trial, attempt=fact.attempt, turn=turn, reason=decision.reason)
 

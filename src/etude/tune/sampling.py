@@ -90,7 +90,8 @@ def serve(channel: Channel) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
-    except OSError:
-        os._exit(0)  # the driver is gone
+    with socket.socket(fileno=int(sys.argv[1])) as driver:
+        try:
+            serve(Channel(driver))
+        except OSError:
+            os._exit(0)  # the driver is gone

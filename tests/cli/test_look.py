@@ -1,0 +1,189 @@
+"""``ls``, ``show``, ``trials`` and ``logs`` of studies that have ended; and what all commands have in common."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from etude import __version__
+
+if TYPE_CHECKING:
+    from .conftest import Etude
+
+
+def test_without_a_command_there_is_help(etude: Etude) -> None:
+    done = etude()
+    assert done.code == 2
+    for command in ("ls", "show", "trials", "logs", "tune", "resume", "stop", "demo", "doctor"):
+        assert f"\n  {command} " in done.out + done.err
+
+
+def test_the_version_is_told(etude: Etude) -> None:
+    done = etude("--version")
+    assert (done.code, done.out) == (0, f"etude {__version__}\n")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from etude.cli import app; from typer.testing import CliRunner;"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0;"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "optuna", "cloudpickle", "torch", "sklearn", "pandas", "sqlite3"} & set(done.stdout.split())
+
+
+def test_studies_are_listed(tuned: Etude) -> None:
+    done = tuned("ls")
+    assert done.code == 0
+    row = next(line for line in done.out.splitlines() if line.split()[:1] == ["one"])
+    assert row.split()[1:3] == ["complete", "6"]
+    assert row.split()[3:5] == ["score", "(max)"]
+    listed = json.loads(tuned("ls", "studies", "--json").out)
+    assert [(study["study"], study["standing"], study["trials"]) for study in listed] == [("one", "complete", 6)]
+    assert json.loads(tuned("ls", "studies/one", "--json").out) == listed
+
+
+def test_a_damaged_study_hides_no_other(tuned: Etude) -> None:
+    broken = Path("studies/broken")
+    broken.mkdir()
+    (broken / "journal.sqlite").write_bytes(b"no database" * 100)
+    listed = {study["study"]: study["standing"] for study in json.loads(tuned("ls", "--json").out)}
+    assert listed["one"] == "complete"
+    assert listed["broken"].startswith("unreadable: ")
+
+
+def test_no_studies_are_no_error(etude: Etude) -> None:
+    assert (etude("ls").code, etude("ls").out) == (0, "There are no studies in studies.\n")
+    assert json.loads(etude("ls", "--json").out) == []
+
+
+@pytest.mark.parametrize("given", ["one", "studies/one"])
+def test_a_study_is_shown_by_name_and_by_folder(tuned: Etude, given: str) -> None:
+    done = tuned("show", given)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0].startswith("Study one: 6 trials (")
+    assert lines[1].startswith("Best score: ")
+    assert "folder:     studies/one" in lines
+    assert "experiment: script.py:experiment" in lines
+    assert any(line.startswith("machine: ") for line in lines)
+    assert not any(line.startswith("driver: ") for line in lines)
+
+
+def test_a_study_is_shown_to_programs(tuned: Etude) -> None:
+    shown = json.loads(tuned("show", "one", "--json").out)
+    assert (shown["study"], shown["standing"], shown["experiment"]) == ("one", "complete", "script.py:experiment")
+    values = [trial["score"] for trial in shown["best"]]
+    assert values == sorted(values, reverse=True)
+
+
+def test_an_unknown_study_is_one_line_with_the_nearest_name(tuned: Etude) -> None:
+    done = tuned("show", "onne")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "onne is not a study: it has no journal.sqlite. `etude ls` lists the studies that there are. "
+        "Did you mean 'one'?\n"
+    )
+
+
+def test_trials_are_sorted_filtered_and_cut(tuned: Etude) -> None:
+    def numbers(*options: str) -> list[int]:
+        return [trial["trial"] for trial in json.loads(tuned("trials", "one", "--json", *options).out)]
+
+    everything = json.loads(tuned("trials", "one", "--json").out)
+    assert numbers() == [0, 1, 2, 3, 4, 5]
+    best = max((t for t in everything if t["score"] is not None), key=lambda t: t["score"])
+    assert numbers("--sort", "value", "--limit", "1") == [best["trial"]]
+    longest = max(everything, key=lambda t: t["duration_s"])
+    assert numbers("--sort", "duration")[0] == longest["trial"]
+    assert numbers("--state", "finished") == [t["trial"] for t in everything if t["state"] == "finished"]
+    assert len(tuned("trials", "one").out.strip().splitlines()) == 2 + 6
+    assert tuned("trials", "one", "--state", "failed").out == "Study one has no trials that are failed.\n"
+
+
+def test_a_state_that_is_none_is_refused(tuned: Etude) -> None:
+    done = tuned("trials", "one", "--state", "broken")
+    assert done.code == 2
+    assert done.err == (
+        "--state broken is no state of a trial. There are: queued, running, stopping, paused, finished, stopped, "
+        "failed, invalid.\n"
+    )
+
+
+def test_logs_are_printed_as_they_are(tuned: Etude) -> None:
+    trials = json.loads(tuned("trials", "one", "--state", "finished", "--json").out)
+    talks = next(t for t in trials if t["params"]["lr"] < 0.5)
+    expected = f"trained with {talks['params']['lr']}\n"
+    for options in ([], ["-f"], ["--attempt", "1"]):
+        assert tuned("logs", "one", str(talks["trial"]), *options).out == expected
+    done = tuned("logs", "one", str(talks["trial"]), "--attempt", "7")
+    assert (done.code, done.out, done.err) == (0, "", f"attempt 7 of trial {talks['trial']} printed nothing.\n")
+
+
+def test_a_trial_without_output_says_so(tuned: Etude) -> None:
+    trials = json.loads(tuned("trials", "one", "--json").out)
+    silent = next(t for t in trials if t["params"]["lr"] > 0.5)
+    done = tuned("logs", "one", str(silent["trial"]))
+    assert (done.code, done.out, done.err) == (0, "", f"trial {silent['trial']} printed nothing.\n")
+
+
+def test_the_tail_of_a_long_log_is_printed_too(tuned: Etude) -> None:
+    folder = Path("studies/one/trials/00000/attempt-1")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "log.txt").write_text("head\n")
+    (folder / "log.tail.txt").write_text("tail\n")
+    assert tuned("logs", "one", "0").out == "head\n\n...\ntail\n"
+
+
+def test_a_trial_that_is_none_is_refused(tuned: Etude) -> None:
+    done = tuned("logs", "one", "6")
+    assert (done.code, done.err) == (2, "Study one has no trial 6: it has trials 0 to 5, 6 trials.\n")
+
+
+def test_a_reader_that_leaves_is_no_error(tuned: Etude) -> None:
+    process = tuned.start("trials", "one", "--json")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    assert process.wait() in (0, 120)  # 120: Python could not flush what nobody reads any more
+    process.stderr.close()
+
+
+def test_this_machine_passes_the_doctor(etude: Etude) -> None:
+    done = etude("doctor")
+    assert done.code == 0, done.out
+    assert done.out.endswith("\nStudies can run here.\n")
+    for title in (
+        "Python",
+        "Étude",
+        "packages",
+        "SQLite",
+        "workers",
+        "cores",
+        "memory",
+        "GPUs",
+        "studies",
+        "free disk",
+    ):
+        assert f"ok  {title} " in done.out
+
+
+def test_the_doctor_finds_a_folder_that_cannot_be_written(etude: Etude, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.path.isdir("/proc/self"):
+        monkeypatch.setenv("ETUDE_STUDIES", "/proc/self/studies")
+    else:
+        pytest.skip("needs a folder that nobody can write")
+    done = etude("doctor")
+    assert done.code == 1
+    assert (
+        "/proc/self/studies cannot be written. Free it, or name another place with ETUDE_STUDIES=<folder>." in done.out
+    )
+    assert "to mend: see above." in done.out

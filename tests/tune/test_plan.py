@@ -1,0 +1,69 @@
+"""A search as a plan: it asks for as many trials as were wanted, or as there are."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+
+from etude.core.history import Trial
+from etude.core.plan import GO_ON, Decision, Done, Propose, Report, Standing, Wait
+from etude.tune.plan import SearchPlan
+from etude.tune.stop import NeverStop
+
+
+@dataclass
+class Stand:
+    """A study with so many trials, of which so many are different."""
+
+    n: int
+    distinct: int
+
+    @property
+    def trials(self) -> list[Trial]:
+        return cast("list[Trial]", [None] * self.n)
+
+    @property
+    def finished(self) -> list[Trial]:
+        return []
+
+
+def plan(trials: int = 10, size: int | None = None) -> SearchPlan:
+    return SearchPlan(trials, 42, NeverStop(), size)
+
+
+def test_it_asks_until_there_are_enough_and_all_share_one_seed() -> None:
+    assert plan(3).ask(Stand(2, 2), asked=2) == Propose(42)
+    assert plan(3).ask(Stand(3, 3), asked=3) == Done("all 3 trials ended")
+    assert plan(1).ask(Stand(0, 0), asked=1) == Done("all 1 trial ended")
+
+
+def test_trials_of_earlier_runs_count() -> None:
+    assert plan(3).ask(Stand(5, 5), asked=5) == Done("all 3 trials ended")
+    assert plan(9).ask(Stand(5, 5), asked=5) == Propose(42)
+
+
+@pytest.mark.parametrize(
+    ("n", "distinct", "asked", "answer"),
+    [
+        (3, 3, 3, Propose(42)),  # one is left
+        (3, 3, 4, Wait()),  # it is being proposed
+        (4, 4, 4, Done("the space is used up: 4 configurations, all of them tried")),
+        (5, 4, 5, Done("the space is used up: 4 configurations, all of them tried")),
+        (5, 3, 5, Propose(42)),  # some were proposed twice, so one is still left
+        (5, 3, 6, Wait()),
+    ],
+)
+def test_a_space_that_is_used_up_ends_the_search(n: int, distinct: int, asked: int, answer: object) -> None:
+    assert plan(100, size=4).ask(Stand(n, distinct), asked=asked) == answer
+
+
+def test_the_stopper_decides() -> None:
+    class Own:
+        def decide(self, report: Report, standing: Standing) -> Decision:
+            asked.append((report, standing))
+            return GO_ON
+
+    asked: list[object] = []
+    report, standing = Report(0, 1, 0.5, 1.0), Stand(1, 1)
+    assert SearchPlan(1, 0, Own()).decide(report, standing) is GO_ON
+    assert asked == [(report, standing)]
