@@ -63,7 +63,8 @@ failing = etude.Experiment(fails, metric="score", mode="max")
 waiting = etude.Experiment(waits, metric="score", mode="max")
 
 if __name__ == "__main__":
-    experiment.tune({"lr": etude.uniform(0, 1)}, trials=2, workers=1, name="ruled", constraint=small, stopper=Stubborn())
+    ruled = {"constraint": small, "stopper": Stubborn()}
+    experiment.tune({"lr": etude.uniform(0, 1)}, trials=2, workers=1, name="ruled", **ruled)
 '''
 
 

@@ -55,7 +55,7 @@ def test_a_space_keeps_its_order_and_may_have_dots_and_equals_signs() -> None:
         ),
         (
             "lr=uniform(1, 0)",
-            "lr: uniform(1.0, 0.0) has its bounds reversed, so no value lies between them. Write uniform(0.0, 1.0).",
+            "lr: uniform(1, 0) has its bounds reversed, so no value lies between them. Write uniform(0.0, 1.0).",
         ),
         (
             "lr=uniform(0)",
@@ -63,8 +63,8 @@ def test_a_space_keeps_its_order_and_may_have_dots_and_equals_signs() -> None:
         ),
         (
             "lr",
-            "'lr' is no NAME=DOMAIN. Write lr='loguniform(1e-4, 1)', width='[32, 64]' or epochs=5, with quotes where the "
-            "shell would read more into it.",
+            "'lr' is no NAME=DOMAIN. Write lr='loguniform(1e-4, 1)', width='[32, 64]' or epochs=5, with quotes where "
+            "the shell would read more into it.",
         ),
     ],
 )

@@ -163,9 +163,10 @@ def decode_from_worker(content: bytes) -> FromWorker:
         msgspec.DecodeError: The content is none.
     """
     try:
-        return _decode_from_worker(content)
+        message: FromWorker = _decode_from_worker(content)
     except NOT_TEXT as error:
         raise msgspec.DecodeError(str(error)) from error
+    return message
 
 
 def pack_outcome(ended: Ended) -> bytes:

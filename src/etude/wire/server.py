@@ -36,6 +36,7 @@ class WorkerLink(asyncio.Protocol):
         self._frames = Frames()
         self._transport: asyncio.WriteTransport | None = None
         self._closed = False
+        self._outgoing: list[bytes] = []
 
     async def open(self, serve: Serve) -> None:
         """Connect, and tell the worker what it is to work for."""
@@ -46,9 +47,17 @@ class WorkerLink(asyncio.Protocol):
         self.send(serve)
 
     def send(self, message: messages.Message) -> None:
-        """Send a message; never waits."""
-        if self._transport is not None:
-            self._transport.write(frame(messages.encode(message)))
+        """Send a message; never waits. Messages of one turn of the event loop leave together."""
+        if self._transport is None:
+            return
+        if not self._outgoing:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._outgoing.append(frame(messages.encode(message)))
+
+    def _flush(self) -> None:
+        outgoing, self._outgoing = self._outgoing, []
+        if self._transport is not None and outgoing:
+            self._transport.write(b"".join(outgoing))
 
     def close(self) -> None:
         """Close our end; nothing is heard of it any more."""
@@ -56,6 +65,7 @@ class WorkerLink(asyncio.Protocol):
         if self._transport is None:
             self._sock.close()
         else:
+            self._flush()
             self._transport.close()
             self._transport = None
 

@@ -80,9 +80,7 @@ def _detach(log: int) -> None:
     os.setsid()  # Ctrl-C at a terminal reaches the driver alone
     atexit._clear()  # the template's exit handlers are not ours
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
@@ -106,9 +104,9 @@ def open_streams() -> None:
 
 def _set_threads(n: int) -> None:
     """Give BLAS and OpenMP the threads that the template, single-threaded for the fork, did without."""
-    for name in THREAD_VARIABLES:
-        os.environ[name] = str(n)
-    if n > 1 and "threadpoolctl" in sys.modules:
+    if n == 1:
+        return
+    if "threadpoolctl" in sys.modules:
         sys.modules["threadpoolctl"].threadpool_limits(n)
     if "torch" in sys.modules:
         from etude.frameworks import torch

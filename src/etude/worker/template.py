@@ -163,11 +163,14 @@ class Template:
     def _load(self) -> None:
         serve = self._serve
         attempt.open_streams()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the supervisor's way is not for user code
         os.chdir(serve.cwd)
         sys.path[:] = list(serve.path)
         _log_to(os.path.join(os.path.dirname(serve.trials), "workers.log"))
         self._functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
         self._signature = Signature.read(self._functions)
+        # For libraries that are loaded later; those that are loaded by now hear of it after the fork.
+        os.environ.update(dict.fromkeys(attempt.THREAD_VARIABLES, str(serve.threads)))
 
     def _start(self, child: int, sock: int, log: int) -> None:
         if self._spawned:

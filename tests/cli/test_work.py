@@ -1,0 +1,248 @@
+"""``tune``, ``resume``, ``stop`` and ``logs -f``: exit codes, messages, and studies that really run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import etude as library
+
+if TYPE_CHECKING:
+    from .conftest import Etude
+
+UNIFORM = "lr=uniform(0, 1)"
+
+
+def test_a_search_from_the_command_line_is_the_search_of_the_script(tuned: Etude) -> None:
+    from etude.cli.scripts import load
+
+    cold = tuned("trials", "one", "--json").out
+    experiment, _ = load("script.py:experiment")
+    again = experiment.tune({"lr": library.uniform(0, 1)}, trials=6, workers=2, name="one")  # the same study, done
+    assert [t["params"] for t in json.loads(cold)] == [t.params for t in again.trials]
+
+
+def test_failed_trials_have_an_exit_code_of_their_own(etude: Etude) -> None:
+    done = etude("tune", "script.py:failing", UNIFORM, "--trials", "5", "--workers", "1", "--stopper", "none")
+    assert done.code == 3
+    assert "failed" in done.out.splitlines()[0]
+    assert "too large" in done.out
+
+
+def test_options_reach_the_search(etude: Etude) -> None:
+    options = ["--sampler", "random", "--stopper", "none", "--seed", "7", "--timeout", "50", "--retries", "1"]
+    rest = ["--reuse-child", "--constraint", "small", "-q", "--name", "opts", "--trials", "4", "--workers", "1"]
+    assert etude("tune", "script.py:experiment", UNIFORM, "epochs=2", *options, *rest).code == 0
+    search = library.open("opts")
+    call = search.meta["call"]
+    assert {name: call[name] for name in ("sampler", "stopper", "seed", "timeout_s", "retries", "reuse_child")} == {
+        "sampler": "random",
+        "stopper": "none",
+        "seed": 7,
+        "timeout_s": 50.0,
+        "retries": 1,
+        "reuse_child": True,
+    }
+    assert call["constraint"] is True
+    assert all(t.state == ("invalid" if t.params["lr"] > 0.5 else "finished") for t in search.trials)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (
+            ["script.py:experimnt", UNIFORM],
+            "script.py has no experiment 'experimnt'. Did you mean 'experiment'? It has: ",
+        ),
+        (
+            ["script.py", UNIFORM],
+            "script.py has 3 experiments, and none was named. It has: experiment, failing, waiting.",
+        ),
+        (["scrpt.py:experiment", UNIFORM], "There is no file scrpt.py. Did you mean script.py?"),
+        (
+            ["script:experiment", UNIFORM],
+            "'script:experiment' names no experiment. Give the script and the name in it: ",
+        ),
+        (["script.py:experiment", "lrr=1"], "No function takes 'lrr'. Did you mean 'lr'?"),
+        (["script.py:experiment", "lr=unifrm(0, 1)"], "lr: There is no domain 'unifrm'. Did you mean 'uniform'?"),
+        (["script.py:experiment", UNIFORM, "--sampler", "tpee"], "sampler='tpee' is not known."),
+        (["script.py:experiment", UNIFORM, "--constraint", "smal"], "script.py has no 'smal'. Did you mean 'small'?"),
+    ],
+)
+def test_a_call_that_cannot_be_is_one_message(etude: Etude, args: list[str], message: str) -> None:
+    done = etude("tune", *args, "--trials", "2")
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert not Path("studies").exists()
+
+
+def test_a_script_without_a_main_guard_is_refused(etude: Etude) -> None:
+    text = Path("script.py").read_text().replace('if __name__ == "__main__":', "if True:")
+    Path("eager.py").write_text(text)
+    done = etude("tune", "eager.py:experiment", UNIFORM, "--trials", "2")
+    assert done.code == 2
+    assert done.err == (
+        'eager.py starts a study while it is loaded. Put the call of tune(...) under `if __name__ == "__main__":`, '
+        "so that the script can be loaded for its experiment alone.\n"
+    )
+    assert "eager" not in sys.modules
+
+
+def test_a_script_that_exits_while_it_is_loaded_is_refused(etude: Etude) -> None:
+    Path("quits.py").write_text("raise SystemExit(0)\n")
+    done = etude("tune", "quits.py:experiment", UNIFORM, "--trials", "2")
+    assert done.code == 2
+    assert done.err.startswith("quits.py ended itself while it was loaded.")
+
+
+def test_a_script_that_would_hide_a_module_is_refused(etude: Etude) -> None:
+    shutil.copy("script.py", "random.py")
+    done = etude("tune", "random.py:experiment", UNIFORM, "--trials", "2")
+    assert done.code == 2
+    assert "random.py has the name of another module, 'random', and would hide it. Rename the file." in done.err
+
+
+def test_exit_codes_reach_the_shell(etude: Etude) -> None:
+    def run(*args: str) -> tuple[int, str]:
+        process = etude.start(*args)
+        _, err = process.communicate(timeout=60)
+        return process.returncode, err
+
+    assert run("tune", "script.py:failing", UNIFORM, "--trials", "5", "--workers", "1")[0] == 3
+    code, err = run("tune", "script.py:nothing", UNIFORM, "--trials", "5")
+    assert (code, "Traceback" in err) == (2, False)
+    assert run("show", "nothing")[0] == 1
+    assert run("--version")[0] == 0
+
+
+# Going on.
+
+
+def test_a_study_goes_on_with_more_trials(tuned: Etude) -> None:
+    before = library.open("one").rows()
+    done = tuned("resume", "one", "--trials", "8", "--workers", "1")
+    assert done.code == 0
+    assert library.open("one").rows()[:6] == before
+    assert len(library.open("one").trials) == 8
+    assert tuned("resume", "studies/one").code == 0  # as before: that is eight by now
+    assert len(library.open("one").trials) == 8
+
+
+def test_a_study_goes_on_from_another_folder(tuned: Etude, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETUDE_STUDIES", "elsewhere")
+    Path("inside").mkdir()
+    monkeypatch.chdir("inside")
+    assert tuned("resume", "../studies/one", "--trials", "7").code == 0
+    monkeypatch.chdir("..")
+    assert len(library.open("studies/one").trials) == 7
+    assert not Path("elsewhere").exists()
+    assert os.environ["ETUDE_STUDIES"] == "elsewhere"
+
+
+def test_a_study_that_was_edited_does_not_go_on(tuned: Etude) -> None:
+    Path("script.py").write_text(Path("script.py").read_text().replace("(lr - 0.3)", "(lr - 0.4)"))
+    process = tuned.start("resume", "one", "--trials", "7")  # in a process that has not loaded it yet
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "began with another definition" in err
+    assert "+        run.report(score=1 - (lr - 0.4)" in err
+
+
+def test_a_study_with_a_constraint_and_a_stopper_of_its_own_wants_its_script(etude: Etude) -> None:
+    subprocess.run([sys.executable, "script.py"], check=True)
+    done = etude("resume", "ruled")
+    assert done.code == 2
+    assert done.err == (
+        "Study ruled was started with a constraint and a stopper of its own (Stubborn), which no journal can hold. "
+        "Run the script again instead (script.py): the same call goes on.\n"
+    )
+
+
+def test_a_study_from_a_notebook_wants_its_notebook(etude: Etude) -> None:
+    def train(lr: float) -> float:
+        return lr
+
+    library.Experiment(train, metric="m", mode="max").tune({"lr": [0.1, 0.2]}, trials=2, workers=1, name="cells")
+    done = etude("resume", "cells")
+    assert done.code == 2
+    assert done.err.startswith("Study cells was started where no file holds its experiment, such as a notebook. ")
+
+
+def test_a_study_whose_script_is_gone_says_where_it_was(tuned: Etude) -> None:
+    Path("script.py").rename("other.py")
+    done = tuned("resume", "one")
+    assert done.code == 2
+    assert "The experiment of study one was in script.py, which is neither here nor above" in done.err
+
+
+# Studies at work.
+
+
+@pytest.fixture
+def at_work(etude: Etude) -> Iterator[subprocess.Popen[str]]:
+    """Give a process whose study has one trial that waits for a file named go."""
+    space = [f"folder='{etude.folder}'", "lr=[0.1, 0.2]"]
+    process = etude.start("tune", "script.py:waiting", *space, "--trials", "1", "--workers", "1", "--name", "live")
+    try:
+        etude.wait_for(lambda: (etude.folder / "started").exists() or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def test_a_study_at_work_is_shown_as_such(etude: Etude, at_work: subprocess.Popen[str]) -> None:
+    shown = etude("show", "live").out
+    assert f"driver:     process {at_work.pid} on " in shown
+    assert "Not complete" not in shown
+    assert json.loads(etude("ls", "--json").out)[0]["standing"] == "at work"
+
+
+def test_stop_waits_until_the_study_has_wound_down(etude: Etude, at_work: subprocess.Popen[str]) -> None:
+    done = etude("stop", "live")
+    assert done.code == 0, done.out
+    assert "Not complete: stopped by `etude stop`." in done.out
+    assert not Path("studies/live/stop-requested").exists()
+    out, _ = at_work.communicate(timeout=60)
+    assert (at_work.returncode, "Not complete" in out) == (0, True)
+    (etude.folder / "go").touch()
+    assert etude("resume", "live").code == 0
+    assert library.open("live").complete
+
+
+def test_there_may_be_nothing_to_stop(tuned: Etude) -> None:
+    done = tuned("stop", "one")
+    assert (done.code, done.out) == (0, "Nobody works on study one, so there is nothing to stop.\n")
+    assert not Path("studies/one/stop-requested").exists()
+
+
+def test_a_log_is_followed_until_the_trial_has_ended(etude: Etude, at_work: subprocess.Popen[str]) -> None:
+    follower = etude.start("logs", "live", "0", "-f")
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "first line\n"  # while the trial runs
+    (etude.folder / "go").touch()
+    out, err = follower.communicate(timeout=60)
+    assert (follower.returncode, out, err) == (0, "last line\n", "")
+    at_work.communicate(timeout=60)
+    assert at_work.returncode == 0
+
+
+def test_an_interruption_winds_down_and_says_how_to_go_on(etude: Etude, at_work: subprocess.Popen[str]) -> None:
+    at_work.send_signal(signal.SIGINT)
+    _, err = at_work.communicate(timeout=60)
+    assert at_work.returncode == 130
+    folder = etude.folder / "studies" / "live"
+    assert err == f"interrupted: 0 trials finished; the same call goes on, or: etude resume {folder}\n"
+    assert library.open("live").driver is None
