@@ -65,11 +65,11 @@ class Launch:
     ) -> None:
         self._experiment = experiment
         self._space = space
-        self._trials = _whole("trials", trials, 1, "trials=0 would run nothing")
+        self._trials = _whole("trials", trials, 1, "nothing would be run")
         cores = available_cores()
-        self._workers = _whole("workers", cores if workers is None else workers, 1, "somebody has to run the trials")
+        self._workers = _whole("workers", cores if workers is None else workers, 1, "nobody would run the trials")
         self._seed = _whole("seed", seed, None, "")
-        self._retries = _whole("retries", retries, 0, "0 runs every trial once")
+        self._retries = _whole("retries", retries, 0, "0 already runs every trial just once")
         if timeout_s is not None and not timeout_s > 0:
             raise ConfigError(f"timeout_s={timeout_s!r} leaves no time. Pass seconds above 0, or None for no limit.")
         if not grace_s >= 0:

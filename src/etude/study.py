@@ -121,7 +121,6 @@ class Study:
         self.history = History(recipe.metric)
         self.notes: list[str] = []
         self.error: BaseException | None = None
-        self.assigned_at: float | None = None
         self._journal = journal
         self._recipe = recipe
         self._driver_id = driver_id
@@ -213,7 +212,6 @@ class Study:
                 spool.clear(self._recipe.serve.spool)
             if not self._ended.is_set():
                 self._crew.start(self._wanted_workers())
-                self._record_provenance()
             await self._ended.wait()
         finally:
             ticks.cancel()
@@ -353,8 +351,9 @@ class Study:
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
             case Assign(worker=worker, trial=trial, attempt=attempt, params=params, seed=seed):
-                self.assigned_at = self.assigned_at or self._clock.now_s()
                 self._crew.send(worker, messages.Run(trial, attempt, params, seed))
+                if self._recording is None:  # not before the first trial is on its way
+                    self._record_provenance()
             case Stop(worker=worker, trial=trial, attempt=attempt):
                 self._crew.send(worker, messages.Halt(trial, attempt))
             case Pause(worker=worker, trial=trial, attempt=attempt):

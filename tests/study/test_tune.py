@@ -186,6 +186,20 @@ def test_what_an_attempt_prints_is_in_its_log_and_its_cost_in_the_journal() -> N
     assert trial.usage.wall_s > 0
 
 
+def test_every_report_reaches_the_journal_in_order_and_not_only_the_newest() -> None:
+    def train(run, x: int):
+        for step in range(5000):
+            run.report(score=step, half=step / 2)
+        return 1.0
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    search = experiment.tune({"x": [1, 2]}, trials=2, workers=2, sampler="random", stopper="none")
+    for trial in search.trials:
+        if trial.same_as is None:
+            told = [(r.step, r.metrics) for r in trial.reports]
+            assert told == [(s + 1, {"score": float(s), "half": s / 2}) for s in range(5000)]
+
+
 def test_a_live_search_can_be_watched_stopped_and_taken_up_again(tmp_path: Path) -> None:
     def train(run, x: int):
         while run.trial > 2 and not (tmp_path / "go").exists():

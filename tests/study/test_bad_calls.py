@@ -1,0 +1,143 @@
+"""What cannot be is refused before anything starts: what was given, why it cannot be, the mend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import etude
+from etude.engines import local
+from etude.results import studies_folder
+
+
+def train(lr: float, width: int = 8, path: etude.Stateless[str] = "."):
+    return lr
+
+
+def model(width: int = 8):
+    return width
+
+
+EXPERIMENT = etude.Experiment(train, model=model, metric="score", mode="max")
+LR = {"lr": etude.uniform(0, 1)}
+
+REFUSED = {
+    "no trials": (
+        lambda: EXPERIMENT.tune(LR, trials=0),
+        "trials=0 cannot be: nothing would be run. Pass trials=1 or more.",
+    ),
+    "half a trial": (
+        lambda: EXPERIMENT.tune(LR, trials=2.5),
+        "trials=2.5 (float) is no whole number. Pass one.",
+    ),
+    "no workers": (
+        lambda: EXPERIMENT.tune(LR, trials=1, workers=0),
+        "workers=0 cannot be: nobody would run the trials. Pass workers=1 or more.",
+    ),
+    "no time": (
+        lambda: EXPERIMENT.tune(LR, trials=1, timeout_s=0),
+        "timeout_s=0 leaves no time. Pass seconds above 0, or None for no limit.",
+    ),
+    "an unknown parameter": (
+        lambda: EXPERIMENT.tune({**LR, "widht": [8]}, trials=1),
+        "No function takes 'widht'. Did you mean 'width'? They take: lr, path, width.",
+    ),
+    "a missing parameter": (
+        lambda: EXPERIMENT.tune({"width": [8, 16]}, trials=1),
+        "train() needs 'lr', and nothing gives it: it has no default and no value. Give it a value (lr=...), "
+        "a default, or a place in the space.",
+    ),
+    "a value of the wrong type": (
+        lambda: EXPERIMENT.tune({**LR, "width": ["wide"]}, trials=1),
+        "width='wide' does not fit train() and model(), which asks for width: int (expected `int`, got `str`). "
+        "Give a value of that type, or change the annotation.",
+    ),
+    "a Stateless parameter in the space": (
+        lambda: EXPERIMENT.tune({**LR, "path": ["a", "b"]}, trials=1),
+        "'path' is in the space and Stateless in train(): it is said not to change the numbers, so it cannot be "
+        "searched. Unlike in ABLATOR, searched parameters stay plain: write path: T instead of path: "
+        "etude.Stateless[T].",
+    ),
+    "an unknown sampler": (
+        lambda: EXPERIMENT.tune(LR, trials=1, sampler="magic"),
+        "sampler='magic' is not known. There are: 'random', 'tpe'.",
+    ),
+    "an unknown stopper": (
+        lambda: EXPERIMENT.tune(LR, trials=1, stopper="magic"),
+        "stopper='magic' is not known. There are: 'median', 'none'. An object with a decide(report, standing) "
+        "method does as well.",
+    ),
+    "a name that is a path": (
+        lambda: EXPERIMENT.tune(LR, trials=1, name="../up"),
+        "name='../up' cannot name a folder. Use letters, digits, '.', '_' and '-', and start with a letter or a digit.",
+    ),
+    "a constraint on nothing": (
+        lambda: EXPERIMENT.tune(LR, trials=1, constraint=lambda wdth: True),
+        "constraint asks for 'wdth', which is no parameter of this experiment. Did you mean 'width'?",
+    ),
+    "an unknown mode": (
+        lambda: etude.Experiment(train, metric="score", mode="best"),
+        "mode='best' says neither that larger values of 'score' are better nor that smaller ones are. "
+        "Pass mode='max' or mode='min'.",
+    ),
+    "a plain call without what it needs": (
+        lambda: EXPERIMENT.run(),
+        "train() needs 'lr', and nothing gives it: it has no default and no value. Give it a value (lr=...), "
+        "a default, or a place in the space.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_is_refused_before_anything_starts(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_process(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(local.subprocess, "Popen", no_process)
+    call, message = REFUSED[case]
+    with pytest.raises(etude.ConfigError) as refused:
+        call()
+    assert str(refused.value) == message
+    assert not studies_folder().exists(), "no folder was made"
+
+
+def test_functions_that_cannot_travel_are_refused_with_the_reason() -> None:
+    import threading
+
+    lock = threading.Lock()
+
+    def locked(lr: float):
+        with lock:
+            return lr
+
+    with pytest.raises(etude.ConfigError, match="cannot be sent to workers: .*lock.*Make it inside data"):
+        etude.Experiment(locked, metric="score", mode="max").tune(LR, trials=1)
+
+
+def test_large_globals_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    table = bytes(17 * 2**20)
+
+    def with_table(lr: float):
+        return len(table)
+
+    search = etude.Experiment(with_table, metric="score", mode="max").tune(LR, trials=1, workers=1)
+    assert search.best.value == 17 * 2**20
+    assert "The functions weigh 17 MB with what they use" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_study_is_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(etude.NotAStudyError, match="is not a study: it has no journal"):
+        etude.open(tmp_path)
+    with pytest.raises(etude.NotAStudyError):
+        etude.open("no-such-study")
+
+
+def test_a_study_folder_with_something_else_in_it_is_not_touched(tmp_path: Path) -> None:
+    place = studies_folder() / "mine"
+    place.mkdir(parents=True)
+    (place / "journal.sqlite").write_text("my own notes")
+    with pytest.raises(etude.JournalError, match="It was not touched"):
+        EXPERIMENT.tune(LR, trials=1, name="mine")
+    assert (place / "journal.sqlite").read_text() == "my own notes"
+    assert [p.name for p in place.iterdir()] == ["journal.sqlite"]
