@@ -173,6 +173,21 @@ def test_a_worker_that_dies_is_replaced_and_its_trial_run_again(tmp_path: Path) 
     wait_for(lambda: not processes.marked(local.WORKER_MARK, holder))
 
 
+def test_a_template_that_dies_is_made_again_and_its_trial_run_again(tmp_path: Path) -> None:
+    def train(run, x: int):
+        flag = tmp_path / f"killed-{run.trial}"
+        if run.trial in (1, 3) and not flag.exists():
+            flag.touch()
+            os.kill(os.getppid(), signal.SIGKILL)  # the process that we were forked from
+            time.sleep(1000)
+        return {"score": x, "parent": os.getppid()}
+
+    search = tune(train, workers=1)
+    assert search.counts() == {"finished": 6}
+    assert [t.attempts for t in search.trials] == [1, 2, 1, 2, 1, 1]
+    assert len({t.metrics["parent"] for t in search.trials}) == 3
+
+
 def _is_child_of_ours(pid: int) -> bool:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) == os.getpid()
 

@@ -99,7 +99,8 @@ class Supervisor:
         self._rests_since = time.monotonic()
         self._leaving = False
         self._stale = False
-        self._spool = ""
+        self._spool = ""  # known once the template is ready
+        self._held: Run | None = None  # a job that came before it was
         self._unwritten = 0
         """Outcomes that were told and are not known to be in the journal."""
         self._oom_kills = processes.oom_kills()
@@ -211,6 +212,7 @@ class Supervisor:
             self._template.close()  # at which it kills its children and ends
         self._unwritten = 0
         self._template = self._spare = self._current = None
+        self._spool, self._held = "", None
 
     def _on_template(self) -> None:
         assert self._template is not None
@@ -225,6 +227,8 @@ class Supervisor:
                     self._spool = path
                     self._tell(Ready(self._serve.study, note))
                     self._spare = self._fork_child()
+                    if self._held is not None:
+                        self._run(self._held)
                 case Unloadable(traceback=text):
                     self._tell(Broken(self._serve.study, text))
                 case Exited() as exited:
@@ -236,7 +240,7 @@ class Supervisor:
         lost = [c for c in self._children.values() if c.busy]
         for child in lost:
             self._say_for(child, Outcome(How.KILLED, reason="the process that it was forked from was killed"))
-        loading = self._spare is None and not lost
+        loading = not self._spool
         self._end_study()
         assert serve is not None
         if loading:
@@ -270,6 +274,9 @@ class Supervisor:
 
     def _run(self, job: Run) -> None:
         assert self._serve is not None
+        self._held = None if self._spool else job
+        if self._held is not None:
+            return
         if self._current is None or not self._serve.reuse_child or self._current.kill_at is not None:
             self._current = self._spare or (self._fork_child() if self._template is not None else None)
             self._spare = None
