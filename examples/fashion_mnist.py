@@ -5,7 +5,6 @@
 
 The training function is a plain PyTorch loop. By default it sees 3,000 images, so that this is done in a minute.
 """
-# mypy: allow-untyped-calls
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def model(width: int = 16, dropout: float = 0.1) -> nn.Module:
     )
 
 
-def data(folder: str, images: int = 3000, batch_size: int = 64) -> etude.Data:
+def data(folder: etude.Stateless[str], images: int = 3000, batch_size: int = 64) -> etude.Data:
     read = {name: read_idx(Path(folder) / file) for name, file in FILES.items()}
     n_valid = images // 6  # the search chooses on the last sixth; the test images stay out of it
     first, last = slice(0, images - n_valid), slice(images - n_valid, images)

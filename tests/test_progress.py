@@ -178,7 +178,7 @@ class FakeStudy:
         self.notes: list[str] = []
         self.error = None
         self.folder = Path("etude-studies/s")
-        self._recipe = SimpleNamespace(trials=20, workers=2, plan=SimpleNamespace(size=8))
+        self.trials, self.workers = 8, 2
         self._looks, self._interrupted = looks, interrupted
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -226,10 +226,6 @@ def test_an_interruption_passes_through_and_says_how_to_go_on(capsys: pytest.Cap
     assert capsys.readouterr().err.splitlines()[-1] == (
         "interrupted: 2 trials finished; the same call goes on, or: etude resume etude-studies/s"
     )
-
-
-def test_a_space_that_is_used_up_ends_the_count() -> None:
-    assert progress.trials_of(FakeStudy(1)) == 8  # type: ignore[arg-type]
 
 
 def test_lines_come_when_time_and_trials_went_by(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,6 @@ images are scikit-learn's 1,797 handwritten digits, which lie on disk. They are 
 validation and test images; the search chooses on the validation images alone.
 """
 # ruff: noqa: T201 - a script talks to the person who started it
-# mypy: allow-untyped-calls
 
 from __future__ import annotations
 

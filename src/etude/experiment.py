@@ -182,13 +182,14 @@ class Experiment:
     def _checked_space(self, given: Mapping[str, object]) -> Space:
         """Read a space and refuse one that these functions could not be called with."""
         space = given if isinstance(given, Space) else Space.of(given)
+        sizes = {name: domain.size for name, domain in space.domains()}
         for name in space.names:
             parameter = self.signature.parameters.get(name)
-            if parameter is not None and parameter.kind is Kind.STATELESS:
+            if parameter is not None and parameter.kind is Kind.STATELESS and sizes[name] != 1:
                 raise SignatureError(
                     f"{name!r} is in the space and Stateless in {parameter.taken_by}: it is said not to change the "
                     "numbers, so it cannot be searched. Unlike in ABLATOR, searched parameters stay plain: write "
-                    f"{name}: T instead of {name}: etude.Stateless[T]."
+                    f"{name}: T instead of {name}: etude.Stateless[T]; or give one fixed value."
                 )
         self.signature.check_names(space.names)
         self.signature.check_complete(space.always)

@@ -127,6 +127,7 @@ class Launch:
             engine=LocalEngine(),
             workers=self._workers,
             trials=self._trials,
+            size=self._space.size,
             serve=serve,
             sampler=self._sampler,
             set_up=self._set_up,
@@ -142,10 +143,11 @@ class Launch:
 
     def _definition(self, code: Code, sampler: str, stopper: str | Stopper) -> dict[str, str]:
         """Return everything that can change the study's numbers, as text that can be compared."""
+        stateful = self._experiment.signature.stateful(self._space)
         return {
             **code.parts,
             **{f"package {name}": version for name, version in code.packages.items()},
-            **{f"space {name}": repr(domain) for name, domain in self._space.items()},
+            **{f"space {name}": repr(domain) for name, domain in stateful.items()},
             "space": ", ".join(self._space),
             "metric": f"{self._experiment.metric} ({self._experiment.mode})",
             "sampler": sampler,
@@ -202,6 +204,7 @@ class Launch:
             "definition": self._parts,
             "unseen": list(self._code.unseen),
             "experiment": where_is(self._experiment),
+            "cwd": os.path.relpath(os.getcwd(), studies_folder() / self._name),
             "set_up": {"sampler": self._set_up.sampler, "space": self._set_up.space, "seed": self._seed},
             "call": self._call(),
         }

@@ -60,8 +60,8 @@ def watch(study: Study, search: Search, *, shown: bool | None = None) -> None:
             study.history,
             name=search.name,
             mode=search.mode,
-            trials=trials_of(study),
-            workers=study._recipe.workers,
+            trials=study.trials,
+            workers=study.workers,
             since_s=since_s,
             now_s=clock.now_s(),
         )
@@ -82,12 +82,6 @@ def watch(study: Study, search: Search, *, shown: bool | None = None) -> None:
         raise
     if wanted and study.error is None:
         say(f"{search.summary().splitlines()[0].removesuffix('.')}, {seconds(clock.now_s() - since_s)}.")
-
-
-def trials_of(study: Study) -> int:
-    """Return how many trials a study is going to have."""
-    size: int | None = getattr(study._recipe.plan, "size", None)
-    return study._recipe.trials if size is None else min(size, study._recipe.trials)
 
 
 def say(text: str) -> None:

@@ -70,6 +70,7 @@ class Recipe:
         engine: What starts the workers.
         workers: How many.
         trials: How many trials the plan will have, at most.
+        size: How many different configurations there are; None if there is no end of them.
         serve: What workers are told about the study.
         sampler: Proposes configurations; None if the plan has them all.
         set_up: How to make the same sampler in a process of its own.
@@ -84,6 +85,7 @@ class Recipe:
     engine: Engine
     workers: int
     trials: int
+    size: int | None
     serve: Serve
     sampler: Sampler | None = None
     set_up: sampling.SetUp | None = None
@@ -159,6 +161,7 @@ class Study:
             StudyInUseError: Another driver works on it.
             JournalError: The journal is damaged.
         """
+        (self.folder / STOP_FILE).unlink(missing_ok=True)  # meant for a driver that is gone
         try:
             epoch = self._journal.take(self._driver_id)
             for fact in self._journal.facts():
@@ -182,6 +185,17 @@ class Study:
     def over(self) -> bool:
         """Whether the study has ended, for this driver."""
         return self._done.is_set()
+
+    @property
+    def workers(self) -> int:
+        """How many workers it is given."""
+        return self._recipe.workers
+
+    @property
+    def trials(self) -> int:
+        """How many trials it will have, at most."""
+        plan_size = self._recipe.size
+        return self._recipe.trials if plan_size is None else min(self._recipe.trials, plan_size)
 
     def stop(self, reason: str = "stopped by hand") -> None:
         """Have the study wind down; it can go on later."""

@@ -89,9 +89,7 @@ def test_a_secret_of_the_environment_is_nowhere(project: Path, monkeypatch: pyte
     monkeypatch.setattr(sys, "argv", ["/home/me/train.py", SECRET, f"--url=x{SECRET}y"])
     git(project, "remote", "add", "origin", f"https://me:{SECRET}@example.org/{SECRET}/repo.git")
     git(project, "checkout", "-b", SECRET)
-    (project / "train.py").write_text(
-        f"key = '{SECRET}'\npem = '''\nfirst-line-of-it\nsecond-line-of-it'''\n"
-    )
+    (project / "train.py").write_text(f"key = '{SECRET}'\npem = '''\nfirst-line-of-it\nsecond-line-of-it'''\n")
     record = read(project)
     text = json.dumps(record)
     for secret in (SECRET, "first-line-of-it", "second-line-of-it", "another-hushed-one", "me:"):
@@ -103,9 +101,7 @@ def test_a_secret_of_the_environment_is_nowhere(project: Path, monkeypatch: pyte
     assert record["environment"]["ETUDE_STORE"] == "s3://bucket?***"
 
 
-def test_a_secret_on_the_edge_of_the_cut_leaves_no_half(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_on_the_edge_of_the_cut_leaves_no_half(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APP_PASSWORD", SECRET)
     (project / "train.py").write_text(SECRET * (LARGEST_DIFF_BYTES // len(SECRET) + 1))
     assert "hush" not in read(project)["git"]["diff"]

@@ -57,7 +57,7 @@ REFUSED = {
         lambda: EXPERIMENT.tune({**LR, "path": ["a", "b"]}, trials=1),
         "'path' is in the space and Stateless in train(): it is said not to change the numbers, so it cannot be "
         "searched. Unlike in ABLATOR, searched parameters stay plain: write path: T instead of path: "
-        "etude.Stateless[T].",
+        "etude.Stateless[T]; or give one fixed value.",
     ),
     "an unknown sampler": (
         lambda: EXPERIMENT.tune(LR, trials=1, sampler="magic"),
@@ -82,7 +82,7 @@ REFUSED = {
         "Pass mode='max' or mode='min'.",
     ),
     "a plain call without what it needs": (
-        lambda: EXPERIMENT.run(),
+        EXPERIMENT.run,
         "train() needs 'lr', and nothing gives it: it has no default and no value. Give it a value (lr=...), "
         "a default, or a place in the space.",
     ),
@@ -111,7 +111,7 @@ def test_functions_that_cannot_travel_are_refused_with_the_reason() -> None:
         with lock:
             return lr
 
-    with pytest.raises(etude.ConfigError, match="cannot be sent to workers: .*lock.*Make it inside data"):
+    with pytest.raises(etude.ConfigError, match=r"cannot be sent to workers: .*lock.*Make it inside data"):
         etude.Experiment(locked, metric="score", mode="max").tune(LR, trials=1)
 
 

@@ -11,7 +11,6 @@ from support import run_script, write_script
 
 import etude
 
-
 MIX = """
     import numpy as np
     import scipy.linalg

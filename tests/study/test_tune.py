@@ -200,6 +200,31 @@ def test_every_report_reaches_the_journal_in_order_and_not_only_the_newest() -> 
             assert told == [(s + 1, {"score": float(s), "half": s / 2}) for s in range(5000)]
 
 
+def test_a_fixed_stateless_value_is_no_part_of_what_the_study_is() -> None:
+    def train(x: int, where: etude.Stateless[str]):
+        return {"score": x, "where": where}
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    here = experiment.tune({"x": [1, 2, 3], "where": "here"}, trials=2, workers=1, name="s", sampler="random")
+    there = experiment.tune({"x": [1, 2, 3], "where": "there"}, trials=3, workers=1, name="s", sampler="random")
+    assert here.folder == there.folder
+    assert {t.metrics["where"] for t in here.trials} == {"here"}
+    assert [t.params["where"] for t in there.trials][:2] == ["here", "here"]
+
+
+def test_tpe_learns_from_configurations_that_cannot_be() -> None:
+    def train(kind: str, x: float):
+        if kind != "right":
+            raise etude.Invalid("wrong kind")
+        return x
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    space = {"kind": ["a", "b", "c", "right"], "x": etude.uniform(0, 1)}
+    search = experiment.tune(space, trials=60, workers=2)
+    valid = [t.state == "finished" for t in search.trials]
+    assert sum(valid[-30:]) > 2 * sum(valid[:10])
+
+
 def test_a_live_search_can_be_watched_stopped_and_taken_up_again(tmp_path: Path) -> None:
     def train(run, x: int):
         while run.trial > 2 and not (tmp_path / "go").exists():

@@ -64,9 +64,7 @@ def stepped_uniforms(draw: st.DrawFn) -> Domain:
 
 
 @st.composite
-def bounded(
-    draw: st.DrawFn, /, call: Callable[..., Domain], bounds: st.SearchStrategy[Any], **more: Any
-) -> Domain:
+def bounded(draw: st.DrawFn, /, call: Callable[..., Domain], bounds: st.SearchStrategy[Any], **more: Any) -> Domain:
     low, high = sorted([draw(bounds), draw(bounds)])
     assume(low < high)
     return call(low, high, **more)
@@ -100,9 +98,7 @@ def made_spaces(draw: st.DrawFn, domains: st.SearchStrategy[Domain] = discrete |
     def domain(prefix: str, depth: int) -> Domain:
         if depth == 0 or draw(st.booleans()):
             return draw(domains)
-        labels = draw(
-            st.lists(st.sampled_from(["x", "y", "a/b=c", None, 3]), min_size=1, max_size=2, unique=True)
-        )
+        labels = draw(st.lists(st.sampled_from(["x", "y", "a/b=c", None, 3]), min_size=1, max_size=2, unique=True))
         return choice({label: parameters(prefix, depth - 1, 0) for label in labels})
 
     return Space.of(parameters("", 2, 1))
@@ -148,11 +144,7 @@ def test_spaces_survive_json_pickle_and_repr(space: Space) -> None:
 
 @given(discrete | continuous)
 def test_domains_survive_json_and_repr(domain: Domain) -> None:
-    assert (
-        Domain.from_dict(json.loads(json.dumps(domain.to_dict())))
-        == domain
-        == eval(repr(domain), vars(spaces))
-    )
+    assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))) == domain == eval(repr(domain), vars(spaces))
 
 
 @given(discrete | continuous, st.integers(1, 12))
@@ -404,8 +396,7 @@ LABEL = "Choose by a label, such as its name, and build the object inside the fu
         ),
         (
             lambda: uniform(False, 1),
-            "uniform(False, 1) has low=False, a bool, where a number belongs. "
-            "Pass a number, or use etude.choice.",
+            "uniform(False, 1) has low=False, a bool, where a number belongs. Pass a number, or use etude.choice.",
         ),
         (
             lambda: integers(1.0, 8),  # type: ignore[arg-type]
@@ -428,8 +419,7 @@ LABEL = "Choose by a label, such as its name, and build the object inside the fu
         ),
         (
             lambda: integers(1, 9, log=True, step=2),
-            "integers(1, 9, log=True, step=2) has log and step, which contradict each other. "
-            "Leave one of them out.",
+            "integers(1, 9, log=True, step=2) has log and step, which contradict each other. Leave one of them out.",
         ),
         (
             lambda: choice([]),

@@ -9,7 +9,7 @@ import pytest
 
 from etude.core.events import How, Outcome
 from etude.wire.channel import LENGTH, Channel, frame
-from etude.wire.messages import Beat, Ended, Forget, FromWorker, Hello, Serve, decode_to_worker, encode
+from etude.wire.messages import Beat, Bye, Ended, Forget, FromWorker, Hello, Serve, ToWorker, decode_to_worker, encode
 from etude.wire.server import WorkerLink
 
 SERVE = Serve("s", b"functions", (), (), "/", "loss", "/spool", "/trials")
@@ -45,7 +45,7 @@ def connected(test: Callable[[WorkerLink, Ear, socket.socket], Coroutine[Any, An
     async def run() -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            theirs.setblocking(True)
+            theirs.settimeout(5)
             ear = Ear()
             link = WorkerLink("w", ours, ear)
             await link.open(SERVE)
@@ -63,13 +63,19 @@ def connected(test: Callable[[WorkerLink, Ear, socket.socket], Coroutine[Any, An
     return called
 
 
+async def received(channel: Channel) -> ToWorker | None:
+    """Return what the worker hears next; None at the end."""
+    content = await asyncio.to_thread(channel.receive)
+    return None if content is None else decode_to_worker(content)
+
+
 @connected
 async def test_a_worker_is_told_what_to_serve_and_then_heard_in_order(
     link: WorkerLink, ear: Ear, worker: socket.socket
 ) -> None:
     channel = Channel(worker)
     link.send(Forget(1, 2))
-    assert [decode_to_worker(channel.receive() or b"") for _ in range(2)] == [SERVE, Forget(1, 2)]
+    assert [await received(channel) for _ in range(2)] == [SERVE, Forget(1, 2)]
     said: list[FromWorker] = [Hello(7), Beat(), Ended(0, 1, Outcome(How.FINISHED, value=0.5))]
     stream = b"".join(frame(encode(message)) for message in said)
     worker.sendall(stream[:9])
@@ -105,6 +111,16 @@ def test_garbage_ends_the_connection_once_after_what_made_sense(garbage: bytes, 
 
 
 @connected
+async def test_what_was_said_before_a_goodbye_still_arrives(link: WorkerLink, ear: Ear, worker: socket.socket) -> None:
+    link.send(Forget(1, 2))
+    link.send(Bye())
+    link.close()
+    link.send(Forget(3, 4))  # too late
+    channel = Channel(worker)
+    assert [await received(channel) for _ in range(4)] == [SERVE, Forget(1, 2), Bye(), None]
+
+
+@connected
 async def test_the_end_of_a_worker_is_told_once(link: WorkerLink, ear: Ear, worker: socket.socket) -> None:
     worker.sendall(frame(encode(Hello(7))))
     worker.close()
@@ -122,9 +138,9 @@ async def test_who_is_parted_with_is_heard_no_more(link: WorkerLink, ear: Ear, w
     for _ in range(3):
         await asyncio.sleep(0)
     assert ear.story == [Hello(7)]
-    received = Channel(worker)
-    assert decode_to_worker(received.receive() or b"") == SERVE
-    assert received.receive() is None
+    channel = Channel(worker)
+    assert await received(channel) == SERVE
+    assert await received(channel) is None
 
 
 def test_a_link_that_is_closed_before_it_was_opened_stays_closed() -> None:

@@ -149,7 +149,7 @@ def _where(meta: Mapping[str, Any], folder: Path) -> tuple[str, Path]:
             f"Give the same call there again: it goes on with {folder}."
         )
     file = place.rpartition(":")[0]
-    for base in (Path.cwd(), *folder.parents):
+    for base in (folder / meta.get("cwd", "."), Path.cwd(), *folder.parents):
         if (base / file).is_file():
             return place, base
     raise ConfigError(

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 def random_state() -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Return the state of torch's global generators."""
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     return torch.get_rng_state(), cuda
 
 
@@ -37,7 +37,7 @@ def seed(value: int) -> None:
 
 
 def _seed_cuda(value: int) -> None:
-    if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+    if torch.backends.cuda.is_built():
         torch.cuda.manual_seed_all(value)  # at once if CUDA was started, else when it starts
 
 
@@ -53,7 +53,7 @@ def set_threads(n: int) -> None:
 
 def gpu_memory_mb() -> float | None:
     """Return the peak of GPU memory that this process held, in MB; None if it used no GPU."""
-    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    if not torch.cuda.is_initialized():
         return None
     return sum(torch.cuda.max_memory_allocated(i) for i in range(torch.cuda.device_count())) / 2**20
 

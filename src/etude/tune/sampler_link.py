@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import subprocess
 import sys
@@ -29,6 +30,8 @@ def as_told(trial: Trial, *, mode: str) -> Told:
         return Told(trial.number, trial.params, "finished", sign * trial.value, len(trial.curve))
     if trial.state is State.STOPPED and trial.curve:
         return Told(trial.number, trial.params, "stopped", sign * trial.curve[-1], len(trial.curve))
+    if trial.state is State.INVALID:  # worse than anything, so that it keeps away from there
+        return Told(trial.number, trial.params, "invalid", math.inf)
     return Told(trial.number, trial.params, "failed")
 
 

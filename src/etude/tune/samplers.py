@@ -25,7 +25,7 @@ class Told(msgspec.Struct, frozen=True):
     Attributes:
         trial: The trial's number.
         params: Its configuration.
-        state: ``"running"``, ``"finished"``, ``"stopped"`` or ``"failed"``.
+        state: ``"running"``, ``"finished"``, ``"stopped"``, ``"invalid"`` or ``"failed"``.
         loss: Lower is better: the final metric if it finished, the last report if it was stopped.
         step: How many reports there were.
     """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from typing import Protocol
 
 import msgspec
 
 from etude.wire import messages
-from etude.wire.channel import Frames, frame
+from etude.wire.channel import PIECE, Frames, frame
 from etude.wire.messages import Serve
 
 
@@ -93,7 +94,15 @@ class WorkerLink(asyncio.Protocol):
         """Notice that the other end is gone (asyncio)."""
         self._transport = None
         if not self._closed:
+            self._hear_out()
+        if not self._closed:
             self._closed = True
             # A reset is an end as well: it had not read everything that we sent.
             ended = exc is None or isinstance(exc, ConnectionError)
             self._listener.gone(self, "its process ended" if ended else str(exc))
+
+    def _hear_out(self) -> None:
+        """Take in what it said before it went: asyncio forgets that if it found out by writing."""
+        with contextlib.suppress(OSError):
+            while piece := self._sock.recv(PIECE):
+                self.data_received(piece)

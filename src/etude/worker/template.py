@@ -40,6 +40,11 @@ POOLED: Final = ("numpy", "scipy", "sklearn", "torch")
 """Packages whose thread pools have to be set to their size again after the fork."""
 
 
+ON_FIRST_USE: Final = {"torch.optim": "torch._dynamo"}
+"""What a module imports only when it is used. The first optimizer of a process brings about as many modules as
+torch itself, and without this every child would import them anew."""
+
+
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     """The functions are there. ``note`` says why children are spawned, if they are."""
 
@@ -251,7 +256,7 @@ def why_not_fork() -> str:
 
 
 def _preload(modules: tuple[str, ...]) -> None:
-    for name in modules:
+    for name in (*modules, *(later for name, later in ON_FIRST_USE.items() if name in modules)):
         # What cannot be imported here fails where the user's code asks for it, with its traceback.
         with contextlib.suppress(BaseException):
             importlib.import_module(name)
