@@ -37,7 +37,7 @@ $(STAMP): pyproject.toml constraints-dev.txt
 	    options+=(--find-links "$$place"); \
 	done; \
 	if [ $${#options[@]} -eq 0 ]; then options+=(--torch-backend cpu); fi; \
-	$(BIN)/python -m uv pip install --quiet --python $(BIN)/python "$${options[@]}" $(UV_FLAGS) \
+	$(BIN)/python -m uv pip install --compile-bytecode --quiet --python $(BIN)/python "$${options[@]}" $(UV_FLAGS) \
 	    -c constraints-dev.txt -e . --group dev
 	@found=$$($(BIN)/python -m uv pip list --quiet --python $(BIN)/python | awk '/^nvidia-/ { print $$1 }' | xargs); \
 	if [ -n "$$found" ]; then \

@@ -11,7 +11,7 @@ from etude.core.signature import Kind, Signature
 from etude.results import Search
 from etude.tune.spaces import Domain, Space
 from etude.tune.stop import Stopper
-from etude.worker.bind import Bound
+from etude.worker.bind import Bound, kept_generators
 from etude.worker.run import Run
 
 MODES: Final = ("max", "min")
@@ -80,7 +80,8 @@ class Experiment:
         """
         flat = self._checked(params)
         handle = Run(metric=self.metric, params={**self.signature.defaults(), **flat}, seed=seed, device=_device())
-        return Bound(self.functions, self.signature, flat, handle).train()
+        with kept_generators():
+            return Bound(self.functions, self.signature, flat, handle).train()
 
     def check(self, *, seed: int = 0, **params: Any) -> Any:
         """Run one batch through all three functions and say what was found.

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from etude.core.data import Data
 from etude.core.errors import ResultError
 from etude.core.signature import Derived, Signature
+from etude.experiment import Experiment
 from etude.worker.bind import Bound, seeded
 from etude.worker.run import Run, Stop
 
@@ -121,20 +122,21 @@ def test_every_function_draws_from_a_stream_of_its_own_and_training_goes_on_wher
 
 
 @pytest.mark.parametrize("end", [ValueError, Stop, KeyboardInterrupt])
-def test_the_global_generators_are_put_back_whatever_happens(end: type[BaseException]) -> None:
+def test_a_plain_call_puts_the_global_generators_back_whatever_happens(end: type[BaseException]) -> None:
     def train() -> None:
         draw()
         raise end
 
-    random.seed(3)
-    np.random.seed(3)
-    torch.manual_seed(3)
+    def seed_all() -> None:
+        random.seed(3)
+        np.random.seed(3)
+        torch.manual_seed(3)
+
+    seed_all()
     expected = draw()
-    random.seed(3)
-    np.random.seed(3)
-    torch.manual_seed(3)
+    seed_all()
     with pytest.raises(end):
-        bound(train).train()
+        Experiment(train, metric="m", mode="max").run()
     assert draw() == expected
 
 

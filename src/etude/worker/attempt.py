@@ -8,6 +8,7 @@ import os
 import resource
 import select
 import signal
+import socket
 import sys
 import threading
 import time
@@ -40,6 +41,10 @@ from etude.worker.run import Hold as HoldSeen
 from etude.worker.run import Run as RunHandle
 from etude.worker.run import Stop as StopSeen
 
+REHEARSALS: Final = 16
+IDLE_S: Final = 0.02
+"""A child that waits longer than this for its attempt, in seconds, has time to spare."""
+
 GATHER_S: Final = 0.01
 """Reports that follow each other within this time, in seconds, travel together."""
 
@@ -60,12 +65,9 @@ def main(functions: Functions, signature: Signature, serve: Serve, sock: Any, *,
         _detach(log)
         _set_threads(serve.threads)
         channel = Channel(sock)
-        while (content := channel.receive()) is not None:
-            message = decode_to_worker(content)
-            if isinstance(message, Run):
-                ended = _serve(functions, signature, serve, channel, spool, message)
-                if not serve.reuse_child or ended.outcome.how is not How.FINISHED:
-                    break
+        if not select.select([channel], [], [], IDLE_S)[0]:
+            rehearse(2)  # nobody is in a hurry: take the page faults now, not when there is something to do
+        _attend(functions, signature, serve, channel, spool)
         _run_exit_handlers()
         code = 0
     except BaseException:
@@ -121,6 +123,16 @@ THREAD_VARIABLES: Final = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+
+
+def _attend(functions: Functions, signature: Signature, serve: Serve, channel: Channel, spool: int) -> None:
+    """Run what the supervisor asks for, until it is gone or this process has served its turn."""
+    while (content := channel.receive()) is not None:
+        message = decode_to_worker(content)
+        if isinstance(message, Run):
+            ended = _serve(functions, signature, serve, channel, spool, message)
+            if not serve.reuse_child or ended.outcome.how is not How.FINISHED:
+                return
 
 
 def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Channel, spool: int, job: Run) -> Ended:
@@ -185,10 +197,23 @@ def execute(functions: Functions, signature: Signature, params: Mapping[str, Any
     )
 
 
-def rehearse() -> None:
-    """Run an attempt of nothing: what is done once in a process is done, and every child forked from it has it."""
-    functions = {"train": lambda: 0.0}
-    execute(functions, Signature.read(functions), {}, RunHandle(metric="", params={}, seed=0))
+def rehearse(times: int = REHEARSALS) -> None:
+    """Attend to a few attempts of nothing, before the fork.
+
+    What Python does once in a process, and what it notes in code that has run a few times, is done then. Each
+    child has it from the start, and writes to fewer of the pages that it shares with the template.
+    """
+    ours, theirs = socket.socketpair()
+    spool = os.open(os.devnull, os.O_WRONLY)
+    with ours, theirs:
+        driver, channel = Channel(ours), Channel(theirs)
+        for number in range(times):
+            driver.send(encode(Run(number, 1, {}, 0)))
+        ours.shutdown(socket.SHUT_WR)
+        functions = {"train": lambda: 0.0}
+        serve = Serve("", b"", (), (), "", "", "", "", reuse_child=True)
+        _attend(functions, Signature.read(functions), serve, channel, spool)
+    os.close(spool)
 
 
 class ChildLine:

@@ -51,11 +51,11 @@ class Bound:
         self.data_params = signature.arguments("data", params) if "data" in functions else {}
 
     def train(self) -> Any:
-        """Call the training function and return what it returns."""
+        """Call the training function and return what it returns; the global generators stay where it leaves them."""
         if self._wants_derived:
             self.data()
-        with seeded(self._run.seed, "train"):
-            return self._call("train", model=self.model, data=self.data, run=self._run)
+        seed_generators(self._run.seed, "train")
+        return self._call("train", model=self.model, data=self.data, run=self._run)
 
     def data(self) -> Any:
         """Return the data; it is loaded once."""
@@ -94,17 +94,28 @@ class Bound:
 
 @contextmanager
 def seeded(seed: int, *name: str | int) -> Iterator[None]:
-    """Run a block under a named stream: global generators are set before it and put back after it."""
-    numpy = sys.modules.get("numpy")
-    torch = _torch_adapter()
+    """Run a block under a named stream, and put the global generators back after it."""
+    with kept_generators():
+        seed_generators(seed, *name)
+        yield
+
+
+def seed_generators(seed: int, *name: str | int) -> None:
+    """Set the global generators of ``random``, and of numpy and torch where they are loaded, to a named stream."""
+    random.seed(stream_seed(seed, *name))
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(stream_seed(seed, *name, bits=32))
+    if torch := _torch_adapter():
+        torch.seed(stream_seed(seed, *name, bits=63))
+
+
+@contextmanager
+def kept_generators() -> Iterator[None]:
+    """Run a block and put the global generators back after it."""
+    numpy, torch = sys.modules.get("numpy"), _torch_adapter()
     before = random.getstate()
     numpy_before = numpy.random.get_state() if numpy else None
     torch_before = torch.random_state() if torch else None
-    random.seed(stream_seed(seed, *name))
-    if numpy:
-        numpy.random.seed(stream_seed(seed, *name, bits=32))
-    if torch:
-        torch.seed(stream_seed(seed, *name, bits=63))
     try:
         yield
     finally:
@@ -117,7 +128,7 @@ def seeded(seed: int, *name: str | int) -> Iterator[None]:
 
 def _torch_adapter() -> Any:
     """Return our torch adapter if the user's code has loaded torch; never load it ourselves."""
-    if "torch" not in sys.modules:
+    if sys.modules.get("torch") is None:
         return None
     from etude.frameworks import torch
 

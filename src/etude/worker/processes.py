@@ -39,10 +39,13 @@ def children() -> list[int]:
     if not LINUX:
         return []
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            return [int(pid) for pid in file.read().split()]
+        file = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
     except OSError:
         return []
+    try:
+        return [int(pid) for pid in os.read(file, 1 << 16).split()]
+    finally:
+        os.close(file)
 
 
 def kill(pid: int, *, group: bool = False) -> None:

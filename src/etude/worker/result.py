@@ -26,6 +26,8 @@ def read_result(returned: Any, *, metric: str, reported: Mapping[str, float]) ->
     Raises:
         ResultError: There is no metric in it, or something that cannot be kept.
     """
+    if type(returned) is float:
+        return returned, {}
     if returned is None:
         if metric not in reported:
             raise ResultError(_no_metric(metric, "returned nothing", reported))

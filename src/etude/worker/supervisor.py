@@ -52,6 +52,7 @@ LEAVE_S: Final = 5.0
 """Seconds that a child has for its exit handlers after it told its outcome."""
 REST_S: Final = 300.0
 """Seconds that a worker stays warm without a study before it leaves."""
+MAX_TEMPLATES_LOST: Final = 5
 LARGE_SPOOL: Final = 4 << 20
 LOG_AT_ONCE: Final = 1 << 20
 """Bytes of one child's output that are taken in before the others get their turn."""
@@ -99,6 +100,7 @@ class Supervisor:
         self._rests_since = time.monotonic()
         self._leaving = False
         self._stale = False
+        self._templates_lost = 0  # since an attempt ended well
         self._spool = ""  # known once the template is ready
         self._held: Run | None = None  # a job that came before it was
         self._unwritten = 0
@@ -240,11 +242,12 @@ class Supervisor:
         lost = [c for c in self._children.values() if c.busy]
         for child in lost:
             self._say_for(child, Outcome(How.KILLED, reason="the process that it was forked from was killed"))
-        loading = not self._spool
+        self._templates_lost += 1
+        useless = not self._spool or self._templates_lost > MAX_TEMPLATES_LOST
         self._end_study()
         assert serve is not None
-        if loading:
-            self._tell(Broken(serve.study, "the process that loads your functions was killed while it did so"))
+        if useless:
+            self._tell(Broken(serve.study, "The process that loads your functions died, again and again or at once."))
         else:
             self._begin_study(serve)
 
@@ -314,6 +317,7 @@ class Supervisor:
         assert self._serve is not None
         child.log.drain()
         child.told = True
+        self._templates_lost = 0
         self._unwritten += 1
         goes_on = self._serve.reuse_child and message.outcome.how is How.FINISHED
         child.kill_at = None if goes_on else time.monotonic() + LEAVE_S

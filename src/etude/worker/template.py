@@ -108,7 +108,8 @@ def warm(control: Channel, supervisor: int) -> NoReturn:
 
 def template(control: Channel, *, warm: int) -> NoReturn:
     """Hold the functions of one study and start a child for each request."""
-    with contextlib.suppress(BaseException):
+    code = 1
+    try:
         processes.die_with_parent(warm)
         processes.adopt_orphans()
         ours = Template(control)
@@ -116,7 +117,12 @@ def template(control: Channel, *, warm: int) -> NoReturn:
             ours.work()
         finally:
             ours.end()
-    os._exit(0)
+        code = 0
+    except BaseException:  # it is our mistake if there is one, and it belongs into the workers' log
+        with contextlib.suppress(BaseException):
+            traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 class Template:
