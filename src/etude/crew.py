@@ -81,6 +81,11 @@ class Crew:
             link.send(message)
         return link is not None
 
+    def flush(self) -> None:
+        """Let what was sent leave now."""
+        for link in self._links.values():
+            link.flush()
+
     def tick(self, now_s: float) -> None:
         """Part with workers that have been silent for too long."""
         for worker in self._silence.tick(now_s):

@@ -69,6 +69,8 @@ class Launch:
         cores = available_cores()
         self._workers = _whole("workers", cores if workers is None else workers, 1, "nobody would run the trials")
         self._seed = _whole("seed", seed, None, "")
+        if not -(2**63) <= self._seed < 2**64:
+            raise ConfigError(f"seed={seed} does not fit into 64 bits. Pass a smaller one.")
         self._retries = _whole("retries", retries, 0, "0 already runs every trial just once")
         if timeout_s is not None and not timeout_s > 0:
             raise ConfigError(f"timeout_s={timeout_s!r} leaves no time. Pass seconds above 0, or None for no limit.")

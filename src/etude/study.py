@@ -145,6 +145,7 @@ class Study:
             fail=self._fail,
         )
         self._sampler: SamplerLink | None = None
+        self._worked = False  # whether a trial was handed out
         self._why_early = ""
         self._recording: asyncio.Task[None] | None = None
         self._ended: asyncio.Event
@@ -247,6 +248,7 @@ class Study:
         await self._crew.close()
         if self._sampler is not None:
             self._sampler.close()
+        self._record_provenance()
         if self._recording is not None:
             await asyncio.wait([self._recording], timeout=TICK_S * 10)
         with contextlib.suppress(sqlite3.Error, StudyInUseError):
@@ -328,11 +330,16 @@ class Study:
         except sqlite3.Error as error:
             self._block(error)
             return
-        if self._sampler is not None:
-            self._sampler.tell(facts)
         commands, self._commands = self._commands, []
         for command in commands:
-            self._carry_out(command)
+            if not isinstance(command, Suggest):
+                self._carry_out(command)
+        self._crew.flush()
+        if self._sampler is not None:  # after the workers, since it wakes a process that will be busy
+            self._sampler.tell(facts)
+        for command in commands:
+            if isinstance(command, Suggest):
+                self._carry_out(command)
 
     def _commit(self) -> list[AnyFact]:
         facts = self._facts
@@ -366,8 +373,7 @@ class Study:
         match command:
             case Assign(worker=worker, trial=trial, attempt=attempt, params=params, seed=seed):
                 self._crew.send(worker, messages.Run(trial, attempt, params, seed))
-                if self._recording is None:  # not before the first trial is on its way
-                    self._record_provenance()
+                self._worked = True
             case Stop(worker=worker, trial=trial, attempt=attempt):
                 self._crew.send(worker, messages.Halt(trial, attempt))
             case Pause(worker=worker, trial=trial, attempt=attempt):
@@ -434,6 +440,7 @@ class Study:
             await asyncio.sleep(TICK_S)
             now = self._clock.now_s()
             self._crew.tick(now)
+            self._record_provenance()
             try:
                 if now >= next_lease and not self._blocked:
                     next_lease = now + LEASE_S
@@ -451,9 +458,9 @@ class Study:
             self._wind_down("stopped by `etude stop`")
 
     def _record_provenance(self) -> None:
-        """Collect what is known about this run beside the work, and write it down when it is there."""
+        """Collect what is known about this run, once it works and without haste, and write it down."""
         collect = self._recipe.provenance
-        if collect is None:
+        if collect is None or not self._worked or self._recording is not None:
             return
 
         async def record() -> None:

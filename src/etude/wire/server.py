@@ -52,10 +52,11 @@ class WorkerLink(asyncio.Protocol):
         if self._transport is None:
             return
         if not self._outgoing:
-            asyncio.get_running_loop().call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self.flush)
         self._outgoing.append(frame(messages.encode(message)))
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Let what was sent leave now."""
         outgoing, self._outgoing = self._outgoing, []
         if self._transport is not None and outgoing:
             self._transport.write(b"".join(outgoing))
@@ -66,7 +67,7 @@ class WorkerLink(asyncio.Protocol):
         if self._transport is None:
             self._sock.close()
         else:
-            self._flush()
+            self.flush()
             self._transport.close()
             self._transport = None
 
