@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -222,21 +221,8 @@ def test_no_module_imports_itself_round_a_circle() -> None:
     assert a_circle(graph_of([arrow for arrow in OURS if arrow.when == "now"])) is None
 
 
-CIRCLES_PUT_OFF: Final = {"check", "experiment", "launch"}
-"""Rooms in which an import inside a function, or for type checkers only, closes a circle."""
-
-
-def test_circles_that_are_put_off_stay_among_the_few_that_are_known() -> None:
-    graph = graph_of([arrow for arrow in OURS if room(arrow.imported) != "etude"])
-    while circle := a_circle(graph):
-        put_off = [
-            (here, there)
-            for here, there in pairwise(circle)
-            if not any(a.when == "now" for a in OURS if (a.module, a.imported) == (here, there))
-        ]
-        assert {room(module) for module in circle} <= CIRCLES_PUT_OFF, " -> ".join(circle)
-        for here, there in put_off:
-            graph[here].discard(there)
+def test_no_circle_is_hidden_in_a_function_or_from_type_checkers() -> None:
+    assert a_circle(graph_of([arrow for arrow in OURS if room(arrow.imported) != "etude"])) is None
 
 
 # --- what loads what ------------------------------------------------------------------------------

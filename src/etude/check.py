@@ -11,18 +11,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from etude.core.data import Data
 from etude.core.errors import ConfigError, EtudeError, ResultError
-from etude.core.signature import Kind, Signature
+from etude.core.signature import Definition, Kind, Signature
 from etude.core.text import brief, count, seconds
 from etude.worker.bind import Bound
 from etude.worker.result import read_result
 from etude.worker.run import Run
-
-if TYPE_CHECKING:
-    from etude.experiment import Experiment
 
 LONGEST_LISTED: Final = 8
 """A list with more items is told as one thing, not item by item."""
@@ -111,7 +108,7 @@ class Check:
         )
 
 
-def check(experiment: Experiment, params: Mapping[str, Any], *, seed: int) -> Check:
+def check(experiment: Definition, params: Mapping[str, Any], *, seed: int) -> Check:
     """Run one batch through all three functions and return what was found.
 
     Args:

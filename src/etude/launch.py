@@ -15,11 +15,12 @@ import sys
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from etude.core.driver import Limits
 from etude.core.errors import ConfigError, DefinitionChangedError
 from etude.core.events import Params
+from etude.core.signature import Definition
 from etude.core.text import brief
 from etude.definition import Code, difference, read_code, source_line, where_is
 from etude.engines.local import DRIVER_ID, DRIVER_MARK, LocalEngine
@@ -35,9 +36,6 @@ from etude.tune.stop import Stopper, make_stopper
 from etude.wire.messages import Serve
 from etude.worker import processes
 
-if TYPE_CHECKING:
-    from etude.experiment import Experiment
-
 LARGE_B: Final = 16 * 2**20
 TOO_LARGE_B: Final = 2**30
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -48,7 +46,7 @@ class Launch:
 
     def __init__(
         self,
-        experiment: Experiment,
+        experiment: Definition,
         space: Space,
         *,
         trials: int,

@@ -227,6 +227,30 @@ class Signature:
         return f"Did you mean {near[0]!r}? They take: {known}." if near else f"They take: {known}."
 
 
+class Definition(typing.Protocol):
+    """An experiment, as those see it who carry it out."""
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """Role (``train``, ``model``, ``data``) -> function."""
+        ...
+
+    @property
+    def signature(self) -> Signature:
+        """What the functions take."""
+        ...
+
+    @property
+    def metric(self) -> str:
+        """Name of the number that judges a trial."""
+        ...
+
+    @property
+    def mode(self) -> typing.Literal["max", "min"]:
+        """Whether larger is better, or smaller."""
+        ...
+
+
 def is_group(annotation: Any) -> bool:
     """Say whether a parameter with this annotation is a group of parameters."""
     return isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
