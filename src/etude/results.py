@@ -10,7 +10,7 @@ import html
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,8 +19,8 @@ import msgspec
 from etude.core.errors import StudyError
 from etude.core.events import Params
 from etude.core.history import History, Trial
-from etude.core.lifecycle import FINAL, State
-from etude.core.text import count, seconds
+from etude.core.lifecycle import State
+from etude.core.text import count
 from etude.store.journal import Journal
 
 
@@ -363,11 +363,3 @@ def find(study: str | os.PathLike[str]) -> Path:
     if not path.exists() and (studies_folder() / path).exists():
         return studies_folder() / path
     return path
-
-
-def settled(trials: Sequence[Trial]) -> int:
-    """Return how many trials are in a final state."""
-    return sum(t.state in FINAL for t in trials)
-
-
-__all__ = ["Report", "Search", "TrialResult", "find", "read", "seconds", "show", "studies_folder"]
