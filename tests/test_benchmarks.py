@@ -69,3 +69,15 @@ def test_a_target_is_judged_by_its_rows_median():
 def test_a_failing_cell_ends_the_benchmark(tmp_path: Path):
     with pytest.raises(SystemExit, match="ended with code 1"):
         common.run_cell("stragglers", common.Cell("broken", {"trials": "many"}), tmp_path)
+
+
+def test_the_page_shows_rows_and_says_what_was_missed():
+    from benchmarks.page import page
+
+    row = {"name": "étude: rate", "median": 1234.5, "min": 1.0, "max": 2.0, "runs": 3, "unit": "1/s"}
+    target = {"what": "fast", "target": ">= 2000 1/s", "measured": 1234.5, "met": False}
+    machine = {"cores": 2, "cpu": "a cpu", "python": "3.11"}
+    result = {"benchmark": "b", "commit": "c", "machine": machine, "targets": [target]}
+    text = page([{**result, "rows": [{**row, "probe": 1.0, "digits": 1}]}])
+    assert "| étude: rate | 1,234.5 | 1.0 | 2.0 | 1/s | 3 | 1.00 |" in text
+    assert "| fast | >= 2000 1/s | 1,234 | **missed** |" in text
