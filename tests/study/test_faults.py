@@ -323,3 +323,34 @@ def test_a_stop_is_not_swallowed_and_is_raised_again() -> None:
     search = experiment.tune({"x": [1, 2]}, trials=2, workers=2, sampler="random", stopper=StopAll())
     assert search.counts() == {"stopped": 2}
     assert all(len(t.curve) < 1000 for t in search.trials)
+
+
+def test_a_journal_that_is_locked_for_a_while_loses_nothing_and_is_said_once(tmp_path: Path, monkeypatch) -> None:
+    import sqlite3
+
+    from etude.store import journal
+
+    monkeypatch.setattr(journal, "BUSY_S", 0.2)
+
+    def train(run, x: int):
+        (tmp_path / f"ran-{run.trial}").touch()
+        return float(x)
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    search = experiment.tune(
+        {"x": etude.integers(0, 10**6)}, trials=30, workers=2, sampler="random", stopper="none", wait=False
+    )
+    wait_for((tmp_path / "ran-3").exists)
+    other = sqlite3.connect(search.folder / "journal.sqlite", isolation_level=None, timeout=30)
+    other.execute("BEGIN IMMEDIATE")
+    study = search._handle.study
+    wait_for(lambda: study.notes)
+    assert not study.over
+    other.execute("ROLLBACK")
+    other.close()
+    search.wait()
+    assert search.counts() == {"finished": 30}
+    assert [t.attempts for t in search.trials] == [1] * 30
+    (note,) = study.notes
+    assert "cannot be written (database is locked). Nothing is handed out until it can" in note
+    assert etude.open(search.folder).counts() == {"finished": 30}

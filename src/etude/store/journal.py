@@ -41,6 +41,8 @@ from etude.store.lease import Lease
 FILE: Final = "journal.sqlite"
 APPLICATION_ID: Final = 0x45747564  # "Etud"
 SCHEMA_VERSION: Final = 1
+BUSY_S: float = 5.0
+"""Seconds to wait for somebody who holds the file; a driver hands nothing out meanwhile, and tries again."""
 
 SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -390,7 +392,7 @@ def _give_name(aside: Path, path: Path) -> None:
 
 def _connect(folder: Path, mode: str) -> sqlite3.Connection:
     uri = f"{(folder / FILE).resolve().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_S, check_same_thread=False)
     try:
         connection.execute("SELECT count(*) FROM metrics").fetchall()
     except BaseException:
