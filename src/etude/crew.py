@@ -138,6 +138,8 @@ class Crew:
             case messages.Ended(trial=trial, attempt=attempt, outcome=outcome):
                 outcome = self._check_derived(outcome)
                 self._tell(events.Ended(at=now, worker=link.name, trial=trial, attempt=attempt, outcome=outcome))
+            case messages.Broken(reason=reason):
+                self.part_with(link.name, reason)
 
     def gone(self, link: WorkerLink, reason: str) -> None:
         """Take in that a worker's connection ended."""

@@ -23,7 +23,7 @@ from etude.core.events import Params
 from etude.core.signature import Definition
 from etude.core.text import brief
 from etude.definition import Code, difference, read_code, source_line, where_is
-from etude.engines.local import DRIVER_ID, DRIVER_MARK, LocalEngine
+from etude.engines.local import DRIVER_ID, LocalEngine, sweep_after
 from etude.results import Search, studies_folder
 from etude.store import provenance
 from etude.store.journal import FILE, Journal
@@ -34,7 +34,6 @@ from etude.tune.sampling import SetUp
 from etude.tune.spaces import Space
 from etude.tune.stop import Stopper, make_stopper
 from etude.wire.messages import Serve
-from etude.worker import processes
 
 LARGE_B: Final = 16 * 2**20
 TOO_LARGE_B: Final = 2**30
@@ -135,7 +134,7 @@ class Launch:
             limits=Limits(workers=self._workers, retries=self._retries),
             provenance=self._provenance,
         )
-        study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=lambda driver: processes.sweep(DRIVER_MARK, driver))
+        study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=sweep_after)
         study.start()
         return LiveStudy(study, self._experiment.mode)
 

@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -22,6 +22,8 @@ from etude.core.history import History, Trial
 from etude.core.lifecycle import State
 from etude.core.text import count
 from etude.store.journal import Journal
+
+OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as")
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -224,18 +226,17 @@ class Search:
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict per trial, without times: equal for studies that computed the same."""
         names = self._param_names()
-        return [
-            {
-                "trial": t.number,
-                "state": t.state.value,
-                self.metric: t.value,
-                **{name: t.params.get(name) for name in names},
-                "seed": t.seed,
-                **(t.extra if t.state is State.FINISHED else {}),
-                "same_as": t.same_as,
-            }
-            for t in list(self._history.trials)
-        ]
+        rows = []
+        for t in list(self._history.trials):
+            row: dict[str, Any] = {"trial": t.number, "state": t.state.value, self.metric: t.value}
+            for name in names:  # a name that is taken already says what it is
+                row[f"params.{name}" if name in row or name in OWN_COLUMNS else name] = t.params.get(name)
+            row["seed"] = t.seed
+            for name, value in t.extra.items() if t.state is State.FINISHED else ():
+                row[f"metrics.{name}" if name in row or name in OWN_COLUMNS else name] = value
+            row["same_as"] = t.same_as
+            rows.append(row)
+        return rows
 
     def frame(self) -> Any:
         """Return the trials as a pandas DataFrame; without pandas, as a list of dicts."""

@@ -45,7 +45,7 @@ from etude.core.history import History
 from etude.core.plan import Plan
 from etude.crew import Crew
 from etude.engines import Engine
-from etude.store.journal import Journal
+from etude.store.journal import FILE, Journal
 from etude.tune import sampling
 from etude.tune.sampler_link import SamplerLink
 from etude.tune.samplers import Sampler
@@ -359,6 +359,8 @@ class Study:
         self._loop.call_later(TICK_S, self._unblock)
 
     def _unblock(self) -> None:
+        if self._ended.is_set():
+            return
         self._blocked = False
         self._flush_now()
         self._drain()
@@ -449,6 +451,9 @@ class Study:
             except (sqlite3.Error, OSError) as error:
                 self._note(f"{self.folder} cannot be written ({error}).")
             self._look_for_stop_request()
+            if not (self.folder / FILE).exists():
+                gone = f"The journal {self.folder / FILE} is gone: somebody removed or moved the study's folder."
+                self._fail(StudyError(f"{gone} What this run did since cannot be kept. Run it again."))
             self._tell(Ticked(at=now))
 
     def _look_for_stop_request(self) -> None:

@@ -793,3 +793,24 @@ def test_a_transaction_that_cannot_be_committed_is_over(tmp_path: Path) -> None:
             connection.execute("INSERT INTO child VALUES (1)")
         assert not connection.in_transaction
         journal.append(joined("a"))
+
+
+def test_a_checkpoint_that_is_half_way_through_is_no_damage(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "whole", {})
+    journal._connection.execute("PRAGMA wal_autocheckpoint = 0")
+    journal.take("d")
+    facts = [Joined(at=float(n), worker=f"worker {n}") for n in range(2000)]
+    journal.append(facts)
+    (pages,) = journal._connection.execute("PRAGMA page_count").fetchone()
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for end in ("", "-wal"):
+        (copy / f"journal.sqlite{end}").write_bytes((tmp_path / "whole" / f"journal.sqlite{end}").read_bytes())
+    journal.close()
+    with open(copy / "journal.sqlite", "r+b") as file:  # page 1 is there already, the pages it speaks of are not
+        assert file.seek(0, 2) < pages * 4096
+        file.seek(28)
+        file.write(pages.to_bytes(4))
+    again = Journal.read(copy)
+    assert list(again.facts()) == facts
+    again.close()

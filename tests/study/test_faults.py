@@ -354,3 +354,55 @@ def test_a_journal_that_is_locked_for_a_while_loses_nothing_and_is_said_once(tmp
     (note,) = study.notes
     assert "cannot be written (database is locked). Nothing is handed out until it can" in note
     assert etude.open(search.folder).counts() == {"finished": 30}
+
+
+@pytest.mark.parametrize("victim", ["warm", "template"])
+def test_a_process_that_keeps_dying_ends_no_study(victim: str, tmp_path: Path) -> None:
+    def parent_of(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+    def train(run, x: int):
+        flag = tmp_path / f"killed-{run.trial}"
+        if run.trial == 1 and (victim == "template" or not flag.exists()):
+            flag.touch()
+            template = os.getppid()
+            os.kill(parent_of(template) if victim == "warm" else template, signal.SIGKILL)
+            time.sleep(1000)
+        return float(x)
+
+    search = tune(train, trials=5, workers=1, retries=7)
+    states = [t.state for t in search.trials]
+    assert states == ["finished", "finished" if victim == "warm" else "failed", *["finished"] * 3]
+
+
+def test_a_time_limit_holds_even_if_the_template_is_stopped() -> None:
+    def train(run, x: int):
+        if run.trial == 1:
+            os.kill(os.getppid(), signal.SIGSTOP)
+            time.sleep(1000)
+        return 1.0
+
+    search = tune(train, trials=4, workers=1, timeout_s=0.5)
+    assert search.counts() == {"finished": 3, "failed": 1}
+
+
+def test_a_forked_process_that_returns_is_not_the_result() -> None:
+    def train(run, x: int):
+        if os.fork() == 0:
+            return 99.0
+        os.wait()
+        return 1.0
+
+    assert [t.value for t in tune(train, trials=3).trials] == [1.0] * 3
+
+
+def test_an_exception_that_cannot_be_shown_fails_with_its_type() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def train(run, x: int):
+        raise Mute
+
+    search = tune(train, trials=1, workers=1)
+    assert fate(search, 0) == ("failed", "Mute", 1)

@@ -345,3 +345,78 @@ def test_what_was_recorded_says_how_and_where(monkeypatch: pytest.MonkeyPatch) -
     assert run["packages"]["msgspec"]
     assert run["hardware"]["cores"] >= 1
     assert "very-secret-value" not in (search.folder / "journal.sqlite").read_bytes().decode("latin-1")
+
+
+def test_classes_of_a_script_travel_and_pickle_inside_a_trial(tmp_path: Path) -> None:
+    script = write_script(
+        tmp_path,
+        """
+        import dataclasses, enum, pickle
+        from concurrent.futures import ProcessPoolExecutor
+        import etude
+
+        class Kind(enum.Enum):
+            SGD = "sgd"
+            ADAM = "adam"
+
+        @dataclasses.dataclass
+        class Optim:
+            lr: float = 0.1
+            betas: tuple[float, float] = (0.9, 0.99)
+            names: list[str] = dataclasses.field(default_factory=list)
+
+        class Net:
+            pass
+
+        def double(x):
+            return 2 * x
+
+        def train(optim: Optim, kind: Kind = Kind.SGD, other: Kind | None = None):
+            assert isinstance(pickle.loads(pickle.dumps(Net())), Net)
+            with ProcessPoolExecutor(1) as pool:
+                assert list(pool.map(double, [1, 2])) == [2, 4]
+            assert isinstance(kind, Kind)
+            return {"score": optim.lr, "kind": kind.value, "names": optim.names, "beta": optim.betas[0]}
+
+        search = etude.Experiment(train, metric="score", mode="max").tune(
+            {"optim.lr": etude.uniform(0, 1), "kind": ["sgd", "adam"]}, trials=3, workers=1)
+        print(search.counts(), [t.reason for t in search.trials if t.state == "failed"])
+        """,
+    )
+    done = run_script(script)
+    assert done.stdout == "{'finished': 3} []\n", done.stderr
+
+
+def test_names_that_are_columns_already_do_not_overwrite_each_other() -> None:
+    def train(trial: int, state: str):
+        return {"score": 1.0, "seed": 7, "state": "ok"}
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    (row,) = experiment.tune({"trial": 5, "state": "a"}, trials=1, workers=1).rows()
+    assert row == {
+        "trial": 0, "state": "finished", "score": 1.0, "params.trial": 5, "params.state": "a", "seed": 0,
+        "metrics.seed": 7, "metrics.state": "ok", "same_as": None,
+    }  # fmt: skip
+
+
+def test_a_driver_that_works_on_something_else_is_not_swept(tmp_path: Path) -> None:
+    from etude.engines.local import DRIVER_ID, sweep_after
+
+    assert sweep_after(DRIVER_ID) == 0
+    assert sweep_after("999999-12345-aabbcc") == 0
+
+
+def test_a_folder_that_is_removed_ends_the_study_and_says_so(tmp_path: Path) -> None:
+    import shutil
+
+    def train(run, x: int):
+        while not (tmp_path / "go").exists():
+            pass
+        return 1.0
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    live = experiment.tune({"x": etude.integers(0, 100)}, trials=2, workers=1, wait=False)
+    wait_for(lambda: live.counts().get("running"))
+    shutil.rmtree(live.folder)
+    with pytest.raises(etude.StudyError, match="is gone: somebody removed or moved"):
+        live.wait()

@@ -266,7 +266,7 @@ def misfit(value: Any, annotation: Any) -> str | None:
         # bool is an int to Python, and a mistake to everybody else.
         return "a bool is no number" if isinstance(value, bool) and annotation in (int, float) else None
     try:
-        msgspec.convert(value, annotation, strict=True)
+        _converted(value, annotation)
     except msgspec.ValidationError as error:
         problem = str(error).removesuffix(".")
         return problem[:1].lower() + problem[1:]
@@ -287,9 +287,25 @@ def _convert(value: Any, annotation: Any) -> Any:
     if annotation is Any or (isinstance(annotation, type) and isinstance(value, annotation)):
         return value
     try:
-        return msgspec.convert(value, annotation, strict=True)
+        return _converted(value, annotation)
     except (msgspec.ValidationError, TypeError):
         return value
+
+
+def _converted(value: Any, annotation: Any) -> Any:
+    """Convert, and leave nothing behind: msgspec keeps notes on the user's classes, which do not pickle."""
+    try:
+        return msgspec.convert(value, annotation, strict=True)
+    finally:
+        for part in (annotation, *typing.get_args(annotation)):
+            if isinstance(part, type) and "__msgspec_cache__" in vars(part):
+                with contextlib.suppress(AttributeError, TypeError):
+                    delattr(part, "__msgspec_cache__")
+
+
+def _is_missing(value: object) -> bool:
+    """Say whether a dataclass's field has none; a class that was pickled by value has a sentinel of its own."""
+    return type(value).__qualname__ == "_MISSING_TYPE"
 
 
 @dataclass
@@ -392,11 +408,11 @@ def _expand(name: str, role: str, kind: Kind, annotation: Any, default: Any) -> 
     for field in dataclasses.fields(annotation):
         if not field.init:
             continue
-        value: Any = field.default
+        value: Any = MISSING if _is_missing(field.default) else field.default
         if default is not MISSING:
             value = getattr(default, field.name)
-        elif field.default_factory is not dataclasses.MISSING:
-            value = field.default_factory()
+        elif not _is_missing(factory := typing.cast("Any", field.default_factory)):
+            value = factory()
         field_kind, field_type = _kind(hints.get(field.name, Any))
         stricter = kind if field_kind is Kind.STATEFUL else field_kind
         yield from _expand(f"{name}.{field.name}", role, stricter, field_type, value)
@@ -448,7 +464,7 @@ def _assemble(cls: Any, values: Mapping[str, Any], defaults: Mapping[str, Any]) 
             arguments[field.name] = _convert(values[field.name], annotation)
         elif field.name in defaults:
             default = defaults[field.name]
-            made = field.default_factory is not dataclasses.MISSING  # such a one is nobody else's
+            made = not _is_missing(field.default_factory)  # such a one is nobody else's
             arguments[field.name] = copy.deepcopy(default) if made else default
     return cls(**arguments)
 

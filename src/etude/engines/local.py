@@ -16,12 +16,13 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
+from etude.store.lease import start_time
 from etude.wire.channel import frame
 from etude.wire.messages import Bye, Rest, encode
 from etude.worker import processes
 from etude.worker.attempt import THREAD_VARIABLES
 
-DRIVER_ID: Final = f"{os.getpid()}-{secrets.token_hex(6)}"
+DRIVER_ID: Final = f"{os.getpid()}-{start_time(os.getpid())}-{secrets.token_hex(6)}"
 """Marks all processes that are started from this one, so that a later driver can find what is left."""
 
 DRIVER_MARK: Final = "ETUDE_DRIVER"
@@ -66,6 +67,14 @@ class _Worker:
             processes.kill(self.process.pid)
             self.process.wait()
         processes.sweep(WORKER_MARK, self.name)
+
+
+def sweep_after(driver: str) -> int:
+    """End what a driver that is dead left behind, given its id; return how many processes that were."""
+    pid, started, _ = (*driver.split("-"), "", "")[:3]
+    if pid.isdigit() and start_time(int(pid)) == started:
+        return 0  # it works on something else by now
+    return processes.sweep(DRIVER_MARK, driver)
 
 
 class LocalEngine:

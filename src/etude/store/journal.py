@@ -41,7 +41,9 @@ from etude.store.lease import Lease
 FILE: Final = "journal.sqlite"
 APPLICATION_ID: Final = 0x45747564  # "Etud"
 SCHEMA_VERSION: Final = 1
-BUSY_S: float = 5.0
+TORN: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR)
+"""What SQLite says of a file that a checkpoint is half-way through, if it may not look into the log."""
+BUSY_S: float = 1.0
 """Seconds to wait for somebody who holds the file; a driver hands nothing out meanwhile, and tries again."""
 
 SCHEMA: Final = """
@@ -440,6 +442,8 @@ def _look_before_touching(folder: Path) -> None:
             f"{folder} is not a study: it has no {FILE}. `etude ls` lists the studies that there are."
         ) from None
     except (OSError, sqlite3.Error) as error:
+        if isinstance(error, sqlite3.Error) and (folder / f"{FILE}-wal").exists() and _code(error) in TORN:
+            return  # the rest of it is in the write-ahead log, which this look leaves out; opening it tells
         if isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_NOTADB:
             error = sqlite3.DatabaseError("it is no SQLite file")
         raise _unusable(folder, error, "read") from None

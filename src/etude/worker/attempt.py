@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
+import inspect
 import os
 import resource
 import select
@@ -13,6 +15,7 @@ import sys
 import threading
 import time
 import traceback
+import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -41,6 +44,7 @@ from etude.worker.run import Hold as HoldSeen
 from etude.worker.run import Run as RunHandle
 from etude.worker.run import Stop as StopSeen
 
+MAX_REASON: Final = 2000
 REHEARSALS: Final = 16
 IDLE_S: Final = 0.02
 """A child that waits longer than this for its attempt, in seconds, has time to spare."""
@@ -147,7 +151,10 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         device=_device(),
         line=line,
     )
+    me = os.getpid()
     outcome = execute(functions, signature, job.params, run)
+    if os.getpid() != me:  # a process that the training function forked, and let return
+        os._exit(0)
     line.close()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -195,6 +202,21 @@ def execute(functions: Functions, signature: Signature, params: Mapping[str, Any
         data=data_params,
         usage=usage,
     )
+
+
+def install_main(functions: Functions) -> None:
+    """Let ``__main__`` hold what the user's script gave along: what is pickled in a trial is looked up there."""
+    main = types.ModuleType("__main__")
+    for function in functions.values():
+        inner: Any = inspect.unwrap(function)
+        while isinstance(inner, functools.partial):
+            inner = inner.func
+        inner = getattr(inner, "__func__", inner if inspect.isroutine(inner) else type(inner).__call__)
+        names = getattr(inner, "__globals__", {})
+        if names.get("__name__") == "__main__":
+            vars(main).update({name: value for name, value in names.items() if not name.startswith("__")})
+            main.__dict__.setdefault(inner.__name__, inner)
+    sys.modules["__main__"] = main
 
 
 def rehearse(times: int = REHEARSALS) -> None:
@@ -339,7 +361,10 @@ def _is_memory_error(error: BaseException) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())[:MAX_REASON]
+    except Exception:  # an exception that cannot be shown
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

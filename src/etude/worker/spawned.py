@@ -21,5 +21,6 @@ if __name__ == "__main__":
     assert isinstance(serve, Serve)
     sys.path[:] = list(serve.path)
     functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
+    attempt.install_main(functions)
     attempt.open_streams()
     attempt.main(functions, Signature.read(functions), serve, socket.socket(fileno=sock), log=log, spool=spool)

@@ -19,6 +19,8 @@ import traceback
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from etude.core.events import How, Outcome, Usage
 from etude.wire import spool
 from etude.wire.channel import Channel
@@ -70,6 +72,7 @@ class Child:
     started: float = 0.0
     kill_at: float | None = None
     killed_as: How | None = None
+    kills: int = 0
 
     @property
     def busy(self) -> bool:
@@ -101,6 +104,7 @@ class Supervisor:
         self._leaving = False
         self._stale = False
         self._templates_lost = 0  # since an attempt ended well
+        self._template_pid = 0
         self._spool = ""  # known once the template is ready
         self._held: Run | None = None  # a job that came before it was
         self._unwritten = 0
@@ -182,11 +186,10 @@ class Supervisor:
         ours, its = socket.socketpair()
         try:
             self._warm.send_with_fds(plain_frame(serve.preload), [its.fileno()])
-        except OSError:
-            self._warm = None
-            ours.close()
-            self._tell(Broken(serve.study, "the process that imports packages died"))
-            return
+        except OSError:  # it died since it was needed last
+            self._warm = self._fork_warm()
+            with contextlib.suppress(OSError):  # if the new one is gone too, the template's channel ends and says so
+                self._warm.send_with_fds(plain_frame(serve.preload), [its.fileno()])
         finally:
             its.close()
         self._template = Channel(ours)
@@ -225,8 +228,8 @@ class Supervisor:
             return
         for content in frames:
             match decode_from_template(content):
-                case Loaded(spool=path, note=note):
-                    self._spool = path
+                case Loaded(pid=pid, spool=path, note=note):
+                    self._template_pid, self._spool = pid, path
                     self._tell(Ready(self._serve.study, note))
                     self._spare = self._fork_child()
                     if self._held is not None:
@@ -241,7 +244,8 @@ class Supervisor:
         serve = self._serve
         lost = [c for c in self._children.values() if c.busy]
         for child in lost:
-            self._say_for(child, Outcome(How.KILLED, reason="the process that it was forked from was killed"))
+            how = child.killed_as or How.KILLED
+            self._say_for(child, Outcome(how, reason="the process that it was forked from was killed"))
         self._templates_lost += 1
         useless = not self._spool or self._templates_lost > MAX_TEMPLATES_LOST
         self._end_study()
@@ -290,7 +294,7 @@ class Supervisor:
         serve = self._serve
         child.job, child.told, child.started = job, False, time.monotonic()
         child.kill_at = child.started + serve.timeout_s if serve.timeout_s is not None else None
-        child.killed_as = None
+        child.killed_as, child.kills = None, 0
         child.log.belong_to(lambda: make_folder(serve.trials, job.trial, job.attempt))
         with contextlib.suppress(OSError):  # it died while it waited; its end tells
             child.channel.send(encode(job))
@@ -298,6 +302,13 @@ class Supervisor:
             self._spare = self._fork_child()
 
     def _on_child(self, child: Child) -> None:
+        try:
+            self._hear(child)
+        except (ConnectionError, msgspec.DecodeError):  # user code wrote into what is not its own
+            self._selector.unregister(child.channel)
+            child.kill_at = time.monotonic()
+
+    def _hear(self, child: Child) -> None:
         frames = child.channel.read()
         if frames is None:
             self._selector.unregister(child.channel)
@@ -305,9 +316,9 @@ class Supervisor:
                 child.kill_at = min(child.kill_at or float("inf"), time.monotonic() + LEAVE_S)
             return
         for content in frames:
-            message = decode_from_worker(content)
             if child.told or child.job is None:
                 continue
+            message = decode_from_worker(content)
             if isinstance(message, Ended):
                 self._on_told(child, content, message)
             elif isinstance(message, Reports):
@@ -405,6 +416,10 @@ class Supervisor:
 
     def _kill(self, child: Child, now: float) -> None:
         child.kill_at = now + LEAVE_S  # once more, should it not be gone by then
+        child.kills += 1
+        if child.kills > 1:  # nobody carries it out: end the template itself, and start over
+            processes.kill(self._template_pid)
+            return
         if child.busy and child.killed_as is None and self._serve is not None:
             limit = self._serve.timeout_s
             late = limit is not None and now - child.started >= limit

@@ -48,6 +48,7 @@ torch itself, and without this every child would import them anew."""
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     """The functions are there. ``note`` says why children are spawned, if they are."""
 
+    pid: int
     spool: str
     note: str = ""
 
@@ -151,7 +152,7 @@ class Template:
         why = why_not_fork()
         self._spawned = bool(why)
         self._spool, path = open_spool(serve.spool)
-        self._tell(Loaded(path, why))
+        self._tell(Loaded(os.getpid(), path, why))
         attempt.rehearse()
         gc.collect()
         gc.freeze()  # keeps the collector from touching, and so copying, shared pages
@@ -179,6 +180,7 @@ class Template:
         sys.path[:] = list(serve.path)
         _log_to(os.path.join(os.path.dirname(serve.trials), "workers.log"))
         self._functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
+        attempt.install_main(self._functions)
         self._signature = Signature.read(self._functions)
         # For libraries that are loaded later; those that are loaded by now hear of it after the fork.
         os.environ.update(dict.fromkeys(attempt.THREAD_VARIABLES, str(serve.threads)))
