@@ -20,7 +20,7 @@ from typing import Any, Final
 from etude.core.driver import Limits
 from etude.core.errors import ConfigError, DefinitionChangedError
 from etude.core.events import Params
-from etude.core.signature import Definition
+from etude.core.signature import Definition, plain
 from etude.core.text import brief
 from etude.definition import Code, difference, read_code, source_line, where_is
 from etude.engines.local import DRIVER_ID, LocalEngine, sweep_after
@@ -69,9 +69,9 @@ class Launch:
         if not -(2**63) <= self._seed < 2**64:
             raise ConfigError(f"seed={seed} does not fit into 64 bits. Pass a smaller one.")
         self._retries = _whole("retries", retries, 0, "0 already runs every trial just once")
-        if timeout_s is not None and not timeout_s > 0:
+        if timeout_s is not None and not (_is_number(timeout_s) and timeout_s > 0):
             raise ConfigError(f"timeout_s={timeout_s!r} leaves no time. Pass seconds above 0, or None for no limit.")
-        if not grace_s >= 0:
+        if not (_is_number(grace_s) and grace_s >= 0):
             raise ConfigError(f"grace_s={grace_s!r} is no time. Pass seconds; 0 ends a trial as soon as it is stopped.")
         self._timeout_s = timeout_s
         self._grace_s = grace_s
@@ -86,7 +86,7 @@ class Launch:
         self._code = read_code(functions)
         self._parts = self._definition(self._code, sampler, stopper)
         self._name = name if name is not None else self._name_of_definition()
-        if not NAME.fullmatch(self._name):
+        if not isinstance(self._name, str) or not NAME.fullmatch(self._name):
             raise ConfigError(
                 f"name={name!r} cannot name a folder. Use letters, digits, '.', '_' and '-', and start with a "
                 "letter or a digit."
@@ -263,6 +263,11 @@ class Launch:
     def _check_constraint(self) -> None:
         if self._constraint is None:
             return
+        if not callable(self._constraint):
+            raise ConfigError(
+                f"constraint={brief(self._constraint)} is no function. Pass one that asks by name for parameters and "
+                "says whether they go together: constraint=lambda width, heads: width % heads == 0."
+            )
         known = set(self._experiment.signature.parameters) | set(self._space.names)
         for name in inspect.signature(self._constraint).parameters:
             if name not in known:
@@ -331,8 +336,13 @@ def available_cores() -> int:
 
 
 def _whole(name: str, value: Any, least: int | None, why: str) -> int:
+    value = plain(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"{name}={brief(value)} is no whole number. Pass one.")
     if least is not None and value < least:
         raise ConfigError(f"{name}={value} cannot be: {why}. Pass {name}={least} or more.")
     return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -39,6 +39,23 @@ REFUSED = {
         lambda: EXPERIMENT.tune(LR, trials=1, timeout_s=0),
         "timeout_s=0 leaves no time. Pass seconds above 0, or None for no limit.",
     ),
+    "time as text": (
+        lambda: EXPERIMENT.tune(LR, trials=1, timeout_s="10"),
+        "timeout_s='10' leaves no time. Pass seconds above 0, or None for no limit.",
+    ),
+    "a number for a name": (
+        lambda: EXPERIMENT.tune(LR, trials=1, name=5),
+        "name=5 cannot name a folder. Use letters, digits, '.', '_' and '-', and start with a letter or a digit.",
+    ),
+    "a constraint that is no function": (
+        lambda: EXPERIMENT.tune(LR, trials=1, constraint="lr < 1"),
+        "constraint='lr < 1' (str) is no function. Pass one that asks by name for parameters and says whether they "
+        "go together: constraint=lambda width, heads: width % heads == 0.",
+    ),
+    "another case": (
+        lambda: EXPERIMENT.tune({**LR, "WIDTH": [8]}, trials=1),
+        "No function takes 'WIDTH'. Did you mean 'width'? They take: lr, path, width.",
+    ),
     "an unknown parameter": (
         lambda: EXPERIMENT.tune({**LR, "widht": [8]}, trials=1),
         "No function takes 'widht'. Did you mean 'width'? They take: lr, path, width.",

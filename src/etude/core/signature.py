@@ -222,7 +222,8 @@ class Signature:
         return {n.removeprefix(prefix): v for n, v in self.defaults().items() if n.startswith(prefix)}
 
     def _nearest(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self.parameters, n=1)
+        near = [known for known in self.parameters if known.lower() == name.lower()]
+        near += difflib.get_close_matches(name, self.parameters, n=1)
         known = ", ".join(sorted(self.parameters)) or "none at all"
         return f"Did you mean {near[0]!r}? They take: {known}." if near else f"They take: {known}."
 
