@@ -19,7 +19,7 @@ from etude.core.signature import Definition, Kind, Signature
 from etude.core.text import brief, count, seconds
 from etude.worker.bind import Bound
 from etude.worker.result import read_result
-from etude.worker.run import Run
+from etude.worker.run import Run, default_device
 
 LONGEST_LISTED: Final = 8
 """A list with more items is told as one thing, not item by item."""
@@ -121,7 +121,9 @@ def check(experiment: Definition, params: Mapping[str, Any], *, seed: int) -> Ch
         Exception: Whatever the other functions raise.
     """
     signature = experiment.signature
-    run = _OneEpoch(metric=experiment.metric, params={**signature.defaults(), **params}, seed=seed, device=_device())
+    run = _OneEpoch(
+        metric=experiment.metric, params={**signature.defaults(), **params}, seed=seed, device=default_device()
+    )
     watched = _Watched(experiment.functions, params)
     bound = Bound(watched.functions, signature, params, run)
     began = time.perf_counter()
@@ -287,11 +289,3 @@ def _settings(signature: Signature, params: Mapping[str, Any], derived: Mapping[
         if name not in signature.parameters:
             taken_by = " and ".join(f"{role}()" for role in signature.open)
             yield Setting(name, brief(params[name]), "given", taken_by)
-
-
-def _device() -> str:
-    if "torch" not in sys.modules:
-        return "cpu"
-    from etude.frameworks import torch
-
-    return torch.default_device()

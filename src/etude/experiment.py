@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
@@ -12,7 +11,7 @@ from etude.results import Search
 from etude.tune.spaces import Domain, Space
 from etude.tune.stop import Stopper
 from etude.worker.bind import Bound, kept_generators
-from etude.worker.run import Run
+from etude.worker.run import Run, default_device
 
 MODES: Final = ("max", "min")
 
@@ -79,7 +78,9 @@ class Experiment:
             SignatureError: A parameter is unknown, missing or of the wrong type.
         """
         flat = self._checked(params)
-        handle = Run(metric=self.metric, params={**self.signature.defaults(), **flat}, seed=seed, device=_device())
+        handle = Run(
+            metric=self.metric, params={**self.signature.defaults(), **flat}, seed=seed, device=default_device()
+        )
         with kept_generators():
             return Bound(self.functions, self.signature, flat, handle).train()
 
@@ -203,11 +204,3 @@ class Experiment:
         if parameter is not None:
             for value in domain.grid(2):
                 parameter.check(value)
-
-
-def _device() -> str:
-    if "torch" not in sys.modules:
-        return "cpu"
-    from etude.frameworks import torch
-
-    return torch.default_device()

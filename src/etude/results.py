@@ -21,7 +21,7 @@ from etude.core.events import Params
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State
 from etude.core.text import count
-from etude.store.journal import Journal
+from etude.store.journal import FILE, Journal
 
 OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as")
 
@@ -361,6 +361,6 @@ def studies_folder() -> Path:
 def find(study: str | os.PathLike[str]) -> Path:
     """Return the folder of a study that is given by its path or its name."""
     path = Path(study)
-    if not path.exists() and (studies_folder() / path).exists():
+    if not (path / FILE).exists() and (studies_folder() / path / FILE).exists():
         return studies_folder() / path
     return path

@@ -400,10 +400,22 @@ def test_names_that_are_columns_already_do_not_overwrite_each_other() -> None:
 
 
 def test_a_driver_that_works_on_something_else_is_not_swept(tmp_path: Path) -> None:
-    from etude.engines.local import DRIVER_ID, sweep_after
+    from etude.engines.local import DRIVER_ID, DRIVER_MARK, sweep_after
+    from etude.worker import processes
 
+    def train(run, x: int):
+        while not (tmp_path / "go").exists():
+            pass
+        return 1.0
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    live = experiment.tune({"x": etude.integers(0, 100)}, trials=2, workers=1, sampler="random", wait=False)
+    wait_for(lambda: live.counts().get("running"))
+    assert processes.marked(DRIVER_MARK, DRIVER_ID)
     assert sweep_after(DRIVER_ID) == 0
-    assert sweep_after("999999-12345-aabbcc") == 0
+    (tmp_path / "go").touch()
+    assert live.wait().counts() == {"finished": 2}
+    assert [t.attempts for t in live.trials] == [1, 1]
 
 
 def test_a_folder_that_is_removed_ends_the_study_and_says_so(tmp_path: Path) -> None:

@@ -16,13 +16,12 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from etude.store.lease import start_time
 from etude.wire.channel import frame
 from etude.wire.messages import Bye, Rest, encode
 from etude.worker import processes
 from etude.worker.attempt import THREAD_VARIABLES
 
-DRIVER_ID: Final = f"{os.getpid()}-{start_time(os.getpid())}-{secrets.token_hex(6)}"
+DRIVER_ID: Final = f"{os.getpid()}-{secrets.token_hex(6)}"
 """Marks all processes that are started from this one, so that a later driver can find what is left."""
 
 DRIVER_MARK: Final = "ETUDE_DRIVER"
@@ -71,9 +70,10 @@ class _Worker:
 
 def sweep_after(driver: str) -> int:
     """End what a driver that is dead left behind, given its id; return how many processes that were."""
-    pid, started, _ = (*driver.split("-"), "", "")[:3]
-    if pid.isdigit() and start_time(int(pid)) == started:
-        return 0  # it works on something else by now
+    pid = driver.partition("-")[0]
+    left = processes.marked(DRIVER_MARK, driver)
+    if any(str(processes.parent(process)) == pid for process in left):
+        return 0  # it lives, and works on something else by now: its supervisors are still its children
     return processes.sweep(DRIVER_MARK, driver)
 
 
@@ -123,5 +123,5 @@ def _take_warm() -> _Worker | None:
 def close_warm_workers() -> None:
     """End the workers that rest between studies."""
     while _warm:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, KeyboardInterrupt):  # an impatient Ctrl-C; they end with us anyway
             _warm.pop().end()

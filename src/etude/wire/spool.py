@@ -31,7 +31,10 @@ def open_spool(folder: str) -> tuple[int, str]:
 
 def append(spool: int, content: bytes) -> None:
     """Append an encoded ``Ended``."""
-    os.write(spool, HEADER.pack(len(content), zlib.crc32(content)) + content)
+    record = HEADER.pack(len(content), zlib.crc32(content)) + content
+    with contextlib.suppress(OSError):  # a full disk: the outcome is told all the same, if nobody dies just now
+        while record:
+            record = record[os.write(spool, record) :]
 
 
 def read(path: str | Path) -> list[Ended]:

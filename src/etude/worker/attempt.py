@@ -43,6 +43,7 @@ from etude.worker.result import read_result
 from etude.worker.run import Hold as HoldSeen
 from etude.worker.run import Run as RunHandle
 from etude.worker.run import Stop as StopSeen
+from etude.worker.run import default_device
 
 MAX_REASON: Final = 2000
 REHEARSALS: Final = 16
@@ -148,7 +149,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         seed=job.seed,
         trial=job.trial,
         folder=lambda: make_folder(serve.trials, job.trial, job.attempt),
-        device=_device(),
+        device=default_device(),
         line=line,
     )
     me = os.getpid()
@@ -326,14 +327,6 @@ def make_folder(trials: str, trial: int, attempt: int) -> Path:
     folder = Path(trials) / f"{trial:05d}" / f"attempt-{attempt}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def _device() -> str:
-    if "torch" not in sys.modules:
-        return "cpu"
-    from etude.frameworks import torch
-
-    return torch.default_device()
 
 
 def _cpu_s() -> float:

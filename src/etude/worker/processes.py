@@ -82,6 +82,15 @@ def marked(name: str, value: str) -> list[int]:
     return found
 
 
+def parent(pid: int) -> int | None:
+    """Return the parent of a process; None if it is gone, or where that cannot be told."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
 def sweep(name: str, value: str) -> int:
     """Kill all processes that carry ``name=value`` in their environment; return how many there were."""
     killed: set[int] = set()

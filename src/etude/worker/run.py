@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -158,3 +159,12 @@ class Run:
                 f"run.report({name}=...) got {brief(value)}, which is no single number ({error}). "
                 "Report a number: .mean() or .item() makes one of a tensor."
             ) from None
+
+
+def default_device() -> str:
+    """Return where models and batches belong: the first GPU that torch sees, if the user's code has loaded torch."""
+    if sys.modules.get("torch") is None:
+        return "cpu"
+    from etude.frameworks import torch
+
+    return torch.default_device()
