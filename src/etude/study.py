@@ -223,7 +223,7 @@ class Study:
         ticks = self._loop.create_task(self._tick())
         try:
             self._drain()
-            if not self._facts:  # what was spooled is in the journal
+            if not self._events and not self._facts:  # what was spooled is in the journal
                 spool.clear(self._recipe.serve.spool)
             if not self._ended.is_set():
                 self._crew.start(self._wanted_workers())

@@ -165,7 +165,7 @@ def test_a_worker_that_dies_is_replaced_and_its_trial_run_again(tmp_path: Path) 
     wait_for((tmp_path / "started-2").exists)
     study = search._handle.study
     holder = next(t.worker for t in study.history.trials if t.number == 2)
-    (supervisor,) = [p for p in processes.marked(local.WORKER_MARK, holder) if _is_child_of_ours(p)]
+    (supervisor,) = [p for p in processes.marked(local.WORKER_MARK, holder) if processes.parent(p) == os.getpid()]
     processes.kill(supervisor)
     search.wait()
     assert search.counts() == {"finished": 6}
@@ -186,10 +186,6 @@ def test_a_template_that_dies_is_made_again_and_its_trial_run_again(tmp_path: Pa
     assert search.counts() == {"finished": 6}
     assert [t.attempts for t in search.trials] == [1, 2, 1, 2, 1, 1]
     assert len({t.metrics["parent"] for t in search.trials}) == 3
-
-
-def _is_child_of_ours(pid: int) -> bool:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) == os.getpid()
 
 
 def test_a_raise_on_the_first_worker_is_tried_elsewhere_once() -> None:
@@ -358,15 +354,12 @@ def test_a_journal_that_is_locked_for_a_while_loses_nothing_and_is_said_once(tmp
 
 @pytest.mark.parametrize("victim", ["warm", "template"])
 def test_a_process_that_keeps_dying_ends_no_study(victim: str, tmp_path: Path) -> None:
-    def parent_of(pid: int) -> int:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
     def train(run, x: int):
         flag = tmp_path / f"killed-{run.trial}"
         if run.trial == 1 and (victim == "template" or not flag.exists()):
             flag.touch()
             template = os.getppid()
-            os.kill(parent_of(template) if victim == "warm" else template, signal.SIGKILL)
+            os.kill(processes.parent(template) if victim == "warm" else template, signal.SIGKILL)
             time.sleep(1000)
         return float(x)
 
@@ -384,6 +377,7 @@ def test_a_time_limit_holds_even_if_the_template_is_stopped() -> None:
 
     search = tune(train, trials=4, workers=1, timeout_s=0.5)
     assert search.counts() == {"finished": 3, "failed": 1}
+    assert search.trials[1].reason == "ran longer than timeout_s=0.5"
 
 
 def test_a_forked_process_that_returns_is_not_the_result() -> None:

@@ -190,7 +190,8 @@ def execute(functions: Functions, signature: Signature, params: Mapping[str, Any
         sys.stderr.write(trace)
     if run.stop_seen:  # whatever was returned or raised afterwards
         how, reason, trace = How.STOPPED, "", ""
-    usage = Usage(time.perf_counter() - wall, _cpu_s() - cpu, _peak_memory_mb(), _gpu_memory_mb())
+    memory_mb = processes.peak_memory_mb(resource.getrusage(resource.RUSAGE_SELF))
+    usage = Usage(time.perf_counter() - wall, _cpu_s() - cpu, memory_mb, _gpu_memory_mb())
     derived = {k: brief(v) for k, v in bound.derived.items()} if bound else {}
     data_params = {k: brief(v) for k, v in bound.data_params.items()} if bound and derived else {}
     return Outcome(
@@ -334,11 +335,6 @@ def _cpu_s() -> float:
         u.ru_utime + u.ru_stime
         for u in (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     )
-
-
-def _peak_memory_mb() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**10 if processes.LINUX else peak / 2**20  # kilobytes on Linux, bytes on macOS
 
 
 def _gpu_memory_mb() -> float | None:

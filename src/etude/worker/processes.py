@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterable
@@ -99,6 +100,11 @@ def sweep(name: str, value: str) -> int:
             kill(pid)
         killed |= left
     return len(killed)
+
+
+def peak_memory_mb(usage: resource.struct_rusage) -> float:
+    """Return the peak of resident memory in MB: the kernel counts kilobytes on Linux, and bytes on macOS."""
+    return usage.ru_maxrss / 2**10 if LINUX else usage.ru_maxrss / 2**20
 
 
 def oom_kills() -> int:

@@ -244,8 +244,8 @@ class Supervisor:
         serve = self._serve
         lost = [c for c in self._children.values() if c.busy]
         for child in lost:
-            how = child.killed_as or How.KILLED
-            self._say_for(child, Outcome(how, reason="the process that it was forked from was killed"))
+            killed = Outcome(How.KILLED, reason="the process that it was forked from was killed")
+            self._say_for(child, self._our_doing(child) or killed)
         self._templates_lost += 1
         useless = not self._spool or self._templates_lost > MAX_TEMPLATES_LOST
         self._end_study()
@@ -263,20 +263,19 @@ class Supervisor:
         ours, its = socket.socketpair()
         log = AttemptLog(self._serve.log_limit)
         self._born += 1
-        child = Child(self._born, Channel(ours), log)
         try:
-            self._template.send_with_fds(plain_frame(Start(child.number)), [its.fileno(), log.write_end])
+            self._template.send_with_fds(plain_frame(Start(self._born)), [its.fileno(), log.write_end])
         except OSError:  # the template is gone; its channel's end tells us next
-            child = None  # type: ignore[assignment]
             ours.close()
             log.close()
+            return None
         finally:
             its.close()
             os.close(log.write_end)
-        if child is not None:
-            self._children[child.number] = child
-            self._selector.register(child.channel, selectors.EVENT_READ, lambda: self._on_child(child))
-            self._selector.register(log, selectors.EVENT_READ, lambda: self._on_log(child))
+        child = Child(self._born, Channel(ours), log)
+        self._children[child.number] = child
+        self._selector.register(child.channel, selectors.EVENT_READ, lambda: self._on_child(child))
+        self._selector.register(log, selectors.EVENT_READ, lambda: self._on_log(child))
         return child
 
     def _run(self, job: Run) -> None:
@@ -365,14 +364,19 @@ class Supervisor:
             self._current = None
         self._tell(ended)
 
+    def _our_doing(self, child: Child) -> Outcome | None:
+        """Return how a child ended that we ended ourselves; None if we did not."""
+        assert self._serve is not None
+        if child.killed_as is How.TIMED_OUT:
+            return Outcome(How.TIMED_OUT, reason=f"ran longer than timeout_s={self._serve.timeout_s:g}")
+        return Outcome(child.killed_as, reason="killed: it did not stop in time") if child.killed_as else None
+
     def _classify(self, child: Child, exited: Exited) -> Outcome:
         usage = Usage(time.monotonic() - child.started, exited.cpu_s, exited.memory_mb)
         how, reason = How.KILLED, ""
-        if child.killed_as is How.TIMED_OUT and self._serve is not None:
-            how, reason = How.TIMED_OUT, f"ran longer than timeout_s={self._serve.timeout_s:g}"
-        elif child.killed_as is not None:
-            how, reason = child.killed_as, "killed: it did not stop in time"
-        elif os.WIFSIGNALED(exited.status):
+        if (ours := self._our_doing(child)) is not None:
+            return msgspec.structs.replace(ours, usage=usage)
+        if os.WIFSIGNALED(exited.status):
             number = os.WTERMSIG(exited.status)
             name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
             reason = f"killed by {name}"

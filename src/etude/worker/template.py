@@ -239,7 +239,7 @@ class Template:
             child = self._pids.pop(pid, None)
             if child is not None:  # else an orphan that fell to us
                 processes.kill_orphans(spare=self._pids)
-                memory_mb = usage.ru_maxrss / 2**10
+                memory_mb = processes.peak_memory_mb(usage)
                 self._tell(Exited(child, status, usage.ru_utime + usage.ru_stime, memory_mb))
 
     def _tell(self, message: FromTemplate) -> None:
