@@ -178,6 +178,8 @@ class Stage:
         *,
         value: float = 0.5,
         reason: str = "",
+        traceback: str = "",
+        raised_in: str = "",
         attempt: int = 0,
         worker: str | None = None,
     ) -> list[AnyCommand]:
@@ -185,7 +187,8 @@ class Stage:
         attempt = attempt or (self.driver.history.trials[trial].attempt if trial < len(self.trials) else 1)
         holder = next((name for name, held in self.hands.items() if held == (trial, attempt)), "")
         self.hands.pop(holder, None)
-        outcome = Outcome(how, value=value if how is How.FINISHED else None, reason=reason)
+        value_if_any = value if how is How.FINISHED else None
+        outcome = Outcome(how, value=value_if_any, reason=reason, traceback=traceback, raised_in=raised_in)
         event = Ended(
             at=self.now, worker=holder if worker is None else worker, trial=trial, attempt=attempt, outcome=outcome
         )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -225,11 +225,12 @@ def test_what_raises_on_the_only_worker_has_failed() -> None:
 
 @pytest.mark.parametrize("how", [How.TIMED_OUT, How.UNUSABLE])
 def test_no_other_worker_mends_what_is_the_trials_own_fault(how: How) -> None:
-    stage = Stage(2)
+    stage = Stage(3)
     stage.join("a", "b")
-    stage.end(0, how, reason="why")
-    assert stage.story(0) == ["assigned to a", "given_up"]
-    assert (stage.states[0], stage.trial(0).reason) == (State.FAILED, "why")
+    stage.end(0)
+    stage.end(2, how, reason="why")
+    assert stage.story(2) == ["assigned to a", "given_up"]
+    assert (stage.states[2], stage.trial(2).reason) == (State.FAILED, "why")
     assert stage.driver.history.workers["a"].fails == 0  # and it is not the worker's
 
 
@@ -240,6 +241,81 @@ def test_an_invalid_configuration_is_no_failure() -> None:
     assert stage.story(0) == ["assigned to a", "refused"]
     assert (stage.states[0], stage.trial(0).reason) == (State.INVALID, "heads must divide width")
     assert stage.driver.history.workers["a"].good_ends == 1
+
+
+# --- what tells of all trials -----------------------------------------------------------------------
+
+DEFINITION_FAULTS: list[dict[str, Any]] = [
+    {"how": How.UNUSABLE, "reason": "The metric never came."},
+    {"how": How.RAISED, "reason": "OSError: no", "raised_in": "data", "traceback": "Traceback: data\n"},
+]
+
+
+@pytest.mark.parametrize("fault", DEFINITION_FAULTS, ids=["no result", "data raised"])
+def test_a_first_end_that_tells_of_all_trials_ends_the_study_and_fails_none(fault: dict[str, Any]) -> None:
+    stage = Stage(9)
+    stage.join("a")
+    stage.end(0, **fault)
+    assert stage.driver.over
+    assert not stage.last(Closed).complete
+    (end,) = only(End, stage.told)
+    assert end.problem.startswith(fault.get("traceback") or "Trial 0 gave no result: The metric never came. No trial")
+    assert stage.states == [State.QUEUED] * len(stage.states)
+    assert stage.trial(0).losses == 0
+
+    stage.take_over()  # whatever it was is mended by now
+    stage.join("b")
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 9
+    assert stage.last(Closed).complete
+
+
+def test_nothing_is_started_in_doubt_until_a_trial_at_work_has_gone_well() -> None:
+    stage = Stage(4)
+    stage.join("a", "b")
+    stage.end(0, How.UNUSABLE)
+    stage.wait(100.0)
+    assert stage.hands == {"b": (1, 1)}
+    stage.end(1)
+    assert set(stage.hands.values()) == {(0, 2), (2, 1)}
+    stage.end(0, How.UNUSABLE)
+    assert stage.states[0] is State.FAILED
+    stage.run_out()
+    assert stage.states == [State.FAILED, *[State.FINISHED] * 3]
+
+
+def test_the_study_ends_in_doubt_once_the_last_trial_at_work_has_ended_no_better() -> None:
+    stage = Stage(9)
+    stage.join("a", "b")
+    stage.end(0, How.UNUSABLE, reason="no metric")
+    assert not stage.driver.over
+    stage.end(1, How.TIMED_OUT)
+    assert stage.driver.over
+    assert stage.last(Closed).reason == "Trial 0 gave no result: no metric."
+
+
+def test_data_that_raises_on_one_worker_is_tried_on_another_before_anybody_doubts_it() -> None:
+    stage = Stage(3)
+    stage.join("a", "b")
+    stage.end(0, How.RAISED, raised_in="data")
+    assert stage.hands["a"] == (2, 1)
+    stage.end(1)
+    assert stage.hands["b"] == (0, 2)
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 3
+
+
+def test_what_a_dead_driver_left_behind_puts_nothing_in_doubt() -> None:
+    stage = Stage(2)
+    stage.join("a")
+    stage.take_over(open_it=False)
+    stage.end(0, How.UNUSABLE, attempt=1)
+    stage.open()
+    assert not stage.driver.over
+    assert stage.story(0)[-1] == "lost"
+    stage.join("b")
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 2
 
 
 # --- words that come late, twice, or from nowhere ---------------------------------------------------
@@ -445,7 +521,7 @@ def test_after_so_many_draws_a_configuration_is_reused_and_marked() -> None:
 ENDS = [
     (How.FINISHED, State.FINISHED),
     (How.STOPPED, State.STOPPED),
-    (How.UNUSABLE, State.FAILED),
+    (How.TIMED_OUT, State.FAILED),
     (How.INVALID, State.INVALID),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -226,26 +227,60 @@ def test_the_traceback_is_kept_whole_and_starts_in_the_users_code() -> None:
     ],
 )
 def test_a_result_that_is_none_fails_the_trial_with_the_reason(returned: object, reason: str) -> None:
-    def train(x: int):
-        return returned
+    def train(run, x: int):
+        return returned if run.trial == 1 else 1.0
 
-    search = tune(train, trials=1)
-    state, told, attempts = fate(search, 0)
+    search = tune(train, workers=1)
+    state, told, attempts = fate(search, 1)
     assert (state, attempts) == ("failed", 1)
     assert reason in told
+    assert fate(search, 2)[0] == "finished"
 
 
-def test_a_data_function_that_raises_shows_its_own_traceback() -> None:
+def test_a_metric_that_never_comes_ends_the_search_with_the_first_trial() -> None:
+    def train(run, x: int):
+        run.report(acuracy=0.5)
+
+    experiment = etude.Experiment(train, metric="accuracy", mode="max")
+    with pytest.raises(etude.StudyError) as ended:
+        experiment.tune({"x": etude.integers(0, 100)}, trials=20, workers=1, name="never")
+    assert str(ended.value) == (
+        "Trial 0 gave no result: The metric 'accuracy' never came: the training function returned nothing, and "
+        "reported 'acuracy'. Return a number or {'accuracy': ...}, or call run.report(accuracy=...) at least once. "
+        "No trial has gone well so far, so all would most likely end like this, and the study ends here. "
+        "Mend it and call again. "
+        "If only some configurations cannot be, raise etude.Invalid(reason) for those."
+    )
+    assert experiment.last.counts()["queued"] >= 1
+    assert sum(t.attempts for t in experiment.last.trials) == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_data_function_that_raises_ends_the_search_and_shows_its_own_traceback_first(
+    workers: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "train.csv"
+
     def data():
-        raise FileNotFoundError("train.csv")
+        return file.read_text()
 
     def train(data, x: int):
         return len(data())
 
     experiment = etude.Experiment(train, data=data, metric="score", mode="max")
-    search = experiment.tune({"x": [1]}, trials=1, workers=1)
-    assert "FileNotFoundError: train.csv" in search.trials[0].reason
-    assert "in data" in search.trials[0].traceback
+    call = {"space": {"x": etude.integers(0, 100)}, "trials": 6, "workers": workers, "sampler": "random"}
+    with pytest.raises(etude.StudyError) as ended:
+        experiment.tune(**call)
+    first, *_, last = str(ended.value).splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert "file.read_text()" in str(ended.value)
+    assert "etude/worker" not in str(ended.value)
+    assert re.match(r"data\(\) raised in trial \d+: FileNotFoundError: .* so all would most likely", last)
+
+    file.write_text("here it is")  # the code is what it was, so the same call goes on with the same study
+    search = experiment.tune(**call)
+    assert search.folder == experiment.last.folder
+    assert search.counts() == {"finished": 6}
 
 
 def test_functions_that_cannot_be_loaded_in_a_worker_end_the_study_with_the_reason(tmp_path, monkeypatch) -> None:

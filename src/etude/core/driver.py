@@ -68,6 +68,9 @@ TURN_OF: Final = {
 }
 """Ends that mean the same whatever happened before; the others go through ``_after_failure``."""
 
+WENT_WELL: Final = frozenset({State.FINISHED, State.STOPPED, State.PAUSED})
+"""A trial in one of these shows that the experiment's functions work."""
+
 TURN_OF_FOLLOWER: Final = {
     State.FINISHED: Turn.REUSED,
     State.STOPPED: Turn.STOP_SEEN,
@@ -113,6 +116,7 @@ class Driver:
         self._early: dict[int, Suggested] = {}  # answers that came before their predecessors'
         self._given: dict[int, Params] = {}  # the plan's own configurations, which wait for theirs
         self._no_more: str | None = None  # why the plan has no more trials
+        self._doubt: tuple[int, Outcome] | None = None  # a trial that ended as all would, and how; see `_give_up`
         self._out: list[AnyCommand] = []
         self._handlers = {
             Opened: self._on_opened,
@@ -150,6 +154,7 @@ class Driver:
         held = [t for t in self.history.trials if t.state in (State.RUNNING, State.STOPPING)]
         self._tell(event)
         self._open = True
+        self._doubt = None  # what an earlier driver left behind may be mended by now
         for trial in held:
             self._interrupt(event.at, trial, "its driver ended")
 
@@ -203,6 +208,8 @@ class Driver:
                 turn = None  # nobody had asked it to stop: whatever this is, it is no result
             if turn is None:
                 self._after_failure(event.at, trial, event.outcome)
+            elif event.outcome.how is How.UNUSABLE:
+                self._give_up(event.at, trial, event.outcome)
             else:
                 reason = event.outcome.reason if event.outcome.how is not How.STOPPED else ""
                 self._settle(event.at, trial, turn, outcome=event.outcome, reason=reason)
@@ -215,7 +222,7 @@ class Driver:
     def _on_cancelled(self, event: Cancelled) -> None:
         for trial in list(self.history.live()):
             self._interrupt(event.at, trial, "interrupted")
-        self._end(event.at, event.reason, complete=False)
+        self._end(event.at, event.reason)
 
     def _interrupt(self, at: float, trial: Trial, reason: str) -> None:
         """End a live attempt that nobody is to blame for; why a trial was to stop stays its reason."""
@@ -227,9 +234,10 @@ class Driver:
         if trial.state is State.STOPPING and outcome.how is not How.RAISED:
             self._settle(at, trial, Turn.LOST, outcome=outcome)  # it was not wanted any more
         elif outcome.how is How.RAISED:
-            final = trial.state is State.STOPPING or not self._worth_another_worker(trial)
-            turn = Turn.GIVEN_UP if final else Turn.LOST
-            self._settle(at, trial, turn, outcome=outcome, reason=outcome.reason)
+            if trial.state is State.STOPPING or not self._worth_another_worker(trial):
+                self._give_up(at, trial, outcome)
+            else:
+                self._settle(at, trial, Turn.LOST, outcome=outcome, reason=outcome.reason)
         elif trial.losses < self.limits.retries:
             self._settle(at, trial, Turn.LOST, outcome=outcome, reason=outcome.reason, charged=True)
         else:
@@ -244,6 +252,29 @@ class Driver:
             return False
         others = (w for w in self.history.workers.values() if w is not worker)
         return self.limits.workers > 1 or any(not w.quarantined for w in others)
+
+    def _give_up(self, at: float, trial: Trial, outcome: Outcome) -> None:
+        """End a trial that failed by its own fault; or doubt all of them, if it tells of them as well."""
+        doubtful = outcome.how is How.UNUSABLE or outcome.raised_in == "data"
+        if doubtful and trial.state is State.RUNNING and not self._anything_went_well():
+            self._settle(at, trial, Turn.LOST, outcome=outcome, reason=outcome.reason)
+            self._doubt = self._doubt or (trial.number, outcome)
+        else:
+            self._settle(at, trial, Turn.GIVEN_UP, outcome=outcome, reason=outcome.reason)
+
+    def _anything_went_well(self) -> bool:
+        return any(trial.state in WENT_WELL for trial in self.history.trials)
+
+    def _end_in_doubt(self, at: float, number: int, outcome: Outcome) -> None:
+        raised = outcome.raised_in == "data"
+        what = f"data() raised in trial {number}" if raised else f"Trial {number} gave no result"
+        said = f"{what}: {outcome.reason.rstrip('.')}."
+        problem = (
+            f"{outcome.traceback if raised else ''}{said} No trial has gone well so far, so all would most likely end "
+            "like this, and the study ends here. Mend it and call again. If only some configurations cannot be, raise "
+            "etude.Invalid(reason) for those."
+        )
+        self._end(at, said, problem=problem)
 
     # --- what an end means for others -------------------------------------------------------------
 
@@ -269,6 +300,8 @@ class Driver:
                 charged=charged,
             )
         )
+        if trial.state in WENT_WELL:
+            self._doubt = None
         if trial.state in FINAL:
             for number in list(self.history.followers.get(trial.number, ())):
                 self._follow(at, self.history.trials[number], trial)
@@ -298,6 +331,10 @@ class Driver:
     def _go_on(self, at: float) -> None:
         """Hand out what can be handed out, ask for more, and see whether that was all."""
         if self.over or not self._open:
+            return
+        if self._doubt is not None:  # nothing more is started, until one of those at work has gone well
+            if not any(True for _ in self.history.live()):
+                self._end_in_doubt(at, *self._doubt)
             return
         self._hand_out(at)
         while self._wants_more(at) and self._ask(at):
@@ -428,7 +465,7 @@ class Driver:
     def _release(self, event: Ended) -> None:
         self._out.append(Release(event.worker, event.trial, event.attempt))
 
-    def _end(self, at: float, reason: str, *, complete: bool) -> None:
+    def _end(self, at: float, reason: str, *, complete: bool = False, problem: str = "") -> None:
         self._tell(Closed(at=at, reason=reason, complete=complete))
         self.over = True
-        self._out.append(End(reason, complete))
+        self._out.append(End(reason, complete, problem))

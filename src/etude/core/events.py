@@ -55,6 +55,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
         extra: Whatever else the training function returned, in plain values.
         reason: One line for people: the error, the signal, the constraint.
         traceback: The whole traceback, where there is one.
+        raised_in: Role of the function that raised: ``"data"``, ``"model"`` or ``"train"``.
         derived: Values that the data function gave to ``Derived`` parameters.
         data: The parameters that the data function was called with.
         usage: What it cost.
@@ -65,6 +66,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     extra: dict[str, Any] = {}
     reason: str = ""
     traceback: str = ""
+    raised_in: str = ""
     derived: dict[str, Any] = {}
     data: dict[str, Any] = {}
     usage: Usage = Usage()
@@ -290,10 +292,11 @@ class WaitUntil(Command, frozen=True):
 
 
 class End(Command, frozen=True):
-    """The study is over for this driver: complete, or wound down."""
+    """The study is over for this driver: complete, wound down, or hopeless because of a ``problem``."""
 
     reason: str
     complete: bool
+    problem: str = ""
 
 
 AnyCommand = Persist | Suggest | Assign | Stop | Pause | Release | Retire | WaitUntil | End

@@ -170,7 +170,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
 def execute(functions: Functions, signature: Signature, params: Mapping[str, Any], run: RunHandle) -> Outcome:
     """Call the training function and return what came of it; only exceptions that end the process escape."""
     wall, cpu = time.perf_counter(), _cpu_s()
-    how, value, reason, trace = How.FINISHED, None, "", ""
+    how, value, reason, trace, raised_in = How.FINISHED, None, "", "", ""
     extra: dict[str, Any] = {}
     bound: Bound | None = None
     try:
@@ -187,9 +187,10 @@ def execute(functions: Functions, signature: Signature, params: Mapping[str, Any
     except BaseException as error:
         how = How.OUT_OF_MEMORY if _is_memory_error(error) else How.RAISED
         reason, trace = _one_line(error), _whole(error)
+        raised_in = bound.raised_in(error) if bound else ""
         sys.stderr.write(trace)
     if run.stop_seen:  # whatever was returned or raised afterwards
-        how, reason, trace = How.STOPPED, "", ""
+        how, reason, trace, raised_in = How.STOPPED, "", "", ""
     memory_mb = processes.peak_memory_mb(resource.getrusage(resource.RUSAGE_SELF))
     usage = Usage(time.perf_counter() - wall, _cpu_s() - cpu, memory_mb, _gpu_memory_mb())
     derived = {k: brief(v) for k, v in bound.derived.items()} if bound else {}
@@ -200,6 +201,7 @@ def execute(functions: Functions, signature: Signature, params: Mapping[str, Any
         extra=extra if how is How.FINISHED else {},
         reason=reason,
         traceback=trace,
+        raised_in=raised_in,
         derived=derived,
         data=data_params,
         usage=usage,
@@ -358,12 +360,16 @@ def _one_line(error: BaseException) -> str:
 
 
 def _whole(error: BaseException) -> str:
-    """Return the traceback from the user's code on: our own frames above it tell nobody anything."""
+    """Return the traceback without our own frames between the user's functions: they tell nobody anything."""
     ours = os.path.dirname(os.path.abspath(__file__))
-    tb = error.__traceback__
-    while tb is not None and os.path.dirname(os.path.abspath(tb.tb_frame.f_code.co_filename)) == ours:
-        tb = tb.tb_next
-    return "".join(traceback.format_exception(type(error), error, tb or error.__traceback__))
+    told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
+    text = told
+    while told is not None:
+        theirs = [f for f in told.stack if os.path.dirname(os.path.abspath(f.filename)) != ours]
+        if theirs:  # else it is ours, and the frames are all there is to tell
+            told.stack = traceback.StackSummary.from_list(theirs)
+        told = told.__cause__ or told.__context__
+    return "".join(text.format()) if text else ""
 
 
 def _run_exit_handlers() -> None:

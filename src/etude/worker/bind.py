@@ -48,6 +48,7 @@ class Bound:
         self._models = 0
         self._wants_derived = [p.name for p in signature.parameters.values() if p.kind is Kind.DERIVED]
         self.derived: dict[str, Any] = {}
+        self._raised: tuple[BaseException, str] | None = None
         self.data_params = signature.arguments("data", params) if "data" in functions else {}
 
     def train(self) -> Any:
@@ -86,10 +87,19 @@ class Bound:
             built = torch.place(built, device=self._run.device)
         return built
 
+    def raised_in(self, error: BaseException) -> str:
+        """Return the role of the function that raised ``error``."""
+        return self._raised[1] if self._raised is not None and self._raised[0] is error else "train"
+
     def _call(self, role: str, **given: Any) -> Any:
         asked = self._signature.given[role]
         own = {name: value for name, value in {"seed": self._run.seed, **given}.items() if name in asked}
-        return self._functions[role](**self._signature.arguments(role, {**self._params, **self.derived}), **own)
+        try:
+            return self._functions[role](**self._signature.arguments(role, {**self._params, **self.derived}), **own)
+        except BaseException as error:
+            if self.raised_in(error) == "train":  # else it came through from an inner call
+                self._raised = error, role
+            raise
 
 
 @contextmanager
