@@ -131,7 +131,8 @@ class Study:
         self._driver = Driver(recipe.plan, self.history, recipe.limits)
         self._events: deque[AnyEvent] = deque()
         self._facts: list[AnyFact] = []
-        self._commands: list[AnyCommand] = []
+        self._orders: list[AnyCommand] = []  # for workers, and for ourselves
+        self._questions: list[tuple[int, int]] = []  # for the sampler: k and redraw
         self._drain_is_due = False
         self._flush_timer: asyncio.TimerHandle | None = None
         self._blocked = False
@@ -305,12 +306,14 @@ class Study:
                 case Suggest(k=k, redraw=redraw) if not self._needs_history(k):
                     # Pure, so it needs nothing on disk, and nobody waits for it.
                     self._events.append(self._propose(k, redraw))
+                case Suggest(k=k, redraw=redraw):
+                    self._questions.append((k, redraw))
                 case _:
-                    self._commands.append(command)
+                    self._orders.append(command)
 
     def _flush(self) -> None:
         """Commit and carry out; reports that nothing hangs on may wait for others."""
-        only_reports = not self._commands and all(type(fact) is Reported for fact in self._facts)
+        only_reports = not self._orders and not self._questions and all(type(fact) is Reported for fact in self._facts)
         if only_reports and len(self._facts) < REPORTS_AT_ONCE:
             if self._facts and self._flush_timer is None:
                 self._flush_timer = self._loop.call_later(REPORTS_WAIT_S, self._flush_now)
@@ -330,16 +333,15 @@ class Study:
         except sqlite3.Error as error:
             self._block(error)
             return
-        commands, self._commands = self._commands, []
-        for command in commands:
-            if not isinstance(command, Suggest):
-                self._carry_out(command)
+        orders, self._orders = self._orders, []
+        for order in orders:
+            self._carry_out(order)
         self._crew.flush()
+        questions, self._questions = self._questions, []
         if self._sampler is not None:  # after the workers, since it wakes a process that will be busy
             self._sampler.tell(facts)
-        for command in commands:
-            if isinstance(command, Suggest):
-                self._carry_out(command)
+        for k, redraw in questions:
+            self._ask_sampler(k, redraw)
 
     def _commit(self) -> list[AnyFact]:
         facts = self._facts
@@ -384,8 +386,6 @@ class Study:
                 self._crew.send(worker, messages.Forget(trial, attempt))
             case Retire(worker=worker):
                 self._crew.part_with(worker, "let go")
-            case Suggest(k=k, redraw=redraw):
-                self._ask_sampler(k, redraw)
             case WaitUntil(at=at):
                 delay_s = max(0.0, at - self._clock.now_s())
                 self._loop.call_later(delay_s, lambda: self._tell(Ticked(at=self._clock.now_s())))

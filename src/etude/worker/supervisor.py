@@ -46,6 +46,7 @@ from etude.wire.messages import (
 )
 from etude.worker import processes
 from etude.worker.attempt import make_folder
+from etude.worker.ends import outcome_of
 from etude.worker.logs import AttemptLog
 from etude.worker.template import Exited, Kill, Loaded, Start, Unloadable, decode_from_template, warm
 
@@ -244,8 +245,7 @@ class Supervisor:
         serve = self._serve
         lost = [c for c in self._children.values() if c.busy]
         for child in lost:
-            killed = Outcome(How.KILLED, reason="the process that it was forked from was killed")
-            self._say_for(child, self._our_doing(child) or killed)
+            self._say_for(child, None)
         self._templates_lost += 1
         useless = not self._spool or self._templates_lost > MAX_TEMPLATES_LOST
         self._end_study()
@@ -347,15 +347,25 @@ class Supervisor:
             return
         child.log.drain()
         if child.busy:
-            self._say_for(child, self._classify(child, exited))
+            usage = Usage(time.monotonic() - child.started, exited.cpu_s, exited.memory_mb)
+            self._say_for(child, exited.status, usage, out_of_memory=self._killed_for_memory())
         if self._spare is child:
             self._spare = None
         self._drop(child)
 
-    def _say_for(self, child: Child, outcome: Outcome) -> None:
+    def _say_for(
+        self, child: Child, status: int | None, usage: Usage | None = None, *, out_of_memory: bool = False
+    ) -> None:
         """Tell what a child could not tell: from its spooled outcome if it left one, else as we saw it end."""
         assert child.job is not None
         assert self._serve is not None
+        outcome = outcome_of(
+            status,
+            killed_as=child.killed_as,
+            timeout_s=self._serve.timeout_s,
+            out_of_memory=out_of_memory,
+            usage=usage,
+        )
         ended = Ended(child.job.trial, child.job.attempt, outcome)
         ended = spool.find(self._spool, ended.trial, ended.attempt) or ended
         child.told = True
@@ -364,28 +374,10 @@ class Supervisor:
             self._current = None
         self._tell(ended)
 
-    def _our_doing(self, child: Child) -> Outcome | None:
-        """Return how a child ended that we ended ourselves; None if we did not."""
-        assert self._serve is not None
-        if child.killed_as is How.TIMED_OUT:
-            return Outcome(How.TIMED_OUT, reason=f"ran longer than timeout_s={self._serve.timeout_s:g}")
-        return Outcome(child.killed_as, reason="killed: it did not stop in time") if child.killed_as else None
-
-    def _classify(self, child: Child, exited: Exited) -> Outcome:
-        usage = Usage(time.monotonic() - child.started, exited.cpu_s, exited.memory_mb)
-        how, reason = How.KILLED, ""
-        if (ours := self._our_doing(child)) is not None:
-            return msgspec.structs.replace(ours, usage=usage)
-        if os.WIFSIGNALED(exited.status):
-            number = os.WTERMSIG(exited.status)
-            name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
-            reason = f"killed by {name}"
-            before, self._oom_kills = self._oom_kills, processes.oom_kills()
-            if number == signal.SIGKILL and self._oom_kills > before:
-                how, reason = How.OUT_OF_MEMORY, "killed by the kernel: out of memory"
-        else:
-            reason = f"exited with code {os.waitstatus_to_exitcode(exited.status)} and no word"
-        return Outcome(how, reason=reason, usage=usage)
+    def _killed_for_memory(self) -> bool:
+        """Say whether the kernel has killed a process of this machine for memory since the last look."""
+        before, self._oom_kills = self._oom_kills, processes.oom_kills()
+        return self._oom_kills > before
 
     def _drop(self, child: Child) -> None:
         self._stale = True
