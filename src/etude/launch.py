@@ -118,6 +118,7 @@ class Launch:
             timeout_s=self._timeout_s,
             grace_s=self._grace_s,
             reuse_child=self._reuse_child,
+            files=dict(self._code.files),
         )
         recipe = Recipe(
             plan=SearchPlan(self._trials, self._seed, self._stopper, self._space.size),

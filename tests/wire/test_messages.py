@@ -77,7 +77,7 @@ to_worker: st.SearchStrategy[messages.ToWorker] = st.one_of(
 from_worker: st.SearchStrategy[messages.FromWorker] = st.one_of(
     st.builds(Hello, pid=numbers),
     st.builds(Ready, study=text, note=text),
-    st.builds(Broken, study=text, reason=text),
+    st.builds(Broken, study=text, reason=text, edited=st.booleans()),
     st.builds(
         Reports,
         **names,

@@ -37,6 +37,7 @@ class Serve(Message, frozen=True):
         grace_s: Seconds that an attempt has for a stop before it is killed.
         reuse_child: Whether one process runs attempt after attempt.
         log_limit: Bytes of output that are kept of an attempt, half from its start, half from its end.
+        files: The sha256 of each file that workers import for the functions, by its absolute path.
     """
 
     study: str
@@ -52,6 +53,7 @@ class Serve(Message, frozen=True):
     grace_s: float = 10.0
     reuse_child: bool = False
     log_limit: int = 2 * 2**20
+    files: dict[str, str] = {}
 
 
 class Run(Message, frozen=True):
@@ -106,10 +108,17 @@ class Ready(Message, frozen=True):
 
 
 class Broken(Message, frozen=True):
-    """The worker cannot work for this study, and why."""
+    """The worker cannot work for this study, and why.
+
+    Attributes:
+        study: The study's id.
+        reason: A text for users.
+        edited: Whether it is that a file was edited, so that no other worker could either.
+    """
 
     study: str
     reason: str
+    edited: bool = False
 
 
 class Reports(Message, frozen=True):
