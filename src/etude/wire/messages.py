@@ -9,7 +9,7 @@ child's ``Reports`` and ``Ended`` back to the driver.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -19,6 +19,15 @@ from etude.core.exact import exact
 
 class Message(msgspec.Struct, frozen=True, tag=str.lower, omit_defaults=True):
     """Something that one process tells another."""
+
+
+class Logging(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How log records are printed, in the words of ``logging.basicConfig``."""
+
+    level: int
+    format: str
+    datefmt: str | None = None
+    style: Literal["%", "{", "$"] = "%"
 
 
 class Serve(Message, frozen=True):
@@ -38,6 +47,7 @@ class Serve(Message, frozen=True):
         reuse_child: Whether one process runs attempt after attempt.
         log_limit: Bytes of output that are kept of an attempt, half from its start, half from its end.
         files: The sha256 of each file that workers import for the functions, by its absolute path.
+        logging: How attempts print log records; None to leave that to them.
     """
 
     study: str
@@ -54,6 +64,7 @@ class Serve(Message, frozen=True):
     reuse_child: bool = False
     log_limit: int = 2 * 2**20
     files: dict[str, str] = {}
+    logging: Logging | None = None
 
 
 class Run(Message, frozen=True):

@@ -10,7 +10,7 @@ import sys
 from etude.core.signature import Signature
 from etude.wire.channel import Channel
 from etude.wire.messages import Serve, decode_to_worker
-from etude.worker import attempt, processes
+from etude.worker import attempt, processes, script_logging
 from etude.worker.edits import edited
 
 if __name__ == "__main__":
@@ -30,4 +30,5 @@ if __name__ == "__main__":
             os._exit(1)
     attempt.install_main(functions)
     attempt.open_streams()
+    script_logging.set_up(serve.logging)
     attempt.main(functions, Signature.read(functions), serve, socket.socket(fileno=sock), log=log, spool=spool)

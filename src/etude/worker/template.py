@@ -33,7 +33,7 @@ from etude.core.signature import Signature
 from etude.wire.channel import Channel
 from etude.wire.messages import Serve, decode_to_worker, encode, plain_frame
 from etude.wire.spool import open_spool
-from etude.worker import attempt, processes
+from etude.worker import attempt, processes, script_logging
 from etude.worker.edits import edited
 
 ALWAYS_SPAWNED: Final = ("tensorflow", "jax")
@@ -193,6 +193,7 @@ class Template:
         _log_to(os.path.join(os.path.dirname(serve.trials), "workers.log"))
         self._functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
         attempt.install_main(self._functions)
+        script_logging.set_up(serve.logging)
         self._signature = Signature.read(self._functions)
         # For libraries that are loaded later; those that are loaded by now hear of it after the fork.
         os.environ.update(dict.fromkeys(attempt.THREAD_VARIABLES, str(serve.threads)))
