@@ -1,6 +1,7 @@
 """The definition of a study: what is read, what changes its digest, and what does not."""
 
 import functools
+import hashlib
 import json
 import linecache
 import os
@@ -8,13 +9,14 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etude.definition import Code, difference, read_code, source_line, where_is
+from etude.definition.meaning import bytecode
 
 SCALE = 2
 HELD = open(os.devnull)  # noqa: SIM115 - a global that no text can stand for
@@ -30,6 +32,7 @@ class Told:
     packages: dict[str, str]
     preload: list[str]
     unseen: list[str]
+    files: dict[str, str] = field(repr=False, compare=False)  # by absolute path
 
 
 TELL = """
@@ -37,7 +40,7 @@ if __name__ == "__main__":
     import json
     from etude.definition import read_code
     code = read_code({"train": train})
-    print(json.dumps([code.digest, dict(code.parts), dict(code.packages), code.preload, code.unseen]))
+    print(json.dumps([code.digest, dict(code.parts), dict(code.packages), code.preload, code.unseen, dict(code.files)]))
 """
 
 
@@ -298,6 +301,127 @@ def test_a_notebook_cell_is_read_and_other_cells_are_free_to_change() -> None:
 def test_lambdas_of_one_line_are_told_apart() -> None:
     scope = notebook("one, two = lambda x: x + 1, lambda x: x + 2\n")
     assert read_code({"train": scope["two"]}).parts["function <lambda>"] == "lambda x: x + 2\n"
+
+
+EDITED = """\
+import functools
+import helpers
+
+def other():
+    return 7
+
+def train():
+    return helpers.loss(other()) + Net().size()
+
+class Net:
+    def size(self):
+        return 2
+
+from pathlib import Path
+
+def edit(name, old, new):
+    file = Path(__file__).with_name(name)
+    file.write_text(file.read_text().replace(old, new))
+
+"""
+OWN_HELPERS = "LIMIT = 1\n\ndef loss(x):\n    return x + 1\n"
+
+
+def edited(folder: Path, name: str, old: str, new: str) -> Told:
+    """Return what a script depends on that was edited while it ran, before anything was read."""
+    return told_by(folder, f"{EDITED}edit({name!r}, {old!r}, {new!r})\n", helpers=OWN_HELPERS)
+
+
+def test_an_edit_elsewhere_in_a_running_script_changes_nothing(tmp_path: Path) -> None:
+    before = told_by(tmp_path / "before", EDITED, helpers=OWN_HELPERS)
+    # Another `train` and another `Net`, where those that run stood when they were loaded.
+    decoy = (
+        "class A:\n    x = 1\n\n\n\n    def train():\n        return 0\n\nclass Net:\n    def size(self): return 0\n\n"
+    )
+    remark = decoy + "import functools\n# new\n"
+    moved = edited(tmp_path / "moved", "script.py", "import functools\n", remark)
+    assert moved.parts == before.parts
+    assert moved.digest == before.digest
+    assert moved.unseen == []
+    assert before.parts["function train"] == "def train():\n    return helpers.loss(other()) + Net().size()\n"
+    assert before.parts["class Net"] == "class Net:\n    def size(self):\n        return 2\n"
+
+
+def test_what_runs_is_recorded_and_not_what_a_script_was_edited_to(tmp_path: Path) -> None:
+    before = told_by(tmp_path / "before", EDITED, helpers=OWN_HELPERS)
+    told = edited(tmp_path / "function", "script.py", "return 7", "return 8")
+    assert told.parts["function other"].startswith("bytecode ")
+    assert told.parts["function train"] == before.parts["function train"]
+    assert told.unseen == [
+        "script.py was edited after it was loaded: of function other the bytecode is part of the identity, "
+        "since its text is not what runs"
+    ]
+    told = edited(tmp_path / "class", "script.py", "return 2", "return 3")
+    assert told.parts["function Net.size"].startswith("bytecode ")
+    assert "class Net" not in told.parts
+    assert [sentence.partition(" of ")[2].partition(" the ")[0] for sentence in told.unseen] == ["function Net.size"]
+
+
+def test_an_edited_module_is_recorded_as_workers_will_import_it(tmp_path: Path) -> None:
+    told = edited(tmp_path, "helpers.py", "return x + 1", "return x + 2")
+    assert told.parts["module helpers"] == OWN_HELPERS.replace("+ 1", "+ 2")
+    assert told.unseen == []
+
+
+@pytest.mark.parametrize("how", ["by reference", "by value"])
+def test_the_module_of_the_functions_is_recorded_as_it_travels(tmp_path: Path, how: str) -> None:
+    pinned = "import cloudpickle\ncloudpickle.register_pickle_by_value(helpers)\n" if how == "by value" else ""
+    script = f"{EDITED}from helpers import loss as train\n{pinned}"
+    new = "    # new\n    return x + LIMIT"
+    told = told_by(tmp_path, f"{script}edit('helpers.py', '    return x + 1', {new!r})\n", helpers=OWN_HELPERS)
+    if how == "by value":
+        assert told.parts["function loss"].startswith("bytecode ")
+        assert told.unseen[0].startswith("helpers.py was edited after it was loaded")
+        assert told.files == {}
+    else:
+        assert told.parts["function loss"] == f"def loss(x):\n{new}\n"
+        assert told.parts["global LIMIT"] == "1"
+        assert told.unseen == []
+        assert list(told.files) == [str(tmp_path / "helpers.py")]
+
+
+def test_a_function_of_a_module_that_travels_by_value_is_held_against_its_text(tmp_path: Path) -> None:
+    helpers = "def make():\n    def inner():\n        return 1\n    return inner\n"
+    script = f"{EDITED}inner = helpers.make()\ndef train():\n    return inner()\n"
+    told = told_by(tmp_path / "before", script, helpers=helpers)
+    assert "function helpers.make.<locals>.inner" not in told.parts
+    told = told_by(tmp_path / "after", f"{script}edit('helpers.py', 'return 1', 'return 2')\n", helpers=helpers)
+    assert told.parts["function helpers.make.<locals>.inner"].startswith("bytecode ")
+    assert len(told.unseen) == 1
+
+
+def test_code_that_an_import_hook_changed_keeps_its_text() -> None:
+    def train(x: int) -> int:
+        assert x > SCALE, "pytest makes other bytecode of this than Python does"
+        return x
+
+    code = read_code({"train": train})
+    (text,) = (part for name, part in code.parts.items() if name.endswith(".train"))
+    assert text.startswith("def train(x: int) -> int:\n    assert x > SCALE")
+    assert not [sentence for sentence in code.unseen if "edited" in sentence]
+
+
+def test_the_files_that_workers_import_are_named_with_what_they_held(tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").write_text("")
+    (tmp_path / "pack" / "deep.py").write_text("def train():\n    import helpers, numpy\n")
+    told = told_by(tmp_path, "from pack.deep import train\n", helpers=HELPERS, deeper=DEEPER, unused="")
+    assert told.files == {
+        str(tmp_path / name): hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
+        for name in ("deeper.py", "helpers.py", "pack/__init__.py", "pack/deep.py")
+    }
+
+
+def test_bytecode_tells_apart_what_differs_in_its_shape_alone() -> None:
+    shapes = ["def f(a, b): pass", "def f(a, *, b): pass", "def f(a, /, b): pass", "def f(a, *b): pass"]
+    texts = [*shapes, "def f(a, b):\n try: a()\n except: b()\n", "def f(a, b):\n try: pass\n except: b()\n a()\n"]
+    codes = [compile(text, "f", "exec").co_consts[0] for text in texts]
+    assert len({bytecode(code) for code in codes}) == len(texts)
 
 
 def test_functions_without_source_count_by_their_bytecode() -> None:

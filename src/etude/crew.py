@@ -12,7 +12,7 @@ import msgspec
 
 from etude.core import events
 from etude.core.clock import Clock, Silence
-from etude.core.errors import StudyError
+from etude.core.errors import DefinitionChangedError, StudyError
 from etude.core.events import AnyEvent, How, Joined, Left, Reported
 from etude.core.text import count
 from etude.engines import Engine
@@ -138,6 +138,8 @@ class Crew:
             case messages.Ended(trial=trial, attempt=attempt, outcome=outcome):
                 outcome = self._check_derived(outcome)
                 self._tell(events.Ended(at=now, worker=link.name, trial=trial, attempt=attempt, outcome=outcome))
+            case messages.Broken(reason=reason, edited=True):
+                self._fail(DefinitionChangedError(reason))
             case messages.Broken(reason=reason):
                 self.part_with(link.name, reason)
 
@@ -155,6 +157,8 @@ class Crew:
                 if note:
                     self._note(f"Attempts are spawned, which is slower than a fork: {note}.")
                 self._tell(Joined(at=now, worker=link.name))
+            case messages.Broken(study=study, reason=reason, edited=True) if study == self._serve.study:
+                self._fail(DefinitionChangedError(reason))
             case messages.Broken(study=study, reason=reason) if study == self._serve.study:
                 self._fail(
                     StudyError(

@@ -34,6 +34,7 @@ from etude.tune.sampling import SetUp
 from etude.tune.spaces import Space
 from etude.tune.stop import Stopper, make_stopper
 from etude.wire.messages import Serve
+from etude.worker import script_logging
 
 LARGE_B: Final = 16 * 2**20
 TOO_LARGE_B: Final = 2**30
@@ -118,6 +119,8 @@ class Launch:
             timeout_s=self._timeout_s,
             grace_s=self._grace_s,
             reuse_child=self._reuse_child,
+            files=dict(self._code.files),
+            logging=script_logging.as_set_up(),
         )
         recipe = Recipe(
             plan=SearchPlan(self._trials, self._seed, self._stopper, self._space.size),

@@ -186,6 +186,40 @@ def test_what_an_attempt_prints_is_in_its_log_and_its_cost_in_the_journal() -> N
     assert trial.usage.wall_s > 0
 
 
+@pytest.mark.parametrize("how", ["forked", "spawned", "by the module itself"])
+def test_what_the_script_set_up_for_logging_reaches_the_log_of_each_attempt(how: str, tmp_path: Path) -> None:
+    in_workers = {
+        "forked": "",
+        "spawned": "    threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        "by the module itself": "    logging.basicConfig(format='mine: %(message)s', level=logging.DEBUG)",
+    }
+    mine = f"import logging, os, threading\nif 'ETUDE_WORKER' in os.environ:\n    pass\n{in_workers[how]}\n"
+    write_script(tmp_path, mine, "mine.py")
+    script = write_script(
+        tmp_path,
+        """
+        import logging, etude, mine
+
+        def train(run, x: int):
+            logging.getLogger("train").debug("too fine")
+            logging.getLogger("train").info("begun %d", run.trial)
+            mine.logging.warning("odd")
+            return 1.0
+
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s of %(name)s: %(message)s")
+        search = etude.Experiment(train, metric="score", mode="max").tune(
+            {"x": etude.integers(0, 1000)}, trials=2, workers=1, sampler="random")
+        for trial in search.trials:
+            print(trial.log.read_text(), end="")
+        """,
+    )
+    done = run_script(script)
+    line = "INFO of train: begun {0}\nWARNING of root: odd\n"
+    if how == "by the module itself":  # as it does where no study is
+        line = "mine: too fine\nmine: begun {0}\nmine: odd\n"
+    assert done.stdout == line.format(0) + line.format(1), done.stderr
+
+
 def test_every_report_reaches_the_journal_in_order_and_not_only_the_newest() -> None:
     def train(run, x: int):
         for step in range(5000):

@@ -20,6 +20,7 @@ from etude.wire.messages import (
     Halt,
     Hello,
     Hold,
+    Logging,
     Ready,
     Reports,
     Rest,
@@ -66,6 +67,8 @@ to_worker: st.SearchStrategy[messages.ToWorker] = st.one_of(
         grace_s=st.floats(0, 9),
         reuse_child=st.booleans(),
         log_limit=numbers,
+        files=st.dictionaries(text, text, max_size=2),
+        logging=st.none() | st.builds(Logging, level=numbers, format=text, style=st.sampled_from("%{$")),
     ),
     st.builds(Run, **names, params=params, seed=st.integers(-(2**63), 2**64 - 1)),
     st.builds(Halt, **names),
@@ -77,7 +80,7 @@ to_worker: st.SearchStrategy[messages.ToWorker] = st.one_of(
 from_worker: st.SearchStrategy[messages.FromWorker] = st.one_of(
     st.builds(Hello, pid=numbers),
     st.builds(Ready, study=text, note=text),
-    st.builds(Broken, study=text, reason=text),
+    st.builds(Broken, study=text, reason=text, edited=st.booleans()),
     st.builds(
         Reports,
         **names,

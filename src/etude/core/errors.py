@@ -7,7 +7,7 @@
     ├── StudyError             a study folder that cannot be used
     │   ├── NotAStudyError     the folder holds no journal of ours
     │   ├── JournalError       the journal is damaged, foreign or from a later version
-    │   ├── DefinitionChangedError   a named study whose definition is no longer the same
+    │   ├── DefinitionChangedError   a study whose definition is no longer the same
     │   └── StudyInUseError    another driver is working on it
     ├── ResultError            what the training function returned or reported cannot be used
     └── Invalid                raised by users: this configuration cannot be, and that is no failure
@@ -46,7 +46,7 @@ class JournalError(StudyError):
 
 
 class DefinitionChangedError(StudyError):
-    """A named study was asked to go on with another definition than it began with."""
+    """A study was to go on with another definition than it began with: by its name, or since a file was edited."""
 
 
 class StudyInUseError(StudyError):

@@ -25,7 +25,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,12 +46,15 @@ class Code:
         packages: The version of each installed package they use, by the name that is imported.
         preload: Installed modules they name, sorted: what a warm worker imports ahead of time.
         unseen: Sentences about what they use and we could not read.
+        files: The sha256 of each project file that workers import, by its absolute path: they have to find the
+            same bytes there.
     """
 
     parts: Mapping[str, str]
     packages: Mapping[str, str]
     preload: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -74,6 +77,7 @@ def read_code(functions: Mapping[str, Callable[..., Any]]) -> Code:
         packages=dict(sorted(reader.packages.items())),
         preload=tuple(sorted(reader.preload)),
         unseen=tuple(sorted(reader.unseen)),
+        files=dict(sorted(reader.files.items())),
     )
 
 

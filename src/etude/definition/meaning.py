@@ -51,12 +51,14 @@ def _shape(node: object) -> str:
 
 
 def bytecode(code: types.CodeType) -> str:
-    """Return a hash of a function without source; never its repr, which holds an address."""
+    """Return a hash of what a function does, wherever it stands; never its repr, which holds an address."""
     constants = [
         bytecode(constant)
         if isinstance(constant, types.CodeType)
         else repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
         for constant in code.co_consts
     ]
-    told = repr((code.co_code, code.co_names, code.co_varnames, constants))
+    names = (code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars)
+    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    told = repr((code.co_code, code.co_exceptiontable, names, shape, constants))
     return f"bytecode {hashlib.sha256(told.encode()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""Where modules come from, found without importing them."""
+"""Where modules come from and how they travel, found without importing them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import types
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 
 class Origin(enum.Enum):
@@ -54,6 +55,26 @@ def find_module(name: str) -> tuple[str | None, list[str]] | None:
     if spec is None:
         return None
     return spec.origin if spec.has_location else None, list(spec.submodule_search_locations or ())
+
+
+def travels_by_value(thing: types.FunctionType | type) -> bool:
+    """Say whether a worker gets this very object; else it gets a name, and imports what the file then holds.
+
+    This is how cloudpickle sees it: by reference goes what its module, once imported, has under its name.
+    """
+    found: Any = sys.modules.get(thing.__module__)
+    if found is None or thing.__module__ == "__main__" or is_sent_along(thing.__module__):
+        return True
+    for name in thing.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is not thing
+
+
+def is_sent_along(module: str) -> bool:
+    """Say whether somebody had cloudpickle send all of a module by value, so that workers do not import it."""
+    cloudpickle = sys.modules.get("cloudpickle")
+    registered = cloudpickle.list_registry_pickle_by_value() if cloudpickle is not None else ()
+    return any(module == name or module.startswith(f"{name}.") for name in registered)
 
 
 @functools.cache

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import datetime
 import dis
 import enum
 import functools
-import hashlib
 import importlib.machinery
 import importlib.util
 import inspect
 import itertools
-import linecache
 import logging
 import numbers
+import os
 import re
 import sys
-import textwrap
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, Final
 
-from etude.definition.meaning import bytecode, compiled, parsed
-from etude.definition.origins import Origin, find_module, origin_of, version_of
+from etude.definition.meaning import bytecode, compiled
+from etude.definition.origins import Origin, find_module, is_sent_along, origin_of, travels_by_value, version_of
+from etude.definition.text import Source
 
 LARGEST_VALUE: Final = 10_000
 """Characters and elements that one global may have to count by value."""
@@ -43,14 +41,16 @@ class Reader:
         self.packages: dict[str, str] = {}
         self.preload: set[str] = set()
         self.unseen: set[str] = set()
+        self.files: dict[str, str] = {}
         self._homes = {"__main__"}  # modules that are read name by name
         self._labels: dict[int, str] = {}
         self._met: set[tuple[int, str] | str] = set()  # globals, and modules
         self._alive: list[object] = []  # an id is a name only as long as its object lives
         self._open: set[int] = set()  # the containers around the value that is being read
         self._left = 0
-        self._todo: list[tuple[str, Callable[[], None]]] = []
-        self._files: dict[str, tuple[str, list[_Definition]]] = {}
+        self._todo: list[tuple[str, bool, Callable[[], None]]] = []
+        self._by_value = True  # whether what is being read travels to workers as it is here
+        self._files: dict[str, Source] = {}
 
     def read(self, functions: Mapping[str, Any]) -> None:
         """Read what the functions, given by role, can reach."""
@@ -62,7 +62,8 @@ class Reader:
                 self._homes |= {inner.__module__} if origin_of(inner.__module__) is Origin.PROJECT else set()
         for role in sorted(functions):
             self._record(role, functions[role])
-        for label, step in self._todo:  # it grows while it is read
+        for label, by_value, step in self._todo:  # it grows while it is read
+            self._by_value = by_value
             try:
                 step()
             except Exception as problem:
@@ -155,27 +156,41 @@ class Reader:
         is_class = isinstance(thing, type)
         module = str(thing.__module__ if is_class else thing.__globals__.get("__name__"))
         label = f"{module}.{thing.__qualname__}"
-        read: Callable[..., None] = self._closure
+        # What something by reference uses is imported together with it, whatever it is.
+        by_value = self._by_value and travels_by_value(thing)
+        read: Callable[..., None] = self._carried
         if module in self._homes or origin_of(module) is Origin.UNKNOWN:
             name = f"{'class' if is_class else 'function'} {thing.__qualname__.replace('<locals>.', '')}"
             label = _free(name, self._labels.values())
             read = self._class if is_class else self._function
+            if not by_value:
+                self._imported(module)
         else:
             self._module(module)
         self._labels[id(thing)] = label
         self._alive.append(thing)
-        self._todo.append((label, lambda: read(thing, label)))
+        self._todo.append((label, by_value, lambda: read(thing, label)))
         return label
 
     def _function(self, function: types.FunctionType, label: str) -> None:
         code, names = function.__code__, function.__globals__
-        self.parts[label] = self._source(code, names) or bytecode(code)
-        self._names(code, names)
+        text, running = self._running(code, names)
+        self.parts[label] = text or self._not_its_text(code, label)
+        for inner in running:
+            self._names(inner, names)
         values = function.__defaults__ or ()
         defaults = dict(zip(code.co_varnames[code.co_argcount - len(values) :], values, strict=False))
         for name, value in {**defaults, **(function.__kwdefaults__ or {})}.items():
             self._record(f"default {name} of {label}", value)
         self._closure(function, label)
+
+    def _carried(self, thing: Any, label: str) -> None:
+        """Read what comes from a module that is read whole: its text is there, unless another text is what runs."""
+        if self._by_value and isinstance(thing, types.FunctionType) and origin_of(thing.__module__) is Origin.PROJECT:
+            code = thing.__code__
+            if not self._running(code, thing.__globals__)[0]:
+                self.parts[f"function {label}"] = self._not_its_text(code, f"function {label}")
+        self._closure(thing, label)
 
     def _closure(self, thing: Any, label: str) -> None:
         """Read what a function carries: its closure cells, and the function that it wraps."""
@@ -199,10 +214,14 @@ class Reader:
         methods = {name: m for name, m in methods.items() if isinstance(m, types.FunctionType)}
         names = next((m.__globals__ for m in methods.values()), vars(sys.modules.get(cls.__module__, cls)))
         for file in sorted({str(names.get("__file__")), *(m.__code__.co_filename for m in methods.values())}):
-            text, nodes = self._definitions(file, names)
-            found = [n for n in nodes if isinstance(n, ast.ClassDef) and n.name == cls.__name__]
+            source = self._source(file, names)
+            own = [m.__code__ for m in methods.values() if m.__code__.co_filename == file]
+            own = [code for code in own if code.co_qualname.rpartition(".")[0] == cls.__qualname__]
+            found = source.classes(cls.__name__, own)
+            if not found and not (self._by_value and source.edited):
+                found = source.classes(cls.__name__)
             if found:  # of two with one name, both: which one it was cannot be told
-                self.parts[label] = "".join(_cut(text, node) for node in found)
+                self.parts[label] = "".join(map(source.cut, found))
                 self._names(compiled(self.parts[label], file), names)
         for base in cls.__bases__:
             self._value(base)
@@ -264,7 +283,7 @@ class Reader:
         elif origin is Origin.UNKNOWN:
             self.unseen.add(f"module {name} cannot be found and is not part of the identity")
         elif origin is Origin.PROJECT and name != "__main__":  # that one is read name by name
-            self._todo.append((f"module {name}", lambda: self._whole(name)))
+            self._todo.append((f"module {name}", False, lambda: self._whole(name)))
         return name
 
     def _whole(self, name: str) -> None:
@@ -273,54 +292,53 @@ class Reader:
             self._module(parent)
         file, inner = find_module(name) or (None, [])
         if file is not None:
-            text = self._definitions(file, {})[0]
-            self.parts[f"module {name}"] = text or f"bytes {hashlib.sha256(Path(file).read_bytes()).hexdigest()}"
-            self._names(compiled(text, file), {"__package__": name if inner else parent})
+            source = self._source(file, {})
+            if not source.text and source.sha256 is None:
+                raise FileNotFoundError(file)
+            if not is_sent_along(name):
+                self._imported(name)
+            self.parts[f"module {name}"] = source.text or f"bytes {source.sha256}"
+            self._names(compiled(source.text, file), {"__package__": name if inner else parent})
 
     # Text.
 
-    def _definitions(self, file: str, names: Mapping[str, Any]) -> tuple[str, list[_Definition]]:
-        """Return the text of a file and the functions, lambdas and classes in it."""
+    def _source(self, file: str, names: Mapping[str, Any]) -> Source:
         if file not in self._files:
-            linecache.checkcache(file)
-            text = "".join(linecache.getlines(file, dict(names)))
-            with contextlib.suppress(SyntaxError, ValueError):
-                self._files[file] = (text, [n for n in ast.walk(parsed(text)) if isinstance(n, _Definition)])
-        return self._files.setdefault(file, ("", []))
+            self._files[file] = Source(file, names)
+        return self._files[file]
 
-    def _source(self, code: types.CodeType, names: Mapping[str, Any]) -> str:
-        text, nodes = self._definitions(code.co_filename, names)
-        found = [
-            node
-            for node in nodes
-            if _first_line(node) == code.co_firstlineno and getattr(node, "name", "<lambda>") == code.co_name
-        ]
-        if len(found) > 1:  # lambdas of one line
-            spans = set(code.co_positions())
-            found = [n for n in found if isinstance(n, ast.Lambda) and _span(n.body) in spans] or found
-        return "".join(_cut(text, node) for node in found)
+    def _running(self, code: types.CodeType, names: Mapping[str, Any]) -> tuple[str, list[types.CodeType]]:
+        """Return the text of what workers run for ``code``, empty if there is none, and its code objects."""
+        source = self._source(code.co_filename, names)
+        same = source.same(code)
+        if same or not source.edited:
+            # What compiled it may have changed it, as pytest does with assertions, and then the line tells.
+            return "".join(map(source.cut, same or source.at_the_line(code))), [code]
+        if self._by_value:
+            return "", [code]
+        found = source.namesake(code) or source.at_the_line(code)  # they import what the file holds now
+        return "".join(map(source.cut, found)), found or [code]
+
+    def _not_its_text(self, code: types.CodeType, label: str) -> str:
+        """Return what stands for a function without text, and say so if it had one."""
+        if self._files[code.co_filename].edited:
+            file = PurePath(code.co_filename).name
+            self.unseen.add(
+                f"{file} was edited after it was loaded: of {label} the bytecode is part of the identity, "
+                "since its text is not what runs"
+            )
+        return bytecode(code)
+
+    def _imported(self, module: str) -> None:
+        """Note the files that a worker reads when it imports a module."""
+        while module:
+            file = (find_module(module) or (None, []))[0]
+            if file is not None and (sha256 := self._source(file, {}).sha256) is not None:
+                self.files[os.path.abspath(file)] = sha256
+            module = module.rpartition(".")[0]
 
     def _is_ours(self, module: object) -> bool:
         return module in self._homes or origin_of(str(module)) in (Origin.PROJECT, Origin.UNKNOWN)
-
-
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
-
-
-def _first_line(node: _Definition) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
-
-
-def _span(node: ast.expr) -> tuple[int, int | None, int, int | None]:
-    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
-
-
-def _cut(text: str, node: _Definition) -> str:
-    if isinstance(node, ast.Lambda):
-        return f"{ast.get_source_segment(text, node)}\n"
-    lines = text.splitlines()[_first_line(node) - 1 : node.end_lineno]
-    return textwrap.dedent("\n".join(lines)) + "\n"
 
 
 def _free(name: str, taken: Collection[str]) -> str:

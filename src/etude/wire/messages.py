@@ -9,7 +9,7 @@ child's ``Reports`` and ``Ended`` back to the driver.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -19,6 +19,15 @@ from etude.core.exact import exact
 
 class Message(msgspec.Struct, frozen=True, tag=str.lower, omit_defaults=True):
     """Something that one process tells another."""
+
+
+class Logging(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How log records are printed, in the words of ``logging.basicConfig``."""
+
+    level: int
+    format: str
+    datefmt: str | None = None
+    style: Literal["%", "{", "$"] = "%"
 
 
 class Serve(Message, frozen=True):
@@ -37,6 +46,8 @@ class Serve(Message, frozen=True):
         grace_s: Seconds that an attempt has for a stop before it is killed.
         reuse_child: Whether one process runs attempt after attempt.
         log_limit: Bytes of output that are kept of an attempt, half from its start, half from its end.
+        files: The sha256 of each file that workers import for the functions, by its absolute path.
+        logging: How attempts print log records; None to leave that to them.
     """
 
     study: str
@@ -52,6 +63,8 @@ class Serve(Message, frozen=True):
     grace_s: float = 10.0
     reuse_child: bool = False
     log_limit: int = 2 * 2**20
+    files: dict[str, str] = {}
+    logging: Logging | None = None
 
 
 class Run(Message, frozen=True):
@@ -106,10 +119,17 @@ class Ready(Message, frozen=True):
 
 
 class Broken(Message, frozen=True):
-    """The worker cannot work for this study, and why."""
+    """The worker cannot work for this study, and why.
+
+    Attributes:
+        study: The study's id.
+        reason: A text for users.
+        edited: Whether it is that a file was edited, so that no other worker could either.
+    """
 
     study: str
     reason: str
+    edited: bool = False
 
 
 class Reports(Message, frozen=True):

@@ -26,6 +26,7 @@ from etude.core.signature import Signature
 from etude.core.text import brief
 from etude.wire.channel import Channel
 from etude.wire.messages import (
+    Broken,
     Ended,
     Halt,
     Hold,
@@ -39,6 +40,7 @@ from etude.wire.messages import (
 from etude.wire.spool import append
 from etude.worker import processes
 from etude.worker.bind import Bound, Functions
+from etude.worker.edits import edited, not_imported
 from etude.worker.result import read_result
 from etude.worker.run import Hold as HoldSeen
 from etude.worker.run import Run as RunHandle
@@ -132,12 +134,24 @@ THREAD_VARIABLES: Final = (
 
 def _attend(functions: Functions, signature: Signature, serve: Serve, channel: Channel, spool: int) -> None:
     """Run what the supervisor asks for, until it is gone or this process has served its turn."""
+    files = serve.files
     while (content := channel.receive()) is not None:
         message = decode_to_worker(content)
         if isinstance(message, Run):
+            files = not_imported(files)
+            if why := edited(files, cwd=serve.cwd):
+                give_up(channel, serve, why)
+                return
             ended = _serve(functions, signature, serve, channel, spool, message)
             if not serve.reuse_child or ended.outcome.how is not How.FINISHED:
                 return
+
+
+def give_up(channel: Channel, serve: Serve, why: str) -> None:
+    """Tell that attempts would run an edited file, and wait for the end: who just ended would count as killed."""
+    channel.send(encode(Broken(serve.study, why, edited=True)))
+    while channel.receive() is not None:
+        pass
 
 
 def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Channel, spool: int, job: Run) -> Ended:

@@ -8,8 +8,10 @@ import socket
 import sys
 
 from etude.core.signature import Signature
+from etude.wire.channel import Channel
 from etude.wire.messages import Serve, decode_to_worker
-from etude.worker import attempt, processes
+from etude.worker import attempt, processes, script_logging
+from etude.worker.edits import edited
 
 if __name__ == "__main__":
     processes.die_with_parent(os.getppid())
@@ -20,7 +22,13 @@ if __name__ == "__main__":
         serve = decode_to_worker(file.read())
     assert isinstance(serve, Serve)
     sys.path[:] = list(serve.path)
-    functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
+    try:
+        functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
+    finally:
+        if why := edited(serve.files, cwd=serve.cwd):  # while this process started; what it imported may not even load
+            attempt.give_up(Channel(socket.socket(fileno=sock)), serve, why)
+            os._exit(1)
     attempt.install_main(functions)
     attempt.open_streams()
+    script_logging.set_up(serve.logging)
     attempt.main(functions, Signature.read(functions), serve, socket.socket(fileno=sock), log=log, spool=spool)

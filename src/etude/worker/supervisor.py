@@ -235,8 +235,8 @@ class Supervisor:
                     self._spare = self._fork_child()
                     if self._held is not None:
                         self._run(self._held)
-                case Unloadable(traceback=text):
-                    self._tell(Broken(self._serve.study, text))
+                case Unloadable(reason=reason, edited=edited):
+                    self._tell(Broken(self._serve.study, reason, edited))
                 case Exited() as exited:
                     self._on_exit(exited)
 
@@ -315,10 +315,12 @@ class Supervisor:
                 child.kill_at = min(child.kill_at or float("inf"), time.monotonic() + LEAVE_S)
             return
         for content in frames:
-            if child.told or child.job is None:
-                continue
             message = decode_from_worker(content)
-            if isinstance(message, Ended):
+            if isinstance(message, Broken):  # it found a file edited, which may be before it has a job
+                self._send_raw(content)
+            elif child.told or child.job is None:
+                continue
+            elif isinstance(message, Ended):
                 self._on_told(child, content, message)
             elif isinstance(message, Reports):
                 self._send_raw(content)

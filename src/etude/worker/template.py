@@ -33,7 +33,8 @@ from etude.core.signature import Signature
 from etude.wire.channel import Channel
 from etude.wire.messages import Serve, decode_to_worker, encode, plain_frame
 from etude.wire.spool import open_spool
-from etude.worker import attempt, processes
+from etude.worker import attempt, processes, script_logging
+from etude.worker.edits import edited
 
 ALWAYS_SPAWNED: Final = ("tensorflow", "jax")
 POOLED: Final = ("numpy", "scipy", "sklearn", "torch")
@@ -54,9 +55,10 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
 
 
 class Unloadable(msgspec.Struct, frozen=True, tag="unloadable"):
-    """The functions cannot be unpickled here."""
+    """Attempts cannot be started here, or no more. ``edited`` says that a file was edited since the study began."""
 
-    traceback: str
+    reason: str
+    edited: bool = False
 
 
 class Exited(msgspec.Struct, frozen=True, tag="exited"):
@@ -144,10 +146,7 @@ class Template:
         if content is None or not isinstance(serve := decode_to_worker(content), Serve):
             return
         self._serve = serve
-        try:
-            self._load()
-        except BaseException:
-            self._tell(Unloadable(traceback.format_exc()))
+        if not self._has_loaded():
             return
         why = why_not_fork()
         self._spawned = bool(why)
@@ -172,6 +171,19 @@ class Template:
                     case Kill(child=child):
                         self._kill(child)
 
+    def _has_loaded(self) -> bool:
+        """Load the functions, or tell why they cannot be loaded or are no longer those of the study."""
+        why = ""
+        try:
+            self._load()
+        except BaseException:
+            why = traceback.format_exc()
+        if self._tell_if_edited():  # which is also why they may not load
+            return False
+        if why:
+            self._tell(Unloadable(why))
+        return not why
+
     def _load(self) -> None:
         serve = self._serve
         attempt.open_streams()
@@ -181,11 +193,23 @@ class Template:
         _log_to(os.path.join(os.path.dirname(serve.trials), "workers.log"))
         self._functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
         attempt.install_main(self._functions)
+        script_logging.set_up(serve.logging)
         self._signature = Signature.read(self._functions)
         # For libraries that are loaded later; those that are loaded by now hear of it after the fork.
         os.environ.update(dict.fromkeys(attempt.THREAD_VARIABLES, str(serve.threads)))
 
+    def _tell_if_edited(self) -> bool:
+        """Look whether what was or will be imported is what the study is made of."""
+        why = edited(self._serve.files, cwd=self._serve.cwd)
+        if why:
+            self._tell(Unloadable(why, edited=True))
+        return bool(why)
+
     def _start(self, child: int, sock: int, log: int) -> None:
+        if self._spawned and self._tell_if_edited():
+            os.close(sock)
+            os.close(log)
+            return  # and wait: the driver ends the study, and until then nobody is to blame for what still runs
         if self._spawned:
             pid = self._spawn(sock, log)
         else:
