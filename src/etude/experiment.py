@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 from etude.core.errors import ConfigError, SignatureError
 from etude.core.signature import Kind, Signature
 from etude.results import Search
-from etude.tune.spaces import Domain, Space
+from etude.tune.domains import Domain
+from etude.tune.spaces import Space
 from etude.tune.stop import Stopper
 from etude.worker.bind import Bound, kept_generators
 from etude.worker.run import Run, default_device

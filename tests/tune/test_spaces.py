@@ -15,18 +15,8 @@ from hypothesis import strategies as st
 
 from etude.core.errors import SpaceError
 from etude.tune import spaces
-from etude.tune.spaces import (
-    Choice,
-    Domain,
-    Integers,
-    Space,
-    Uniform,
-    choice,
-    integers,
-    loguniform,
-    ordered,
-    uniform,
-)
+from etude.tune.domains import Domain, Integers, Uniform, integers, loguniform, ordered, uniform
+from etude.tune.spaces import Choice, Space, choice, domain_from_dict
 
 BRANCHING = Space.of(
     {
@@ -144,7 +134,7 @@ def test_spaces_survive_json_pickle_and_repr(space: Space) -> None:
 
 @given(discrete | continuous)
 def test_domains_survive_json_and_repr(domain: Domain) -> None:
-    assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))) == domain == eval(repr(domain), vars(spaces))
+    assert domain_from_dict(json.loads(json.dumps(domain.to_dict()))) == domain == eval(repr(domain), vars(spaces))
 
 
 @given(discrete | continuous, st.integers(1, 12))
@@ -517,8 +507,8 @@ def test_what_cannot_be_is_refused_with_the_way_on(call: Callable[[], object], m
         lambda: Space.of({"a..b": [1]}),
         lambda: Space.of({"a": choice({"x": {"a": [1]}})}),
         lambda: Space.of({"a": choice({"x": {"c": [1]}}), "b": choice({"x": {"c": [1]}})}),
-        lambda: Domain.from_dict({"kind": "cauchy"}),
-        lambda: Domain.from_dict({"kind": "uniform", "low": 0}),
+        lambda: domain_from_dict({"kind": "cauchy"}),
+        lambda: domain_from_dict({"kind": "uniform", "low": 0}),
         lambda: Space.from_dict({}),
     ],
 )
