@@ -33,6 +33,7 @@ from etude.tune.samplers import make_sampler
 from etude.tune.sampling import SetUp
 from etude.tune.spaces import Space
 from etude.tune.stop import Stopper, make_stopper
+from etude.tune.values import fits_64_bits
 from etude.wire.messages import Serve
 
 LARGE_B: Final = 16 * 2**20
@@ -66,7 +67,7 @@ class Launch:
         cores = available_cores()
         self._workers = _whole("workers", cores if workers is None else workers, 1, "nobody would run the trials")
         self._seed = _whole("seed", seed, None, "")
-        if not -(2**63) <= self._seed < 2**64:
+        if not fits_64_bits(self._seed):
             raise ConfigError(f"seed={seed} does not fit into 64 bits. Pass a smaller one.")
         self._retries = _whole("retries", retries, 0, "0 already runs every trial just once")
         if timeout_s is not None and not (_is_number(timeout_s) and timeout_s > 0):

@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Any, Final
 
 from etude.core.errors import SpaceError
+from etude.tune.values import fits_64_bits
 
 LARGEST: Final = sys.float_info.max / 2
 """The largest bound, so that the width of a range is a float as well."""
@@ -22,6 +23,11 @@ def number(call: str, name: str, value: Any, *, whole: bool = False, positive: b
         raise SpaceError(
             f"{call} has {name}={value!r}, a {type(value).__name__}, where {wanted} belongs. "
             f"Pass {wanted}, or use {other}."
+        )
+    if whole and not fits_64_bits(int(value)):
+        raise SpaceError(
+            f"{call} has {name}={value!r}, which does not fit into 64 bits, so no journal could hold what is drawn. "
+            f"Pass a {name} from -2**63 to 2**64 - 1, or use etude.uniform or etude.loguniform."
         )
     plain: int | float = int(value) if isinstance(value, Integral) else float(value)
     if not abs(plain) <= LARGEST:  # so written, it catches NaN as well

@@ -35,7 +35,17 @@ def listed(kind: str, values: object) -> tuple[Value, ...]:
 
 
 def plain_value(value: Any) -> Value:
-    """Return ``value``, which is None, a bool, an int, a finite float, a str or a tuple of such."""
+    """Return ``value``, which is None, a bool, an int of 64 bits, a finite float, a str or a tuple of such."""
+    if type(value) is int and not fits_64_bits(value):
+        raise SpaceError(
+            f"The value {value!r} does not fit into 64 bits, so it cannot be written to a study's journal. "
+            "Pass a smaller one, or its digits as a text, and convert that inside the function."
+        )
+    if type(value) is str and not is_unicode(value):
+        raise SpaceError(
+            f"The value {value!r} is no Unicode text, since half of a surrogate pair is no character, so it cannot be "
+            "written to a study's journal. Choose by a label, and look the text up inside the function."
+        )
     if isinstance(value, float) and not math.isfinite(value):
         raise SpaceError(
             f"The value {value!r} cannot be written to a study's journal. "
@@ -50,6 +60,20 @@ def plain_value(value: Any) -> Value:
         "(None, bool, int, float, str, or a tuple of those). "
         + mend(value, "Choose by a label, such as its name, and build the object inside the function.")
     )
+
+
+def fits_64_bits(number: int) -> bool:
+    """Say whether a whole number fits into 64 bits, with a sign or without: messages and journals hold no others."""
+    return -(2**63) <= number < 2**64
+
+
+def is_unicode(text: str) -> bool:
+    """Say whether a text can be encoded; names of files that are no UTF-8 come from the system as texts that cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def mend(given: object, otherwise: str) -> str:
