@@ -16,6 +16,7 @@ from support import processes, wait_for
 
 import etude
 from etude.engines import local
+from etude.tune.constraint import TRIED
 
 
 def tune(train, trials=6, workers=2, space=None, **kwargs):
@@ -89,6 +90,23 @@ def test_an_invalid_configuration_is_no_failure() -> None:
     search = tune(train)
     assert fate(search, 2) == ("invalid", "x does not divide the width", 1)
     assert search.counts() == {"finished": 5, "invalid": 1}
+
+
+def test_a_constraint_that_raises_later_rules_out_and_says_so() -> None:
+    asked: list[int] = []
+
+    def late(x: int) -> bool:
+        asked.append(x)
+        if len(asked) == TRIED + 2:
+            raise RuntimeError("not this one")
+        return True
+
+    def train(x: int):
+        return float(x)
+
+    search = tune(train, trials=4, workers=1, constraint=late)
+    assert [t.state for t in search.trials] == ["finished", "invalid", "finished", "finished"]
+    assert search.trials[1].reason == "constraint raised RuntimeError: not this one"
 
 
 def test_a_constraint_ends_a_trial_before_it_is_started() -> None:

@@ -24,12 +24,12 @@ def number(call: str, name: str, value: Any, *, whole: bool = False, positive: b
             f"{call} has {name}={value!r}, a {type(value).__name__}, where {wanted} belongs. "
             f"Pass {wanted}, or use {other}."
         )
-    if whole and not fits_64_bits(int(value)):
+    plain: int | float = int(value) if isinstance(value, Integral) else float(value)
+    if whole and not fits_64_bits(int(plain)):
         raise SpaceError(
             f"{call} has {name}={value!r}, which does not fit into 64 bits, so no journal could hold what is drawn. "
             f"Pass a {name} from -2**63 to 2**64 - 1, or use etude.uniform or etude.loguniform."
         )
-    plain: int | float = int(value) if isinstance(value, Integral) else float(value)
     if not abs(plain) <= LARGEST:  # so written, it catches NaN as well
         raise SpaceError(
             f"{call} has {name}={value!r}, and nothing can be drawn evenly from a range without an end. "
