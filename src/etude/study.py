@@ -28,6 +28,7 @@ from etude.core.events import (
     Assign,
     Cancelled,
     End,
+    Fail,
     Opened,
     Params,
     Pause,
@@ -391,6 +392,8 @@ class Study:
                 self._loop.call_later(delay_s, lambda: self._tell(Ticked(at=self._clock.now_s())))
             case End():
                 self._ended.set()
+            case Fail(error=error):
+                self._fail(error)
 
     # --- proposals --------------------------------------------------------------------------------
 
