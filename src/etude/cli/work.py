@@ -45,11 +45,14 @@ def tune(
     constraint: Annotated[str | None, typer.Option(help="Name of a function of the script that rules out.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Search for good hyperparameters of an experiment in a script."""
+    """Search for good hyperparameters of an experiment in a script.
+
+    The script is run as it is imported, up to a call of tune() that no main guard holds back.
+    """
     from etude.cli import domains, scripts
 
     wanted = domains.read_space(space)
-    found, module = scripts.load(experiment)
+    found, script = scripts.load(experiment)
     search = found.tune(
         wanted,
         trials=trials,
@@ -61,7 +64,7 @@ def tune(
         timeout_s=timeout,
         retries=retries,
         reuse_child=reuse_child,
-        constraint=scripts.attribute(module, constraint) if constraint is not None else None,
+        constraint=scripts.attribute(script, constraint) if constraint is not None else None,
         progress=False if quiet else None,
     )
     _tell_and_leave(search)
@@ -73,7 +76,10 @@ def resume(
     workers: Annotated[int | None, typer.Option(help="How many run at a time; by default as before.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Go on with a study: what has ended is not run again."""
+    """Go on with a study: what has ended is not run again.
+
+    Its script is run as it is imported, up to a call of tune() that no main guard holds back.
+    """
     from etude.cli import scripts
     from etude.tune.spaces import Space
 
