@@ -142,9 +142,10 @@ class Launch:
             limits=Limits(workers=self._workers, retries=self._retries),
             provenance=self._provenance,
         )
+        meta = journal.meta()  # before the driver's thread has the journal for itself
         study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=sweep_after)
         study.start()
-        return LiveStudy(study, self._experiment.mode)
+        return LiveStudy(study, mode=self._experiment.mode, meta=meta)
 
     # --- the definition ---------------------------------------------------------------------------
 
@@ -270,13 +271,18 @@ class Launch:
 class LiveStudy:
     """A study at work, to wait for.
 
+    Args:
+        study: The shell that does the work.
+        mode: ``"max"`` or ``"min"``.
+        meta: What the journal says about the study.
+
     Attributes:
         search: What comes of it.
     """
 
-    def __init__(self, study: Study, mode: str) -> None:
+    def __init__(self, study: Study, *, mode: str, meta: Mapping[str, Any]) -> None:
         self._study = study
-        self.search = Search(study.folder, study.history, mode=mode, handle=self)
+        self.search = Search(study.folder, study.history, mode=mode, handle=self, meta=meta)
 
     @property
     def study(self) -> Study:

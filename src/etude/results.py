@@ -21,6 +21,7 @@ from etude.core.events import Params
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State
 from etude.core.text import count
+from etude.going_on import resume_command
 from etude.store.journal import FILE, Journal
 
 OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as")
@@ -129,8 +130,8 @@ class Search:
         folder: The study's folder.
         metric: Name of its metric.
         mode: ``"max"`` or ``"min"``.
-        meta: What was recorded about the study, where it was read from its folder.
-        driver: Host and pid of another process that works on it now, likewise; None if none seems to.
+        meta: What was recorded about the study; of one that this process works on, before it began.
+        driver: Host and pid of another process that works on it now; None if none seems to.
     """
 
     def __init__(
@@ -294,7 +295,9 @@ class Search:
         closed = self._history.closed
         if not self.running and self.driver is None and (closed is None or not closed.complete):
             why = closed.reason if closed is not None else "its driver ended without a word"
-            lines.append(f"Not complete: {why}. The same call, or `etude resume {self.folder}`, goes on.")
+            command = resume_command(self.folder, self.meta)
+            ways = f"The same call, or `{command}`, goes on." if command else "The same call goes on."
+            lines.append(f"Not complete: {why}. {ways}")
         return lines
 
     def _why(self, state: State) -> list[str]:

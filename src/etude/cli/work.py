@@ -14,6 +14,7 @@ import typer
 from etude.cli.shell import Code, open_study
 from etude.cli.studies import StudyName, newest_run
 from etude.core.errors import ConfigError
+from etude.going_on import in_no_journal
 
 if TYPE_CHECKING:
     from etude.results import Search
@@ -165,11 +166,7 @@ def _where(meta: Mapping[str, Any], folder: Path) -> tuple[str, Path]:
 
 
 def _refuse_what_no_journal_holds(call: Mapping[str, Any], place: str, folder: Path) -> None:
-    from etude.tune.stop import STOPPERS
-
-    own = ["a constraint"] if call.get("constraint") else []
-    own += [f"a stopper of its own ({call['stopper']})"] if call["stopper"] not in STOPPERS else []
-    if own:
+    if own := in_no_journal(call):
         raise ConfigError(
             f"Study {folder.name} was started with {' and '.join(own)}, which no journal can hold. "
             f"Run the script again instead ({place.rpartition(':')[0]}): the same call goes on."
