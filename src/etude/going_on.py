@@ -41,6 +41,6 @@ def resume_command(folder: Path, meta: Mapping[str, Any]) -> str | None:
         >>> resume_command(Path("studies/one"), {"experiment": None, "call": {"stopper": "median"}}) is None
         True
     """
-    if meta.get("experiment") is None or in_no_journal(meta["call"]):
+    if meta.get("experiment") is None or in_no_journal(meta.get("call") or {}):
         return None
     return f"etude resume {folder}"
