@@ -34,9 +34,10 @@ ARROWS: Final = {
     "definition": {"core"},
     "crew": {"core", "wire", "engines", "worker"},
     "study": {"core", "wire", "store", "tune", "engines", "worker", "crew"},
-    "results": {"core", "store"},
+    "going_on": {"tune"},
+    "results": {"core", "store", "going_on"},
     "snapshot": {"core", "results"},
-    "progress": {"core", "results", "snapshot", "study"},
+    "progress": {"core", "going_on", "results", "snapshot", "study"},
     "launch": {
         *{"core", "wire", "store", "tune", "engines", "worker"},
         *{"definition", "study", "results", "progress", "experiment"},

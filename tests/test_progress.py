@@ -189,8 +189,12 @@ class FakeStudy:
         return self._looks <= 0
 
 
-def watched(study: FakeStudy, shown: bool | None = None) -> None:
-    search = etude.Search(study.folder, study.history, mode="max", handle=SimpleNamespace(over=False))  # type: ignore[arg-type]
+META = {"experiment": "script.py:experiment", "call": {"stopper": "median", "constraint": False}}
+
+
+def watched(study: FakeStudy, shown: bool | None = None, meta: dict[str, Any] = META) -> None:
+    handle: Any = SimpleNamespace(over=False)
+    search = etude.Search(study.folder, study.history, mode="max", handle=handle, meta=meta)
     progress.watch(study, search, shown=shown)  # type: ignore[arg-type]
 
 
@@ -226,6 +230,12 @@ def test_an_interruption_passes_through_and_says_how_to_go_on(capsys: pytest.Cap
     assert capsys.readouterr().err.splitlines()[-1] == (
         "interrupted: 2 trials finished; the same call goes on, or: etude resume etude-studies/s"
     )
+
+
+def test_an_interruption_names_no_command_that_would_not_do(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        watched(FakeStudy(looks=2, interrupted=True), shown=True, meta={**META, "experiment": None})
+    assert capsys.readouterr().err.splitlines()[-1] == "interrupted: 2 trials finished; the same call goes on"
 
 
 def test_lines_come_when_time_and_trials_went_by(capsys: pytest.CaptureFixture[str]) -> None:

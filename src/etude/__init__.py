@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from etude.experiment import Experiment
     from etude.results import Search, TrialResult
     from etude.results import read as open  # noqa: A004
-    from etude.tune.spaces import Space, choice, integers, loguniform, ordered, uniform
+    from etude.tune.domains import integers, loguniform, ordered, uniform
+    from etude.tune.spaces import Space, choice
     from etude.tune.stop import MedianRule, NeverStop, Stopper
 
 __version__ = "0.1.0"
@@ -44,11 +45,11 @@ _HOME = {
     "Derived": "etude.core.signature",
     "Stateless": "etude.core.signature",
     "Space": "etude.tune.spaces",
-    "uniform": "etude.tune.spaces",
-    "loguniform": "etude.tune.spaces",
-    "integers": "etude.tune.spaces",
+    "uniform": "etude.tune.domains",
+    "loguniform": "etude.tune.domains",
+    "integers": "etude.tune.domains",
     "choice": "etude.tune.spaces",
-    "ordered": "etude.tune.spaces",
+    "ordered": "etude.tune.domains",
     "Stopper": "etude.tune.stop",
     "MedianRule": "etude.tune.stop",
     "NeverStop": "etude.tune.stop",

@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 from etude.core.errors import ConfigError, SignatureError
 from etude.core.signature import Kind, Signature
 from etude.results import Search
-from etude.tune.spaces import Domain, Space
+from etude.tune.domains import Domain
+from etude.tune.spaces import Space
 from etude.tune.stop import Stopper
 from etude.worker.bind import Bound, kept_generators
 from etude.worker.run import Run, default_device
@@ -136,8 +137,9 @@ class Experiment:
             stopper: ``"median"``, ``"none"``, or an object with ``decide(report, standing)``.
             seed: The seed of the search, and of the training of every trial.
             name: Name of the study. Without one it is named by its definition, so an edit starts a new one.
-            constraint: Asks by name for parameters and says whether they go together; a str or False ends
-                the trial as invalid.
+            constraint: Asks by name for parameters (``**params``: for all) and says whether they go together; a
+                str or False ends the trial as invalid, True or None lets it run. What is no part of a
+                configuration comes as None. It is tried on some configurations before anything is launched.
             retries: How often a trial is run again whose process was killed or lost.
             timeout_s: Seconds after which a trial is ended and fails; no limit if left out.
             grace_s: Seconds that a trial has to see a stop, at its next report, before its process is ended.

@@ -5,7 +5,6 @@ Everything that can be refused is refused here or before, while nothing has been
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import inspect
 import os
@@ -19,7 +18,6 @@ from typing import Any, Final
 
 from etude.core.driver import Limits
 from etude.core.errors import ConfigError, DefinitionChangedError
-from etude.core.events import Params
 from etude.core.signature import Definition, plain
 from etude.core.text import brief
 from etude.definition import Code, difference, read_code, source_line, where_is
@@ -28,11 +26,13 @@ from etude.results import Search, studies_folder
 from etude.store import provenance
 from etude.store.journal import FILE, Journal
 from etude.study import Recipe, Study
+from etude.tune.constraint import Constraint
 from etude.tune.plan import SearchPlan
 from etude.tune.samplers import make_sampler
 from etude.tune.sampling import SetUp
 from etude.tune.spaces import Space
 from etude.tune.stop import Stopper, make_stopper
+from etude.tune.values import fits_64_bits
 from etude.wire.messages import Serve
 from etude.worker import script_logging
 
@@ -67,7 +67,7 @@ class Launch:
         cores = available_cores()
         self._workers = _whole("workers", cores if workers is None else workers, 1, "nobody would run the trials")
         self._seed = _whole("seed", seed, None, "")
-        if not -(2**63) <= self._seed < 2**64:
+        if not fits_64_bits(self._seed):
             raise ConfigError(f"seed={seed} does not fit into 64 bits. Pass a smaller one.")
         self._retries = _whole("retries", retries, 0, "0 already runs every trial just once")
         if timeout_s is not None and not (_is_number(timeout_s) and timeout_s > 0):
@@ -81,9 +81,8 @@ class Launch:
         self._sampler = make_sampler(sampler, space, seed=self._seed)
         self._stopper = make_stopper(stopper, mode=experiment.mode)
         self._set_up = SetUp(sampler, space.to_dict(), self._seed)
-        self._constraint = constraint
-        self._check_constraint()
-        functions = {**experiment.functions, **({"constraint": constraint} if constraint else {})}
+        self._constraint = self._checked_constraint(constraint)
+        functions = {**experiment.functions, **({"constraint": constraint} if constraint is not None else {})}
         self._code = read_code(functions)
         self._parts = self._definition(self._code, sampler, stopper)
         self._name = name if name is not None else self._name_of_definition()
@@ -93,6 +92,15 @@ class Launch:
                 "letter or a digit."
             )
         self._named = name is not None
+
+    def _checked_constraint(self, function: Callable[..., Any] | None) -> Constraint | None:
+        if function is None:
+            return None
+        signature = self._experiment.signature
+        known = {*signature.parameters, *self._space.names}
+        constraint = Constraint(function, known=known, defaults=signature.defaults())
+        constraint.try_on(self._space, seed=self._seed)
+        return constraint
 
     def start(self) -> LiveStudy:
         """Open or make the study's folder, and start working.
@@ -133,13 +141,14 @@ class Launch:
             serve=serve,
             sampler=self._sampler,
             set_up=self._set_up,
-            forbids=self._forbids,
+            forbids=self._constraint.why_not if self._constraint is not None else lambda params: None,
             limits=Limits(workers=self._workers, retries=self._retries),
             provenance=self._provenance,
         )
+        meta = journal.meta()  # before the driver's thread has the journal for itself
         study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=sweep_after)
         study.start()
-        return LiveStudy(study, self._experiment.mode)
+        return LiveStudy(study, mode=self._experiment.mode, meta=meta)
 
     # --- the definition ---------------------------------------------------------------------------
 
@@ -261,46 +270,22 @@ class Launch:
         largest = sorted(sizes.items(), key=lambda item: -item[1])[:3]
         return ", ".join(f"{name} ({size / 2**20:.0f} MB)" for name, size in largest) or "closures"
 
-    # --- constraint -------------------------------------------------------------------------------
-
-    def _check_constraint(self) -> None:
-        if self._constraint is None:
-            return
-        if not callable(self._constraint):
-            raise ConfigError(
-                f"constraint={brief(self._constraint)} is no function. Pass one that asks by name for parameters and "
-                "says whether they go together: constraint=lambda width, heads: width % heads == 0."
-            )
-        known = set(self._experiment.signature.parameters) | set(self._space.names)
-        for name in inspect.signature(self._constraint).parameters:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                raise ConfigError(
-                    f"constraint asks for {name!r}, which is no parameter of this experiment. "
-                    + (f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(sorted(known))}.")
-                )
-
-    def _forbids(self, params: Params) -> str | None:
-        if self._constraint is None:
-            return None
-        values = {**self._experiment.signature.defaults(), **params}
-        asked = inspect.signature(self._constraint).parameters
-        answer = self._constraint(**{name: values.get(name) for name in asked})
-        if isinstance(answer, str):
-            return answer or None
-        return None if answer is None or answer else "ruled out by the constraint"
-
 
 class LiveStudy:
     """A study at work, to wait for.
+
+    Args:
+        study: The shell that does the work.
+        mode: ``"max"`` or ``"min"``.
+        meta: What the journal says about the study.
 
     Attributes:
         search: What comes of it.
     """
 
-    def __init__(self, study: Study, mode: str) -> None:
+    def __init__(self, study: Study, *, mode: str, meta: Mapping[str, Any]) -> None:
         self._study = study
-        self.search = Search(study.folder, study.history, mode=mode, handle=self)
+        self.search = Search(study.folder, study.history, mode=mode, handle=self, meta=meta)
 
     @property
     def study(self) -> Study:

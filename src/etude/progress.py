@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from etude.core.clock import WallClock
 from etude.core.text import count, seconds
+from etude.going_on import resume_command
 from etude.results import Search
 from etude.snapshot import Snapshot, line, render, snapshot
 from etude.study import Study
@@ -78,7 +79,8 @@ def watch(study: Study, search: Search, *, shown: bool | None = None) -> None:
     except KeyboardInterrupt:
         if shown is not False:
             finished = count(len(study.history.finished), "trial")
-            say(f"interrupted: {finished} finished; the same call goes on, or: etude resume {study.folder}")
+            command = resume_command(study.folder, search.meta)
+            say(f"interrupted: {finished} finished; the same call goes on{f', or: {command}' if command else ''}")
         raise
     if wanted and study.error is None:
         say(f"{search.summary().splitlines()[0].removesuffix('.')}, {seconds(clock.now_s() - since_s)}.")

@@ -7,7 +7,6 @@ any study. While a study runs, the same object shows how far it is.
 from __future__ import annotations
 
 import html
-import math
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -20,7 +19,9 @@ from etude.core.errors import StudyError
 from etude.core.events import Params
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State
+from etude.core.ranking import best_of, ranked
 from etude.core.text import count
+from etude.going_on import resume_command
 from etude.store.journal import FILE, Journal
 
 OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as")
@@ -129,8 +130,8 @@ class Search:
         folder: The study's folder.
         metric: Name of its metric.
         mode: ``"max"`` or ``"min"``.
-        meta: What was recorded about the study, where it was read from its folder.
-        driver: Host and pid of another process that works on it now, likewise; None if none seems to.
+        meta: What was recorded about the study; of one that this process works on, before it began.
+        driver: Host and pid of another process that works on it now; None if none seems to.
     """
 
     def __init__(
@@ -168,8 +169,8 @@ class Search:
         Raises:
             StudyError: No trial has finished.
         """
-        ranked = self._ranked()
-        if not ranked:
+        best = best_of(list(self._history.finished), mode=self.mode)
+        if best is None:
             states = Counter(t.state.value for t in self._history.trials)
             told = ", ".join(f"{n} {state}" for state, n in states.items()) or "none yet"
             failed = next((t for t in self._history.trials if t.state is State.FAILED), None)
@@ -178,11 +179,12 @@ class Search:
                 f"Study {self.name!r} has no best trial, because none finished (trials: {told}).{why} "
                 f"See: etude trials {self.folder}"
             )
-        return TrialResult(ranked[0], self.folder)
+        return TrialResult(best, self.folder)
 
     def top(self, n: int) -> list[TrialResult]:
         """Return the ``n`` best finished trials, best first."""
-        return [TrialResult(t, self.folder) for t in self._ranked()[:n]]
+        best_first = ranked(list(self._history.finished), mode=self.mode)
+        return [TrialResult(t, self.folder) for t in best_first[:n]]
 
     def counts(self) -> dict[str, int]:
         """Return how many trials stand where."""
@@ -277,8 +279,7 @@ class Search:
         counts = self.counts()
         told = ", ".join(f"{n} {state}" for state, n in sorted(counts.items(), key=lambda c: -c[1]))
         lines = [f"Study {self.name}: {count(sum(counts.values()), 'trial')} ({told or 'none yet'})."]
-        if ranked := self._ranked():
-            best = ranked[0]
+        if (best := best_of(list(self._history.finished), mode=self.mode)) is not None:
             shown = ", ".join(f"{k}={show(v)}" for k, v in best.params.items())
             lines.append(f"Best {self.metric}: {show(best.value)} in trial {best.number} with {shown}.")
         stopped, spared = self.saved()
@@ -294,7 +295,9 @@ class Search:
         closed = self._history.closed
         if not self.running and self.driver is None and (closed is None or not closed.complete):
             why = closed.reason if closed is not None else "its driver ended without a word"
-            lines.append(f"Not complete: {why}. The same call, or `etude resume {self.folder}`, goes on.")
+            command = resume_command(self.folder, self.meta)
+            ways = f"The same call, or `{command}`, goes on." if command else "The same call goes on."
+            lines.append(f"Not complete: {why}. {ways}")
         return lines
 
     def _why(self, state: State) -> list[str]:
@@ -308,16 +311,6 @@ class Search:
         if len(found) > sum(n for _, n in reasons):
             lines.append(f"... and {len(found) - sum(n for _, n in reasons)} more {state.value}.")
         return lines
-
-    def _ranked(self) -> list[Trial]:
-        sign = -1.0 if self.mode == "max" else 1.0
-
-        def rank(trial: Trial) -> tuple[float, int]:
-            value = trial.value
-            worst = value is None or math.isnan(value)
-            return (math.inf if worst or value is None else sign * value, trial.number)
-
-        return sorted((t for t in list(self._history.finished) if t.same_as is None), key=rank)
 
     def _param_names(self) -> list[str]:
         names: dict[str, None] = {}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from etude.core.events import Params
 from etude.core.history import History, Trial
 from etude.core.lifecycle import FINAL, LIVE, State
+from etude.core.ranking import best_of
 from etude.core.text import seconds
 from etude.results import show
 
@@ -212,16 +213,11 @@ def _at_work(trials: Sequence[Trial], now_s: float) -> list[AtWork]:
 
 
 def _best(finished: Sequence[Trial], mode: str) -> Best | None:
-    sign = -1.0 if mode == "max" else 1.0
-    found: tuple[float, int] | None = None
-    for trial in finished:
-        value = trial.value
-        if value is not None and trial.same_as is None and not math.isnan(value):
-            rank = (sign * value, trial.number)
-            found = rank if found is None else min(found, rank)
-    if found is None:
+    """Return the best trial; while all of them diverged there is none."""
+    best = best_of(finished, mode=mode)
+    if best is None or best.value is None or math.isnan(best.value):
         return None
-    return Best(sign * found[0], found[1], next(t.params for t in finished if t.number == found[1]))
+    return Best(best.value, best.number, best.params)
 
 
 def _rest(durations: Sequence[float], age: float) -> float:

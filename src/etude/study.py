@@ -28,6 +28,7 @@ from etude.core.events import (
     Assign,
     Cancelled,
     End,
+    Fail,
     Opened,
     Params,
     Pause,
@@ -393,6 +394,8 @@ class Study:
                 if problem:
                     self._fail(StudyError(problem))
                 self._ended.set()
+            case Fail(error=error):
+                self._fail(error)
 
     # --- proposals --------------------------------------------------------------------------------
 

@@ -86,16 +86,68 @@ def test_a_call_that_cannot_be_is_one_message(etude: Etude, args: list[str], mes
     assert not Path("studies").exists()
 
 
-def test_a_script_without_a_main_guard_is_refused(etude: Etude) -> None:
-    text = Path("script.py").read_text().replace('if __name__ == "__main__":', "if True:")
-    Path("eager.py").write_text(text)
-    done = etude("tune", "eager.py:experiment", UNIFORM, "--trials", "2")
-    assert done.code == 2
-    assert done.err == (
-        'eager.py starts a study while it is loaded. Put the call of tune(...) under `if __name__ == "__main__":`, '
-        "so that the script can be loaded for its experiment alone.\n"
+@pytest.fixture
+def eager(etude: Etude) -> Iterator[Path]:
+    """Give a script that calls tune() where everybody hears it, and defines more below."""
+    path = etude.folder / "eager.py"
+    path.write_text(EAGER)
+    yield path
+    sys.modules.pop("eager", None)
+
+
+EAGER = """
+import etude
+
+def train(lr: float):
+    return lr
+
+experiment = etude.Experiment(train, metric="score", mode="max")
+try:
+    experiment.tune({"lr": etude.uniform(0, 1)}, trials=3, workers=1, name="eager")
+except Exception:
+    print("went on")
+print("below")
+
+def small(lr):
+    return lr < 0.5
+
+later = etude.Experiment(train, metric="score", mode="min")
+"""
+
+
+def test_a_study_of_a_script_without_a_main_guard_goes_on(etude: Etude, eager: Path) -> None:
+    subprocess.run([sys.executable, "eager.py"], check=True, capture_output=True)
+    before = library.open("eager").rows()
+    done = etude("resume", "eager", "--trials", "5")
+    assert done.code == 0, done.err
+    assert "below" not in done.out
+    assert "went on" not in done.out
+    assert library.open("eager").rows()[:3] == before
+    assert len(library.open("eager").trials) == 5
+    assert library.open("eager").complete
+
+
+def test_a_script_without_a_main_guard_is_read_up_to_its_first_study(etude: Etude, eager: Path) -> None:
+    assert etude("tune", "eager.py:experiment", UNIFORM, "--trials", "2", "--name", "other").code == 0
+    assert not Path("studies/eager").exists()
+    read = (
+        " It was read up to its first call of tune(...), which starts a study; put that call under "
+        '`if __name__ == "__main__":` if what you want stands below it.\n'
     )
-    assert "eager" not in sys.modules
+    done = etude("tune", "eager.py:later", UNIFORM, "--trials", "2")
+    assert done.code == 2
+    assert done.err == "eager.py has no experiment 'later'. It has: experiment." + read
+    done = etude("tune", "eager.py", UNIFORM, "--trials", "2", "--constraint", "small")
+    assert done.code == 2
+    assert done.err == "eager.py has no 'small'." + read
+
+
+def test_reading_a_script_leaves_the_verb_as_it_was(etude: Etude, eager: Path) -> None:
+    from etude.cli.scripts import load
+
+    tune = library.Experiment.tune
+    load("eager.py:experiment")
+    assert library.Experiment.tune is tune
 
 
 def test_a_script_that_exits_while_it_is_loaded_is_refused(etude: Etude) -> None:

@@ -14,6 +14,7 @@ from etude.core.events import (
     Closed,
     End,
     Ended,
+    Fail,
     How,
     Joined,
     Opened,
@@ -31,6 +32,7 @@ from etude.core.events import (
     WaitUntil,
 )
 from etude.core.lifecycle import FINAL, State
+from etude.core.plan import Decision, Report, Standing
 
 from .support import METRIC, PAUSE, STOP, Script, Stage, assert_same_state, folded
 
@@ -447,6 +449,22 @@ def test_why_a_trial_was_to_stop_stays_its_reason_whatever_becomes_of_its_driver
         stage.cancel()
     stage.take_over()
     assert (stage.states[0], stage.trial(0).reason) == (State.STOPPED, "worse than the others")
+
+
+def test_a_plan_that_raises_fails_the_study_and_takes_no_report_along() -> None:
+    error = KeyError("not my day")
+
+    class Raises(Script):
+        def decide(self, report: Report, standing: Standing) -> Decision:
+            raise error
+
+    stage = Stage(Raises(2))
+    stage.join("a")
+    assert only(Fail, stage.report(0, 0.5)) == [Fail(error)]
+    assert list(stage.trials[0].curve) == [0.5]
+    assert type(stage.facts[-1]) is Reported
+    stage.end(0)  # what ends meanwhile counts all the same
+    assert stage.trials[0].state is State.FINISHED
 
 
 def test_a_trial_is_asked_to_stop_once() -> None:

@@ -93,6 +93,12 @@ REFUSED = {
         lambda: EXPERIMENT.tune(LR, trials=1, constraint=lambda wdth: True),
         "constraint asks for 'wdth', which is no parameter of this experiment. Did you mean 'width'?",
     ),
+    "a constraint that raises": (
+        lambda: EXPERIMENT.tune({"lr": 0.1, "width": 8}, trials=1, constraint=lambda width: width / 0),
+        "constraint raised ZeroDivisionError: division by zero, when it was asked about "
+        "{'lr': 0.1, 'width': 8}. What it raises for could never be run. Let it answer for every "
+        "configuration of the space; parameters that are not part of a configuration come as None.",
+    ),
     "an unknown mode": (
         lambda: etude.Experiment(train, metric="score", mode="best"),
         "mode='best' says neither that larger values of 'score' are better nor that smaller ones are. "

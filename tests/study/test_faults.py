@@ -16,7 +16,9 @@ import pytest
 from support import processes, wait_for
 
 import etude
+from etude.core.plan import GO_ON
 from etude.engines import local
+from etude.tune.constraint import TRIED
 
 
 def tune(train, trials=6, workers=2, space=None, **kwargs):
@@ -90,6 +92,62 @@ def test_an_invalid_configuration_is_no_failure() -> None:
     search = tune(train)
     assert fate(search, 2) == ("invalid", "x does not divide the width", 1)
     assert search.counts() == {"finished": 5, "invalid": 1}
+
+
+class Odd:
+    """A stopper that decides nothing, or raises, once some trials have finished."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def decide(self, report, standing):
+        if len(standing.finished) < 3:
+            return GO_ON
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [(None, (etude.ConfigError, "stopper .*Odd returned None")), (KeyError("oh"), (KeyError, "oh"))],
+)
+def test_a_stopper_that_decides_nothing_ends_the_study_and_nothing_finished_is_lost(answer, error) -> None:
+    def train(run, x: int):
+        for _ in range(50):  # many reports are under way when the first one is refused
+            run.report(score=float(x))
+        return float(x)
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    call = {"space": {"x": etude.integers(0, 10**6)}, "trials": 8, "workers": 2, "sampler": "random", "name": "odd"}
+    kind, words = error
+    with pytest.raises(kind, match=words):
+        experiment.tune(**call, stopper=Odd(answer))
+    search = etude.open("odd")
+    assert not search.complete
+    assert search.driver is None  # the study was let go of
+    finished = [t.number for t in search.trials if t.state == "finished"]
+    assert len(finished) >= 3
+    again = experiment.tune(**call, stopper=Odd(GO_ON))
+    assert again.counts() == {"finished": 8}
+    assert all(again.trials[number].attempts == 1 for number in finished)
+
+
+def test_a_constraint_that_raises_later_rules_out_and_says_so() -> None:
+    asked: list[int] = []
+
+    def late(x: int) -> bool:
+        asked.append(x)
+        if len(asked) == TRIED + 2:
+            raise RuntimeError("not this one")
+        return True
+
+    def train(x: int):
+        return float(x)
+
+    search = tune(train, trials=4, workers=1, constraint=late)
+    assert [t.state for t in search.trials] == ["finished", "invalid", "finished", "finished"]
+    assert search.trials[1].reason == "constraint raised RuntimeError: not this one"
 
 
 def test_a_constraint_ends_a_trial_before_it_is_started() -> None:

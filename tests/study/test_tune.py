@@ -283,6 +283,49 @@ def test_a_live_search_can_be_watched_stopped_and_taken_up_again(tmp_path: Path)
     assert done.folder == live.folder
 
 
+@pytest.mark.parametrize("given", ["nothing", "constraint=lambda lr: True", "stopper=Own()"])
+def test_a_summary_names_the_ways_on_that_there_are(given: str, tmp_path: Path) -> None:
+    """The same words while the study lives as from its folder."""
+    path = write_script(
+        tmp_path,
+        f"""
+        import etude
+        from etude.core.plan import GO_ON
+
+        class Own:
+            def decide(self, report, standing):
+                return GO_ON
+
+        def train(run, lr: float):
+            while True:
+                run.report(score=lr)
+
+        given = dict({"" if given == "nothing" else given})
+        experiment = etude.Experiment(train, metric="score", mode="max")
+        live = experiment.tune({{"lr": [0.1, 0.2]}}, trials=2, workers=1, wait=False, name="one", **given)
+        live.stop()
+        print(live.summary().splitlines()[-1])
+        print(etude.open("one").summary().splitlines()[-1])
+        """,
+    )
+    done = run_script(path)
+    assert done.returncode == 0, done.stderr
+    ways = f", or `etude resume {tmp_path}/studies/one`, goes on." if given == "nothing" else " goes on."
+    assert done.stdout.splitlines() == [f"Not complete: stopped by hand. The same call{ways}"] * 2
+
+
+def test_a_study_of_a_closure_goes_on_by_its_call_alone() -> None:
+    def train(run, lr: float):
+        while True:
+            run.report(score=lr)
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    live = experiment.tune({"lr": [0.1, 0.2]}, trials=2, workers=1, wait=False)
+    live.stop()
+    assert live.meta["experiment"] is None
+    assert live.summary().splitlines()[-1] == "Not complete: stopped by hand. The same call goes on."
+
+
 def test_a_named_study_refuses_another_definition_and_shows_the_difference() -> None:
     experiment = etude.Experiment(parabola, metric="score", mode="max")
     experiment.tune({"lr": etude.uniform(0, 1)}, trials=2, workers=1, name="mine")

@@ -1,12 +1,14 @@
 """A search as a plan: it asks for as many trials as were wanted, or as there are."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from etude.core.errors import ConfigError
 from etude.core.history import Trial
-from etude.core.plan import GO_ON, Decision, Done, Propose, Report, Standing, Wait
+from etude.core.plan import GO_ON, Act, Decision, Done, Propose, Report, Standing, Wait
+from etude.core.text import brief
 from etude.tune.plan import SearchPlan
 from etude.tune.stop import NeverStop
 
@@ -67,3 +69,18 @@ def test_the_stopper_decides() -> None:
     report, standing = Report(0, 1, 0.5, 1.0), Stand(1, 1)
     assert SearchPlan(1, 0, Own()).decide(report, standing) is GO_ON
     assert asked == [(report, standing)]
+
+
+@pytest.mark.parametrize("answer", [None, True, "stop", Act.STOP, Decision("stop"), Decision(Act.STOP, None)])  # type: ignore[arg-type]
+def test_what_is_no_decision_is_refused_by_the_name_of_the_stopper(answer: Any) -> None:
+    class Own:
+        def decide(self, report: Report, standing: Standing) -> Decision:
+            return answer  # type: ignore[no-any-return]
+
+    with pytest.raises(ConfigError) as refused:
+        SearchPlan(1, 0, Own()).decide(Report(0, 1, 0.5, 1.0), Stand(1, 1))
+    name = f"{Own.__module__}.{Own.__qualname__}"
+    assert str(refused.value) == (
+        f"The stopper {name} returned {brief(answer)} from decide(), which does not say what becomes of trial 0. "
+        "Return Decision(Act.STOP, reason), or GO_ON; both are in etude.core.plan."
+    )

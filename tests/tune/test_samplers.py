@@ -20,10 +20,11 @@ from etude.core.history import History, identity
 from etude.core.lifecycle import Turn
 from etude.testing import check_sampler
 from etude.tune import sampling
+from etude.tune.domains import integers, loguniform, ordered, uniform
 from etude.tune.sampler_link import SamplerLink, as_told
 from etude.tune.samplers import TPE, Random, Sampler, Told, make_sampler
 from etude.tune.sampling import Answer, Ask, SetUp, Tell
-from etude.tune.spaces import Space, choice, integers, loguniform, ordered, uniform
+from etude.tune.spaces import Space, choice
 from etude.wire.channel import Channel
 
 SPACE = Space.of(
@@ -73,7 +74,7 @@ def test_redraws_and_numbers_give_other_proposals() -> None:
 
 def test_random_proposals_are_equal_in_every_process() -> None:
     code = (
-        "from etude.tune.samplers import Random; from etude.tune.spaces import Space, uniform, choice; "
+        "from etude import Space, uniform, choice; from etude.tune.samplers import Random; "
         "s = Random(Space.of({'a': uniform(0, 1), 'b': choice(['x', 'y', 'z'])}), seed=3); "
         "print([s.suggest(k, 0) for k in range(5)])"
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -15,18 +16,8 @@ from hypothesis import strategies as st
 
 from etude.core.errors import SpaceError
 from etude.tune import spaces
-from etude.tune.spaces import (
-    Choice,
-    Domain,
-    Integers,
-    Space,
-    Uniform,
-    choice,
-    integers,
-    loguniform,
-    ordered,
-    uniform,
-)
+from etude.tune.domains import Domain, Integers, Uniform, integers, loguniform, ordered, uniform
+from etude.tune.spaces import Choice, Space, choice, domain_from_dict
 
 BRANCHING = Space.of(
     {
@@ -48,7 +39,11 @@ BRANCHING = Space.of(
 
 text = st.text("ab =/'\"é", max_size=3)
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | text,
     lambda inner: st.lists(inner, max_size=2).map(tuple),
     max_leaves=4,
 )
@@ -144,7 +139,7 @@ def test_spaces_survive_json_pickle_and_repr(space: Space) -> None:
 
 @given(discrete | continuous)
 def test_domains_survive_json_and_repr(domain: Domain) -> None:
-    assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))) == domain == eval(repr(domain), vars(spaces))
+    assert domain_from_dict(json.loads(json.dumps(domain.to_dict()))) == domain == eval(repr(domain), vars(spaces))
 
 
 @given(discrete | continuous, st.integers(1, 12))
@@ -257,6 +252,13 @@ def test_domains_print_the_call_that_makes_them() -> None:
         "choice({'sgd': {'momentum': uniform(0.0, 1.0)}, 'adam': {}})",
         "ordered([1, 'many'])",
     ]
+
+
+def test_whole_numbers_of_64_bits_survive_what_spaces_are_written_with() -> None:
+    space = Space.of({"n": integers(-(2**63), 2**64 - 1), "seed": [-(2**63), 2**64 - 1], "name": "h\U0001f600"})
+    for config in space.grid(2):
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(config)) == config
+        assert msgspec.json.decode(msgspec.json.encode(config)) == config
 
 
 # --- Spaces ---------------------------------------------------------------------------------------
@@ -438,6 +440,22 @@ LABEL = "Choose by a label, such as its name, and build the object inside the fu
             f"The value [1, 2] is of type 'list', {PLAIN}. Write a tuple.",
         ),
         (
+            lambda: choice([1, 2**64]),
+            "The value 18446744073709551616 does not fit into 64 bits, so it cannot be written to a study's journal. "
+            "Pass a smaller one, or its digits as a text, and convert that inside the function.",
+        ),
+        (
+            lambda: choice(["a", "\udc80"]),
+            "The value '\\udc80' is no Unicode text, since half of a surrogate pair is no character, so it cannot be "
+            "written to a study's journal. Choose by a label, and look the text up inside the function.",
+        ),
+        (
+            lambda: integers(0, 2**64),
+            "integers(0, 18446744073709551616) has high=18446744073709551616, which does not fit into 64 bits, "
+            "so no journal could hold what is drawn. "
+            "Pass a high from -2**63 to 2**64 - 1, or use etude.uniform or etude.loguniform.",
+        ),
+        (
             lambda: choice("abc"),
             "choice('abc') is given a str, not a list. Write a list, such as choice([1, 2]).",
         ),
@@ -508,6 +526,12 @@ def test_what_cannot_be_is_refused_with_the_way_on(call: Callable[[], object], m
         lambda: uniform(1, 1 + 1e-15, step=1e-16),
         lambda: integers(0, 8, log=True),
         lambda: integers(0, True),
+        lambda: integers(-(2**63) - 1, 0),
+        lambda: integers(-(2**63), 2**64 - 1, step=2**64),
+        lambda: Space.of({"n": -(2**63) - 1}),
+        lambda: Space.of({"n": [(1, (2**64,))]}),
+        lambda: Space.of({"path": ("a", "\ud800")}),
+        lambda: choice({"\ud800": {}, "b": {}}),
         lambda: choice([math.nan]),
         lambda: choice([np.float64(1.0)]),
         lambda: choice({}),
@@ -517,8 +541,8 @@ def test_what_cannot_be_is_refused_with_the_way_on(call: Callable[[], object], m
         lambda: Space.of({"a..b": [1]}),
         lambda: Space.of({"a": choice({"x": {"a": [1]}})}),
         lambda: Space.of({"a": choice({"x": {"c": [1]}}), "b": choice({"x": {"c": [1]}})}),
-        lambda: Domain.from_dict({"kind": "cauchy"}),
-        lambda: Domain.from_dict({"kind": "uniform", "low": 0}),
+        lambda: domain_from_dict({"kind": "cauchy"}),
+        lambda: domain_from_dict({"kind": "uniform", "low": 0}),
         lambda: Space.from_dict({}),
     ],
 )

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any
 
 from etude.core.errors import SpaceError
-from etude.tune.spaces import choice, integers, loguniform, ordered, uniform
-
-CALLS: Final[dict[str, Callable[..., Any]]] = {
-    call.__name__: call for call in (uniform, loguniform, integers, choice, ordered)
-}
+from etude.tune.spaces import CALLS
 
 
 def read_space(given: Iterable[str]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Finding an experiment in a script: ``path/to/script.py:experiment``.
 
 The script is run as a module of its own name, never as ``__main__``, so what stands under its main guard
-stays asleep. Its functions travel to workers by value, as those of ``python script.py`` do: a worker
+stays asleep. A script without one is read up to its first call of ``tune``: what it had defined by then is
+what the call would have run. Its functions travel to workers by value, as those of ``python script.py`` do: a worker
 never imports the script, and what it runs cannot change when somebody saves the file meanwhile.
 """
 
@@ -14,53 +15,78 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from etude.core.errors import ConfigError
 from etude.experiment import Experiment
 
 
-def load(place: str) -> tuple[Experiment, ModuleType]:
-    """Return the experiment at ``path/to/script.py:name``, and the script as a module.
+class Script(NamedTuple):
+    """A script that was read.
+
+    Attributes:
+        path: Where it is.
+        module: What it defined.
+        cut: Whether reading it ended at its first call of ``tune``, so that what stands below is missing.
+    """
+
+    path: Path
+    module: ModuleType
+    cut: bool
+
+
+def load(place: str) -> tuple[Experiment, Script]:
+    """Return the experiment at ``path/to/script.py:name``, and the script.
 
     Without ``:name`` it is the only experiment that the script has.
 
     Raises:
-        ConfigError: There is no such script, no such experiment in it, or it starts a study when it is loaded.
+        ConfigError: There is no such script, or no such experiment in it.
     """
     file, colon, name = place.rpartition(":")
     path = Path(file if colon else place)
     if path.suffix != ".py":
         raise ConfigError(f"{place!r} names no experiment. Give the script and the name in it: script.py:experiment.")
-    module = _run(path)
-    found = {n: thing for n, thing in vars(module).items() if isinstance(thing, Experiment)}
+    script = _read(path)
+    found = {n: thing for n, thing in vars(script.module).items() if isinstance(thing, Experiment)}
     if not colon and len(found) == 1:
-        return next(iter(found.values())), module
+        return next(iter(found.values())), script
     if colon and name in found:
-        return found[name], module
+        return found[name], script
     told = f"It has: {', '.join(found)}." if found else "It has none: write experiment = etude.Experiment(train, ...)."
     near = difflib.get_close_matches(name, found, n=1) if colon else []
     which = f"no experiment {name!r}" if colon else f"{len(found)} experiments, and none was named"
-    raise ConfigError(f"{path} has {which}. {f'Did you mean {near[0]!r}? ' if near else ''}{told}")
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"{path} has {which}.{meant} {told}{_what_is_missing(script)}")
 
 
-def attribute(module: ModuleType, name: str) -> Any:
+def attribute(script: Script, name: str) -> Any:
     """Return what a script calls ``name``.
 
     Raises:
         ConfigError: It calls nothing so.
     """
-    if not hasattr(module, name):
-        near = difflib.get_close_matches(name, vars(module), n=1)
-        raise ConfigError(f"{module.__file__} has no {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
-    return getattr(module, name)
+    if not hasattr(script.module, name):
+        near = difflib.get_close_matches(name, vars(script.module), n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"{script.path} has no {name!r}.{meant}{_what_is_missing(script)}")
+    return getattr(script.module, name)
 
 
-def _run(path: Path) -> ModuleType:
+def _what_is_missing(script: Script) -> str:
+    if not script.cut:
+        return ""
+    return (
+        " It was read up to its first call of tune(...), which starts a study; put that call under "
+        '`if __name__ == "__main__":` if what you want stands below it.'
+    )
+
+
+def _read(path: Path) -> Script:
     if not path.is_file():
         near = difflib.get_close_matches(path.name, [other.name for other in path.parent.glob("*.py")], n=1)
         raise ConfigError(f"There is no file {path}." + (f" Did you mean {path.parent / near[0]}?" if near else ""))
-    path = path.absolute()
+    given, path = path, path.absolute()
     name = path.stem
     before = sys.modules.get(name)
     if name in sys.stdlib_module_names or (before and getattr(before, "__file__", None) != str(path)):
@@ -72,9 +98,12 @@ def _run(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    cut = False
     try:
-        with _no_study_may_start(path):
+        with _no_study_may_start():
             spec.loader.exec_module(module)
+    except _StudyStarts:
+        cut = True
     except BaseException as error:
         del sys.modules[name]
         if isinstance(error, SystemExit):
@@ -86,24 +115,25 @@ def _run(path: Path) -> ModuleType:
     import cloudpickle
 
     cloudpickle.register_pickle_by_value(module)
-    return module
+    return Script(given, module, cut)
+
+
+class _StudyStarts(BaseException):  # so that `except Exception` in a script does not read on
+    """A script that is only being read has come to a call of ``tune``."""
 
 
 @contextlib.contextmanager
-def _no_study_may_start(path: Path) -> Iterator[None]:
+def _no_study_may_start() -> Iterator[None]:
     """A script without a main guard would start its own study instead of ours.
 
     The verb is exchanged here, so that an experiment need not know that there is a command line.
     """
 
-    def refuse(self: Experiment, *args: Any, **named: Any) -> NoReturn:
-        raise ConfigError(
-            f"{path.name} starts a study while it is loaded. Put the call of tune(...) under "
-            '`if __name__ == "__main__":`, so that the script can be loaded for its experiment alone.'
-        )
+    def read_no_further(self: Experiment, *args: Any, **named: Any) -> NoReturn:
+        raise _StudyStarts
 
     tune = Experiment.tune
-    setattr(Experiment, "tune", refuse)  # noqa: B010 - mypy knows no other way to exchange a method
+    setattr(Experiment, "tune", read_no_further)  # noqa: B010 - mypy knows no other way to exchange a method
     try:
         yield
     finally:

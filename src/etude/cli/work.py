@@ -14,6 +14,7 @@ import typer
 from etude.cli.shell import Code, open_study
 from etude.cli.studies import StudyName, newest_run
 from etude.core.errors import ConfigError
+from etude.going_on import in_no_journal
 
 if TYPE_CHECKING:
     from etude.results import Search
@@ -45,11 +46,14 @@ def tune(
     constraint: Annotated[str | None, typer.Option(help="Name of a function of the script that rules out.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Search for good hyperparameters of an experiment in a script."""
+    """Search for good hyperparameters of an experiment in a script.
+
+    The script is run as it is imported, up to a call of tune() that no main guard holds back.
+    """
     from etude.cli import domains, scripts
 
     wanted = domains.read_space(space)
-    found, module = scripts.load(experiment)
+    found, script = scripts.load(experiment)
     search = found.tune(
         wanted,
         trials=trials,
@@ -61,7 +65,7 @@ def tune(
         timeout_s=timeout,
         retries=retries,
         reuse_child=reuse_child,
-        constraint=scripts.attribute(module, constraint) if constraint is not None else None,
+        constraint=scripts.attribute(script, constraint) if constraint is not None else None,
         progress=False if quiet else None,
     )
     _tell_and_leave(search)
@@ -73,7 +77,10 @@ def resume(
     workers: Annotated[int | None, typer.Option(help="How many run at a time; by default as before.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Go on with a study: what has ended is not run again."""
+    """Go on with a study: what has ended is not run again.
+
+    Its script is run as it is imported, up to a call of tune() that no main guard holds back.
+    """
     from etude.cli import scripts
     from etude.tune.spaces import Space
 
@@ -159,11 +166,7 @@ def _where(meta: Mapping[str, Any], folder: Path) -> tuple[str, Path]:
 
 
 def _refuse_what_no_journal_holds(call: Mapping[str, Any], place: str, folder: Path) -> None:
-    from etude.tune.stop import STOPPERS
-
-    own = ["a constraint"] if call.get("constraint") else []
-    own += [f"a stopper of its own ({call['stopper']})"] if call["stopper"] not in STOPPERS else []
-    if own:
+    if own := in_no_journal(call):
         raise ConfigError(
             f"Study {folder.name} was started with {' and '.join(own)}, which no journal can hold. "
             f"Run the script again instead ({place.rpartition(':')[0]}): the same call goes on."

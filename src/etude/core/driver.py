@@ -27,6 +27,7 @@ from etude.core.events import (
     Closed,
     End,
     Ended,
+    Fail,
     How,
     Joined,
     Judged,
@@ -184,7 +185,11 @@ class Driver:
             return
         started_at = event.at if trial.started_at is None else trial.started_at
         report = Report(trial.number, len(trial.curve), value, event.at - started_at)
-        decision = self.plan.decide(report, self.history)
+        try:
+            decision = self.plan.decide(report, self.history)
+        except Exception as error:  # a user's stopper; raised from here, it would take the report along
+            self._out.append(Fail(error))
+            return
         if decision.act is Act.GO_ON or (decision.act is Act.PAUSE and trial.pausing):
             return
         assert trial.worker is not None

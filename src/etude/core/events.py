@@ -299,4 +299,10 @@ class End(Command, frozen=True):
     problem: str = ""
 
 
-AnyCommand = Persist | Suggest | Assign | Stop | Pause | Release | Retire | WaitUntil | End
+class Fail(Command, frozen=True):
+    """Wind the study down with an error that is not ours: its plan raised when it was asked."""
+
+    error: Exception
+
+
+AnyCommand = Persist | Suggest | Assign | Stop | Pause | Release | Retire | WaitUntil | End | Fail

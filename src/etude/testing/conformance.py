@@ -77,7 +77,7 @@ def check_sampler(make: Callable[[], Sampler], space: Space, *, proposals: int =
 
     Example:
         >>> from etude.tune.samplers import Random
-        >>> from etude.tune.spaces import uniform
+        >>> from etude.tune.domains import uniform
         >>> space = Space.of({"lr": uniform(0, 1)})
         >>> len(check_sampler(lambda: Random(space, seed=0), space, proposals=5))
         5

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from etude.core.plan import Decision, Done, Promote, Propose, Report, Standing, Wait
-from etude.core.text import count
+from etude.core.errors import ConfigError
+from etude.core.plan import Act, Decision, Done, Promote, Propose, Report, Standing, Wait
+from etude.core.text import brief, count
 from etude.tune.stop import Stopper
 
 
@@ -37,5 +38,17 @@ class SearchPlan:
         return Propose(self.seed)
 
     def decide(self, report: Report, standing: Standing) -> Decision:
-        """Let the stopper decide."""
-        return self.stopper.decide(report, standing)
+        """Let the stopper decide.
+
+        Raises:
+            ConfigError: It returned something else than a decision.
+        """
+        answer = self.stopper.decide(report, standing)
+        if isinstance(answer, Decision) and isinstance(answer.act, Act) and isinstance(answer.reason, str):
+            return answer
+        kind = type(self.stopper)
+        raise ConfigError(
+            f"The stopper {kind.__module__}.{kind.__qualname__} returned {brief(answer)} from decide(), which does not "
+            f"say what becomes of trial {report.trial}. Return Decision(Act.STOP, reason), or GO_ON; both are in "
+            "etude.core.plan."
+        )

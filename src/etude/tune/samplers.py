@@ -16,7 +16,8 @@ import msgspec
 from etude.core.errors import ConfigError
 from etude.core.events import Params
 from etude.core.streams import stream, stream_seed
-from etude.tune.spaces import Choice, Domain, Integers, LogUniform, Ordered, Space, Uniform
+from etude.tune.domains import Domain, Integers, LogUniform, Ordered, Uniform
+from etude.tune.spaces import Choice, Space
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -1,0 +1,46 @@
+"""How a study that has not come to its end goes on.
+
+The same call always does it. ``etude resume`` does it from the journal and a file, so not where the study
+takes something that neither of them holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from etude.tune.stop import STOPPERS
+
+
+def in_no_journal(call: Mapping[str, Any]) -> list[str]:
+    """Return what a study was started with that no journal can hold, in words.
+
+    Args:
+        call: The call of the study, as its journal has it.
+
+    Example:
+        >>> in_no_journal({"stopper": "Patience", "constraint": True})
+        ['a constraint', 'a stopper of its own (Patience)']
+    """
+    own = ["a constraint"] if call.get("constraint") else []
+    stopper = call.get("stopper")
+    return own + ([f"a stopper of its own ({stopper})"] if stopper not in STOPPERS else [])
+
+
+def resume_command(folder: Path, meta: Mapping[str, Any]) -> str | None:
+    """Return the command that goes on with a study; None if only the call that started it can.
+
+    Args:
+        folder: The study's folder.
+        meta: What its journal says about the study.
+
+    Example:
+        >>> resume_command(Path("studies/one"), {"experiment": "script.py:experiment", "call": {"stopper": "median"}})
+        'etude resume studies/one'
+        >>> resume_command(Path("studies/one"), {"experiment": None, "call": {"stopper": "median"}}) is None
+        True
+    """
+    if meta.get("experiment") is None or in_no_journal(meta.get("call") or {}):
+        return None
+    return f"etude resume {folder}"
