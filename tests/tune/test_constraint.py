@@ -111,8 +111,14 @@ def test_what_cannot_be_called_by_name_is_refused(function: Callable[..., Any], 
 
 
 def test_a_function_that_hides_its_parameters_is_refused() -> None:
+    class Hides:
+        __signature__ = "a secret"
+
+        def __call__(self) -> bool:
+            return True
+
     with pytest.raises(ConfigError, match=r"does not tell its parameters, so none can be given by name. Wrap it"):
-        constraint(max)
+        constraint(Hides())
 
 
 def on_space(function: Callable[..., Any]) -> Constraint:

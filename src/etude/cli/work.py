@@ -106,7 +106,7 @@ def resume(
 def stop(study: StudyName) -> None:
     """Have a study that is at work wind down.
 
-    Nothing that has ended is lost, and `etude resume` goes on.
+    Nothing that has ended is lost, and the study can go on later.
     """
     from etude.store.journal import Journal
     from etude.study import STOP_FILE
