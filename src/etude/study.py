@@ -390,9 +390,7 @@ class Study:
             case WaitUntil(at=at):
                 delay_s = max(0.0, at - self._clock.now_s())
                 self._loop.call_later(delay_s, lambda: self._tell(Ticked(at=self._clock.now_s())))
-            case End(problem=problem):
-                if problem:
-                    self._fail(StudyError(problem))
+            case End():
                 self._ended.set()
             case Fail(error=error):
                 self._fail(error)

@@ -260,8 +260,9 @@ def test_a_first_end_that_tells_of_all_trials_ends_the_study_and_fails_none(faul
     stage.end(0, **fault)
     assert stage.driver.over
     assert not stage.last(Closed).complete
-    (end,) = only(End, stage.told)
-    assert end.problem.startswith(fault.get("traceback") or "Trial 0 gave no result: The metric never came. No trial")
+    (fail,) = only(Fail, stage.told)
+    start = fault.get("traceback") or "Trial 0 gave no result: The metric never came. No trial"
+    assert str(fail.error).startswith(start)
     assert stage.states == [State.QUEUED] * len(stage.states)
     assert stage.trial(0).losses == 0
 

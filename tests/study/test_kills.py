@@ -26,6 +26,8 @@ SCRIPT = """
             run.report(score=-((lr - 0.3) ** 2) * (epoch + 1) + run.random("noise").gauss() / 1000)
         with open(os.environ["STARTS"], "a") as file:
             file.write(f"{run.trial}\\n")
+        while os.environ.get("HANGS") == str(run.trial):
+            time.sleep(1)
         return {"score": -((lr - 0.3) ** 2) + width / 1000, "epochs": run.epoch + 1}
 
     experiment = etude.Experiment(train, metric="score", mode="max")
@@ -109,18 +111,16 @@ def test_a_result_that_was_spooled_but_not_committed_is_not_run_again(tmp_path: 
 
     script = write_script(tmp_path, SCRIPT)
     starts = tmp_path / "starts"
-    with running(start_script(script, "1", STARTS=str(starts))) as driver:
+    with running(start_script(script, "1", STARTS=str(starts), HANGS="2")) as driver:
         wait_for(lambda: starts.exists() and len(starts.read_text().split()) >= 3)
         driver.send_signal(signal.SIGKILL)
         driver.wait()
     folder = tmp_path / "studies" / "study"
-    live = [t for t in etude.open(folder).trials if t.state == "running"]
-    if live:
-        ended = Ended(live[0].number, live[0].attempts, Outcome(How.FINISHED, value=123.0))
-        spool, _ = open_spool(str(folder / "spool"))
-        append(spool, pack_outcome(ended))
-        os.close(spool)
+    (live,) = [t for t in etude.open(folder).trials if t.state == "running"]
+    spool, _ = open_spool(str(folder / "spool"))
+    append(spool, pack_outcome(Ended(live.number, live.attempts, Outcome(How.FINISHED, value=123.0))))
+    os.close(spool)
     run_script(script, "1", STARTS=str(starts))
-    if live:
-        assert etude.open(folder).trials[live[0].number].value == 123.0
+    assert etude.open(folder).trials[live.number].value == 123.0
+    assert starts.read_text().split().count(str(live.number)) == 1
     assert not list((folder / "spool").iterdir())

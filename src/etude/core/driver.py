@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from etude.core.errors import StudyError
 from etude.core.events import (
     AnyCommand,
     AnyEvent,
@@ -279,7 +280,8 @@ class Driver:
             "like this, and the study ends here. Mend it and call again. If only some configurations cannot be, raise "
             "etude.Invalid(reason) for those."
         )
-        self._end(at, said, problem=problem)
+        self._out.append(Fail(StudyError(problem)))
+        self._end(at, said)
 
     # --- what an end means for others -------------------------------------------------------------
 
@@ -470,7 +472,7 @@ class Driver:
     def _release(self, event: Ended) -> None:
         self._out.append(Release(event.worker, event.trial, event.attempt))
 
-    def _end(self, at: float, reason: str, *, complete: bool = False, problem: str = "") -> None:
+    def _end(self, at: float, reason: str, *, complete: bool = False) -> None:
         self._tell(Closed(at=at, reason=reason, complete=complete))
         self.over = True
-        self._out.append(End(reason, complete, problem))
+        self._out.append(End(reason, complete))

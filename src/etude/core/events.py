@@ -292,15 +292,14 @@ class WaitUntil(Command, frozen=True):
 
 
 class End(Command, frozen=True):
-    """The study is over for this driver: complete, wound down, or hopeless because of a ``problem``."""
+    """The study is over for this driver: complete, or wound down."""
 
     reason: str
     complete: bool
-    problem: str = ""
 
 
 class Fail(Command, frozen=True):
-    """Wind the study down with an error that is not ours: its plan raised when it was asked."""
+    """Wind the study down with an error: its plan raised when it was asked, or no trial can go well."""
 
     error: Exception
 
