@@ -138,13 +138,13 @@ def _attend(functions: Functions, signature: Signature, serve: Serve, channel: C
     while (content := channel.receive()) is not None:
         message = decode_to_worker(content)
         if isinstance(message, Run):
-            files = not_imported(files)
             if why := edited(files, cwd=serve.cwd):
                 give_up(channel, serve, why)
                 return
             ended = _serve(functions, signature, serve, channel, spool, message)
             if not serve.reuse_child or ended.outcome.how is not How.FINISHED:
                 return
+            files = not_imported(files)
 
 
 def give_up(channel: Channel, serve: Serve, why: str) -> None:

@@ -7,11 +7,13 @@ import pickle
 import socket
 import sys
 
+import msgspec
+
 from etude.core.signature import Signature
 from etude.wire.channel import Channel
 from etude.wire.messages import Serve, decode_to_worker
 from etude.worker import attempt, processes, script_logging
-from etude.worker.edits import edited
+from etude.worker.edits import edited, not_imported
 
 if __name__ == "__main__":
     processes.die_with_parent(os.getppid())
@@ -31,4 +33,5 @@ if __name__ == "__main__":
     attempt.install_main(functions)
     attempt.open_streams()
     script_logging.set_up(serve.logging)
+    serve = msgspec.structs.replace(serve, files=not_imported(serve.files))
     attempt.main(functions, Signature.read(functions), serve, socket.socket(fileno=sock), log=log, spool=spool)

@@ -34,7 +34,7 @@ from etude.wire.channel import Channel
 from etude.wire.messages import Serve, decode_to_worker, encode, plain_frame
 from etude.wire.spool import open_spool
 from etude.worker import attempt, processes, script_logging
-from etude.worker.edits import edited
+from etude.worker.edits import edited, not_imported
 
 ALWAYS_SPAWNED: Final = ("tensorflow", "jax")
 POOLED: Final = ("numpy", "scipy", "sklearn", "torch")
@@ -152,6 +152,8 @@ class Template:
         self._spawned = bool(why)
         self._spool, path = open_spool(serve.spool)
         self._tell(Loaded(os.getpid(), path, why))
+        if not self._spawned:  # found out once, since whoever looks at all modules in a child copies their pages
+            self._serve = msgspec.structs.replace(serve, files=not_imported(serve.files))
         attempt.rehearse()
         gc.collect()
         gc.freeze()  # keeps the collector from touching, and so copying, shared pages
