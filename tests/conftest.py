@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import secrets
+import signal
 import sys
 import threading
 import time
@@ -36,6 +37,8 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv(MARK, TOKEN)
         patch.setenv("ETUDE_STUDIES", str(tmp_path_factory.mktemp("studies")))
         patch.setenv("ETUDE_PROGRESS", "0")
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts its background jobs deaf to Ctrl-C
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         yield
     engine = sys.modules.get("etude.engines.local")
     if engine is not None:

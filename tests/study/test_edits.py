@@ -57,7 +57,7 @@ def test_a_worker_that_starts_after_an_edit_ends_the_study_and_nothing_is_lost(t
 
     live = tune(train, workers=2, retries=1, wait=False)
     wait_for(lambda: (tmp_path / "started-2").exists() and (tmp_path / "started-3").exists())
-    file.write_text("def value(): return 2.0\n")
+    file.write_text("def value(): return 2.0  # edited\n")
     holder = next(t.worker for t in live._handle.study.history.trials if t.number == 2)
     (supervisor,) = [p for p in processes.marked(local.WORKER_MARK, holder) if processes.parent(p) == os.getpid()]
     processes.kill(supervisor)
@@ -76,7 +76,7 @@ def test_a_worker_that_starts_after_an_edit_ends_the_study_and_nothing_is_lost(t
 
 @pytest.mark.parametrize("how", ["forked", "spawned"])
 @pytest.mark.parametrize("when", ["first", "later"])
-@pytest.mark.parametrize("text", ["def value(): return 2.0\n", "nonsense :\n"], ids=["other", "broken"])
+@pytest.mark.parametrize("text", ["def value(): return 2.0  # edited\n", "nonsense :\n"], ids=["other", "broken"])
 def test_an_attempt_that_imports_after_an_edit_is_not_run(how, when, text, tmp_path, monkeypatch) -> None:
     before = "def value(): return 1.0\n"
     name = f"edited_{when}_{how}_{len(text)}"
