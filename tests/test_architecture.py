@@ -34,17 +34,19 @@ ARROWS: Final = {
     "definition": {"core"},
     "crew": {"core", "wire", "engines", "worker"},
     "study": {"core", "wire", "store", "tune", "engines", "worker", "crew"},
-    "going_on": {"tune"},
+    "going_on": set(),
+    "call": {"core"},
+    "shipping": {"core", "definition"},
     "results": {"core", "store", "going_on"},
     "snapshot": {"core", "results"},
     "progress": {"core", "going_on", "results", "snapshot", "study"},
     "launch": {
         *{"core", "wire", "store", "tune", "engines", "worker"},
-        *{"definition", "study", "results", "progress", "experiment"},
+        *{"call", "definition", "shipping", "study", "results", "progress"},
     },
-    "check": {"core", "worker", "frameworks", "experiment"},
-    "experiment": {"core", "worker", "frameworks", "tune", "results", "launch", "check"},
-    "demo": {"core", "results", "launch"},
+    "check": {"core", "worker", "frameworks", "definition"},
+    "experiment": {"core", "worker", "frameworks", "tune", "results", "call", "launch", "check"},
+    "demo": {"core", "results", "call"},
     "cli": None,  # on top: it may import everything
     "etude": None,  # the window shows everything
 }

@@ -136,6 +136,22 @@ def test_a_missing_metric_is_a_finding() -> None:
     assert "data        nobody asked for it\n" in str(found)
 
 
+def test_what_cannot_be_part_of_the_identity_is_named() -> None:
+    import threading
+
+    lock = threading.Lock()
+
+    def locked() -> float:
+        with lock:
+            return 1.0
+
+    found = etude.Experiment(locked, metric="m", mode="max").check()
+    (told,) = found.unseen
+    assert told.startswith("closure value `lock` of function ")
+    assert told.endswith(".locked (_thread.lock) is not part of the identity")
+    assert str(found).endswith(f"\nunseen      {told}")
+
+
 def test_arrays_and_objects_are_described_as_well() -> None:
     import numpy as np
 

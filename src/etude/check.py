@@ -17,6 +17,7 @@ from etude.core.data import Data
 from etude.core.errors import ConfigError, EtudeError, ResultError
 from etude.core.signature import Definition, Kind, Signature
 from etude.core.text import brief, count, seconds
+from etude.definition import read_code
 from etude.worker.bind import Bound
 from etude.worker.result import read_result
 from etude.worker.run import Run, default_device
@@ -75,6 +76,7 @@ class Check:
         metric: Name of the experiment's metric.
         value: Its value; None if it never came.
         problem: Why the result could not be used; empty if it can.
+        unseen: What the functions use that cannot be part of a study's identity, such as a table among their globals.
         seconds: Part (``"data"``, ``"model"``, ``"train"``) -> seconds that it took.
     """
 
@@ -87,6 +89,7 @@ class Check:
     value: float | None
     problem: str
     seconds: Mapping[str, float]
+    unseen: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         took = ", ".join(f"{part} {seconds(s)}" for part, s in self.seconds.items())
@@ -100,6 +103,7 @@ class Check:
             "returned": [f"{self.returned}: {judged}"],
             "took": [took],
             **({"problem": [self.problem]} if self.problem else {}),
+            **({"unseen": list(self.unseen)} if self.unseen else {}),
         }
         return "\n".join(
             f"{title if first else '':<11} {text}"
@@ -122,7 +126,7 @@ def check(experiment: Definition, params: Mapping[str, Any], *, seed: int) -> Ch
     """
     signature = experiment.signature
     run = _OneEpoch(
-        metric=experiment.metric, params={**signature.defaults(), **params}, seed=seed, device=default_device()
+        metrics=experiment.metrics.names, params={**signature.defaults(), **params}, seed=seed, device=default_device()
     )
     watched = _Watched(experiment.functions, params)
     bound = Bound(watched.functions, signature, params, run)
@@ -131,7 +135,7 @@ def check(experiment: Definition, params: Mapping[str, Any], *, seed: int) -> Ch
     took = time.perf_counter() - began
     value, problem = None, ""
     try:
-        value, _ = read_result(returned, metric=experiment.metric, reported=run.last)
+        value, _ = read_result(returned, metrics=experiment.metrics.names, reported=run.last)
     except ResultError as error:
         problem = str(error)
     return Check(
@@ -140,10 +144,11 @@ def check(experiment: Definition, params: Mapping[str, Any], *, seed: int) -> Ch
         model=tuple(watched.model),
         reported=dict(run.counts),
         returned=brief(returned),
-        metric=experiment.metric,
+        metric=experiment.metrics.main,
         value=value,
         problem=problem,
         seconds={**watched.seconds, "train": took - sum(watched.seconds.values())},
+        unseen=read_code(experiment.functions).unseen,
     )
 
 

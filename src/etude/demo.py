@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import etude
-from etude.launch import available_cores
+from etude.call import available_cores
 from etude.results import show
 
 try:

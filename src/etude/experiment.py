@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from etude.core.errors import ConfigError, SignatureError
+from etude.core.errors import SignatureError
+from etude.core.metrics import Metrics, Mode
 from etude.core.signature import Kind, Signature
 from etude.results import Search
 from etude.tune.domains import Domain
+from etude.tune.sampler import Sampler
 from etude.tune.spaces import Space
 from etude.tune.stop import Stopper
 from etude.worker.bind import Bound, kept_generators
 from etude.worker.run import Run, default_device
-
-MODES: Final = ("max", "min")
 
 
 class Experiment:
@@ -26,7 +26,8 @@ class Experiment:
             or nothing: then the last report counts.
         model: Builds the model; its parameters are hyperparameters as well.
         data: Loads the data; likewise.
-        metric: Name of the number that judges a trial.
+        metric: Name of the number that judges a trial; or several, each with its mode:
+            ``{"accuracy": "max", "latency_s": "min"}``.
         mode: ``"max"`` if larger is better, ``"min"`` if smaller is.
 
     Raises:
@@ -47,21 +48,13 @@ class Experiment:
         *,
         model: Callable[..., Any] | None = None,
         data: Callable[..., Any] | None = None,
-        metric: str,
-        mode: Literal["max", "min"],
+        metric: str | Mapping[str, Mode],
+        mode: Mode | None = None,
     ) -> None:
-        if mode not in MODES:
-            raise ConfigError(
-                f"mode={mode!r} says neither that larger values of {metric!r} are better nor that smaller ones are. "
-                "Pass mode='max' or mode='min'."
-            )
-        if not isinstance(metric, str) or not metric:
-            raise ConfigError(f"metric={metric!r} is no name. Pass the name of what train returns or reports.")
+        self.metrics = Metrics.read(metric, mode)
         given = {"train": train, "model": model, "data": data}
         self.functions: dict[str, Callable[..., Any]] = {r: f for r, f in given.items() if f is not None}
         self.signature = Signature.read(self.functions)
-        self.metric = metric
-        self.mode: Literal["max", "min"] = mode
         self.last: Search | None = None
         """The search that was started last, also if it was interrupted."""
 
@@ -80,7 +73,7 @@ class Experiment:
         """
         flat = self._checked(params)
         handle = Run(
-            metric=self.metric, params={**self.signature.defaults(), **flat}, seed=seed, device=default_device()
+            metrics=self.metrics.names, params={**self.signature.defaults(), **flat}, seed=seed, device=default_device()
         )
         with kept_generators():
             return Bound(self.functions, self.signature, flat, handle).train()
@@ -109,11 +102,15 @@ class Experiment:
         self,
         space: Mapping[str, object],
         *,
-        trials: int,
+        trials: int | None = None,
         workers: int | None = None,
-        sampler: str = "tpe",
-        stopper: str | Stopper = "median",
+        sampler: str | Sampler = "tpe",
+        stopper: str | Stopper | Sequence[str | Stopper] | None = None,
+        fidelity: str | None = None,
+        budget: Sequence[float] | None = None,
+        eta: int | None = None,
         seed: int = 0,
+        start: Sequence[Mapping[str, Any]] = (),
         name: str | None = None,
         constraint: Callable[..., Any] | None = None,
         retries: int = 2,
@@ -131,11 +128,23 @@ class Experiment:
         Args:
             space: Name -> what the parameter may be: ``etude.uniform(0, 1)``, ``etude.loguniform``,
                 ``etude.integers``, ``etude.choice``, ``etude.ordered``, a list (a choice) or a value (fixed).
-            trials: How many configurations to try, those of earlier calls included.
+            trials: How many configurations to try, those of earlier calls included. May be left out where the
+                sampler comes to an end, as a grid does, and for one full set of brackets with Hyperband and a
+                fidelity. Promoted trials count.
             workers: How many trials run at a time; the number of cores, or of GPUs, if left out.
-            sampler: ``"tpe"`` or ``"random"``.
-            stopper: ``"median"``, ``"none"``, or an object with ``decide(report, standing)``.
+            sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"gp"``, ``"cmaes"`` or ``"nsga2"``, one of those
+                with options (``etude.TPE(startup=20)``), or an object with ``tell(told)`` and ``suggest(request)``.
+            stopper: ``"median"``, ``"median-best"``, ``"asha"``, ``"hyperband"``, ``"plateau"``, ``"divergence"``,
+                ``"walltime"`` or ``"none"``, one of those with options (``etude.ASHA(eta=4)``), an object with
+                ``decide(report, standing)``, or a list, of which the first decides that has something to say. By
+                default the median rule; with several metrics, none.
+            fidelity: The parameter that says how much a trial may cost, such as its number of epochs or its share of
+                the data. With ``"asha"`` and ``"hyperband"`` trials then run with a small budget to their end, and
+                the best are run again, from scratch, with a larger one; with other stoppers all have the largest.
+            budget: The smallest and the largest value of the fidelity.
+            eta: Each budget is so many times the one before, and one trial in so many is promoted; 3 if left out.
             seed: The seed of the search, and of the training of every trial.
+            start: Configurations to try first; what they leave out has the function's default.
             name: Name of the study. Without one it is named by its definition, so an edit starts a new one.
             constraint: Asks by name for parameters (``**params``: for all) and says whether they go together; a
                 str or False ends the trial as invalid, True or None lets it run. What is no part of a
@@ -155,24 +164,33 @@ class Experiment:
             StudyError: The study's folder cannot be used.
             KeyboardInterrupt: Ctrl-C; the search wound down, and ``experiment.last`` holds it.
         """
+        from etude.call import Call
+        from etude.core.numbers import seed_of
         from etude.launch import Launch
+        from etude.tune.question import search
 
-        launch = Launch(
-            self,
-            self._checked_space(space),
-            trials=trials,
+        call = Call.read(
             workers=workers,
-            sampler=sampler,
-            stopper=stopper,
-            seed=seed,
             name=name,
-            constraint=constraint,
             retries=retries,
             timeout_s=timeout_s,
             grace_s=grace_s,
             reuse_child=reuse_child,
         )
-        live = launch.start()
+        question = search(
+            self,
+            self._checked_space(space, besides=() if fidelity is None else (fidelity,)),
+            trials=trials,
+            sampler=sampler,
+            stopper=stopper,
+            fidelity=fidelity,
+            budget=budget,
+            eta=eta,
+            seed=seed_of(seed),
+            start=start,
+            constraint=constraint,
+        )
+        live = Launch(self, question, call).start()
         self.last = live.search
         if wait:
             live.wait(progress=progress)
@@ -183,7 +201,7 @@ class Experiment:
         self.signature.check(flat)
         return flat
 
-    def _checked_space(self, given: Mapping[str, object]) -> Space:
+    def _checked_space(self, given: Mapping[str, object], *, besides: Sequence[str] = ()) -> Space:
         """Read a space and refuse one that these functions could not be called with."""
         space = given if isinstance(given, Space) else Space.of(given)
         sizes = {name: domain.size for name, domain in space.domains()}
@@ -196,7 +214,7 @@ class Experiment:
                     f"{name}: T instead of {name}: etude.Stateless[T]; or give one fixed value."
                 )
         self.signature.check_names(space.names)
-        self.signature.check_complete(space.always)
+        self.signature.check_complete({*space.always, *besides})
         for name, domain in space.domains():
             self._check_domain(name, domain)
         return space

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from etude.tune.stop import STOPPERS
-
 
 def in_no_journal(call: Mapping[str, Any]) -> list[str]:
     """Return what a study was started with that no journal can hold, in words.
@@ -20,12 +18,12 @@ def in_no_journal(call: Mapping[str, Any]) -> list[str]:
         call: The call of the study, as its journal has it.
 
     Example:
-        >>> in_no_journal({"stopper": "Patience", "constraint": True})
+        >>> in_no_journal({"stopper": "Patience", "sampler": {"name": "tpe"}, "constraint": True})
         ['a constraint', 'a stopper of its own (Patience)']
     """
     own = ["a constraint"] if call.get("constraint") else []
-    stopper = call.get("stopper")
-    return own + ([f"a stopper of its own ({stopper})"] if stopper not in STOPPERS else [])
+    ours = {kind: call.get(kind) for kind in ("sampler", "stopper")}  # as plain data; those of the user by their name
+    return own + [f"a {kind} of its own ({given})" for kind, given in ours.items() if isinstance(given, str)]
 
 
 def resume_command(folder: Path, meta: Mapping[str, Any]) -> str | None:
@@ -36,9 +34,9 @@ def resume_command(folder: Path, meta: Mapping[str, Any]) -> str | None:
         meta: What its journal says about the study.
 
     Example:
-        >>> resume_command(Path("studies/one"), {"experiment": "script.py:experiment", "call": {"stopper": "median"}})
+        >>> resume_command(Path("studies/one"), {"experiment": "script.py:experiment", "call": {}})
         'etude resume studies/one'
-        >>> resume_command(Path("studies/one"), {"experiment": None, "call": {"stopper": "median"}}) is None
+        >>> resume_command(Path("studies/one"), {"experiment": None, "call": {}}) is None
         True
     """
     if meta.get("experiment") is None or in_no_journal(meta.get("call") or {}):

@@ -5,102 +5,52 @@ Everything that can be refused is refused here or before, while nothing has been
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-import inspect
 import os
-import pickle
 import re
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from etude.call import Call
 from etude.core.driver import Limits
-from etude.core.errors import ConfigError, DefinitionChangedError
-from etude.core.signature import Definition, plain
-from etude.core.text import brief
+from etude.core.errors import DefinitionChangedError
+from etude.core.signature import Definition
 from etude.definition import Code, difference, read_code, source_line, where_is
 from etude.engines.local import DRIVER_ID, LocalEngine, sweep_after
 from etude.results import Search, studies_folder
+from etude.shipping import packed
 from etude.store import provenance
 from etude.store.journal import FILE, Journal
 from etude.study import Recipe, Study
-from etude.tune.constraint import Constraint
-from etude.tune.plan import SearchPlan
-from etude.tune.samplers import make_sampler
-from etude.tune.sampling import SetUp
-from etude.tune.spaces import Space
-from etude.tune.stop import Stopper, make_stopper
-from etude.tune.values import fits_64_bits
+from etude.tune.question import Question, search_path
 from etude.wire.messages import Serve
 from etude.worker import script_logging
 
-LARGE_B: Final = 16 * 2**20
-TOO_LARGE_B: Final = 2**30
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
 
 class Launch:
-    """A search that can be started. Takes what ``Experiment.tune`` takes, and refuses what cannot be."""
+    """A study that can be started.
 
-    def __init__(
-        self,
-        experiment: Definition,
-        space: Space,
-        *,
-        trials: int,
-        workers: int | None,
-        sampler: str,
-        stopper: str | Stopper,
-        seed: int,
-        name: str | None,
-        constraint: Callable[..., Any] | None,
-        retries: int,
-        timeout_s: float | None,
-        grace_s: float,
-        reuse_child: bool,
-    ) -> None:
+    Args:
+        experiment: Whose functions are run.
+        question: What the study is to find out.
+        call: How it is to be run.
+    """
+
+    def __init__(self, experiment: Definition, question: Question, call: Call) -> None:
         self._experiment = experiment
-        self._space = space
-        self._trials = _whole("trials", trials, 1, "nothing would be run")
-        cores = available_cores()
-        self._workers = _whole("workers", cores if workers is None else workers, 1, "nobody would run the trials")
-        self._seed = _whole("seed", seed, None, "")
-        if not fits_64_bits(self._seed):
-            raise ConfigError(f"seed={seed} does not fit into 64 bits. Pass a smaller one.")
-        self._retries = _whole("retries", retries, 0, "0 already runs every trial just once")
-        if timeout_s is not None and not (_is_number(timeout_s) and timeout_s > 0):
-            raise ConfigError(f"timeout_s={timeout_s!r} leaves no time. Pass seconds above 0, or None for no limit.")
-        if not (_is_number(grace_s) and grace_s >= 0):
-            raise ConfigError(f"grace_s={grace_s!r} is no time. Pass seconds; 0 ends a trial as soon as it is stopped.")
-        self._timeout_s = timeout_s
-        self._grace_s = grace_s
-        self._reuse_child = reuse_child
-        self._threads = max(1, cores // self._workers)
-        self._sampler = make_sampler(sampler, space, seed=self._seed)
-        self._stopper = make_stopper(stopper, mode=experiment.mode)
-        self._set_up = SetUp(sampler, space.to_dict(), self._seed)
-        self._constraint = self._checked_constraint(constraint)
-        functions = {**experiment.functions, **({"constraint": constraint} if constraint is not None else {})}
-        self._code = read_code(functions)
-        self._parts = self._definition(self._code, sampler, stopper)
-        self._name = name if name is not None else self._name_of_definition()
-        if not isinstance(self._name, str) or not NAME.fullmatch(self._name):
-            raise ConfigError(
-                f"name={name!r} cannot name a folder. Use letters, digits, '.', '_' and '-', and start with a "
-                "letter or a digit."
-            )
-        self._named = name is not None
-
-    def _checked_constraint(self, function: Callable[..., Any] | None) -> Constraint | None:
-        if function is None:
-            return None
-        signature = self._experiment.signature
-        known = {*signature.parameters, *self._space.names}
-        constraint = Constraint(function, known=known, defaults=signature.defaults())
-        constraint.try_on(self._space, seed=self._seed)
-        return constraint
+        self._question = question
+        self._call = call
+        self._code = read_code({**experiment.functions, **question.functions})
+        self._parts = {
+            **self._code.parts,
+            **{f"package {name}": version for name, version in self._code.packages.items()},
+            **question.parts,
+        }
+        self._name = call.name if call.name is not None else _name(experiment, self._code, self._parts)
 
     def start(self) -> LiveStudy:
         """Open or make the study's folder, and start working.
@@ -109,74 +59,45 @@ class Launch:
             StudyError: The folder cannot be used.
             ConfigError: The functions cannot be sent to workers.
         """
-        content = self._pickled()
+        content = packed(self._experiment.functions)
         folder = (studies_folder() / self._name).absolute()
         journal = self._open(folder)
         for place in ("spool", "trials"):
             (folder / place).mkdir(exist_ok=True)
-        serve = Serve(
+        meta = journal.meta()  # before the driver's thread has the journal for itself
+        recipe = Recipe(
+            question=self._question,
+            engine=LocalEngine(),
+            workers=self._call.workers,
+            serve=self._serve(content, folder),
+            limits=Limits(workers=self._call.workers, retries=self._call.retries),
+            provenance=self._provenance,
+        )
+        study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=sweep_after)
+        study.start()
+        return LiveStudy(study, meta=meta)
+
+    def _serve(self, content: bytes, folder: Path) -> Serve:
+        metrics = self._question.metrics
+        return Serve(
             study=uuid.uuid4().hex,
             functions=content,
             preload=self._code.preload,
-            path=tuple(str(Path(p).absolute()) if p else os.getcwd() for p in sys.path),
+            path=search_path(),
             cwd=os.getcwd(),
-            metric=self._experiment.metric,
+            metrics=metrics.names,
+            watched=metrics.watched,
             spool=str(folder / "spool"),
             trials=str(folder / "trials"),
-            threads=self._threads,
-            timeout_s=self._timeout_s,
-            grace_s=self._grace_s,
-            reuse_child=self._reuse_child,
+            threads=self._call.threads,
+            timeout_s=self._call.timeout_s,
+            grace_s=self._call.grace_s,
+            reuse_child=self._call.reuse_child,
             files=dict(self._code.files),
             logging=script_logging.as_set_up(),
         )
-        recipe = Recipe(
-            plan=SearchPlan(self._trials, self._seed, self._stopper, self._space.size),
-            metric=self._experiment.metric,
-            mode=self._experiment.mode,
-            engine=LocalEngine(),
-            workers=self._workers,
-            trials=self._trials,
-            size=self._space.size,
-            serve=serve,
-            sampler=self._sampler,
-            set_up=self._set_up,
-            forbids=self._constraint.why_not if self._constraint is not None else lambda params: None,
-            limits=Limits(workers=self._workers, retries=self._retries),
-            provenance=self._provenance,
-        )
-        meta = journal.meta()  # before the driver's thread has the journal for itself
-        study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=sweep_after)
-        study.start()
-        return LiveStudy(study, mode=self._experiment.mode, meta=meta)
 
-    # --- the definition ---------------------------------------------------------------------------
-
-    def _definition(self, code: Code, sampler: str, stopper: str | Stopper) -> dict[str, str]:
-        """Return everything that can change the study's numbers, as text that can be compared."""
-        stateful = self._experiment.signature.stateful(self._space)
-        return {
-            **code.parts,
-            **{f"package {name}": version for name, version in code.packages.items()},
-            **{f"space {name}": repr(domain) for name, domain in stateful.items()},
-            "space": ", ".join(self._space),
-            "metric": f"{self._experiment.metric} ({self._experiment.mode})",
-            "sampler": sampler,
-            "stopper": stopper if isinstance(stopper, str) else type(stopper).__qualname__,
-            "seed": str(self._seed),
-        }
-
-    def _name_of_definition(self) -> str:
-        text = (
-            "\x1e".join(f"{k}\x1f{v}" for k, v in sorted(self._parts.items()) if k not in self._code.parts)
-            + self._code.digest
-        )
-        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-        source = source_line(self._experiment.functions["train"])
-        stem = Path(source[0]).stem if source is not None and source[0].endswith(".py") else ""
-        train = getattr(self._experiment.functions["train"], "__name__", "experiment")
-        base = re.sub(r"[^A-Za-z0-9._-]+", "", stem or train).lstrip("._-") or "experiment"
-        return f"{base}-{digest}"
+    # --- the folder -------------------------------------------------------------------------------
 
     def _open(self, folder: Path) -> Journal:
         if not (folder / FILE).exists():
@@ -199,7 +120,7 @@ class Launch:
 
     def _say_if_edited(self, folder: Path) -> None:
         """Tell in one line that an edit starts a new study."""
-        if self._named:
+        if self._call.name is not None:
             return
         base = self._name.rpartition("-")[0]
         others = sorted(folder.parent.glob(f"{base}-*/{FILE}"), key=lambda p: p.stat().st_mtime)
@@ -207,68 +128,48 @@ class Launch:
             before = others[-1].parent.name
             print(f"The definition is not that of {before}: this is a new study, {self._name}.", file=sys.stderr)  # noqa: T201
 
+    # --- what is written down ---------------------------------------------------------------------
+
     def _meta(self) -> dict[str, Any]:
+        metrics = self._question.metrics
         return {
             "name": self._name,
-            "metric": self._experiment.metric,
-            "mode": self._experiment.mode,
+            "metrics": dict(metrics.modes),
+            "watched": metrics.watched,
+            "fidelity": dataclasses.asdict(metrics.fidelity) if metrics.fidelity is not None else None,
             "definition": self._parts,
             "unseen": list(self._code.unseen),
             "experiment": where_is(self._experiment),
             "cwd": os.path.relpath(os.getcwd(), studies_folder() / self._name),
-            "set_up": {"sampler": self._set_up.sampler, "space": self._set_up.space, "seed": self._seed},
-            "call": self._call(),
+            "question": dict(self._question.meta),
+            "call": self._called(),
         }
 
-    def _call(self) -> dict[str, Any]:
+    def _called(self) -> dict[str, Any]:
+        call = self._call
         return {
-            "trials": self._trials,
-            "workers": self._workers,
-            "sampler": self._set_up.sampler,
-            "stopper": self._parts["stopper"],
-            "seed": self._seed,
+            **{name: value for name, value in self._question.meta.items() if name != "space"},
             "name": self._name,
-            "retries": self._retries,
-            "timeout_s": self._timeout_s,
-            "grace_s": self._grace_s,
-            "reuse_child": self._reuse_child,
-            "constraint": self._constraint is not None,
+            "workers": call.workers,
+            "retries": call.retries,
+            "timeout_s": call.timeout_s,
+            "grace_s": call.grace_s,
+            "reuse_child": call.reuse_child,
         }
 
     def _provenance(self) -> Mapping[str, Any]:
-        return {"call": self._call(), "threads": self._threads, **provenance.collect()}
+        return {"call": self._called(), "threads": self._call.threads, **provenance.collect()}
 
-    # --- functions --------------------------------------------------------------------------------
 
-    def _pickled(self) -> bytes:
-        import cloudpickle
-
-        try:
-            content: bytes = cloudpickle.dumps(self._experiment.functions)
-        except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
-            raise ConfigError(
-                f"The functions cannot be sent to workers: {error}. They use something that exists in this process "
-                "only, such as an open file, a lock or a connection. Make it inside data() or train()."
-            ) from error
-        if len(content) > LARGE_B:
-            names = self._largest_globals()
-            told = f"The functions weigh {len(content) / 2**20:.0f} MB with what they use; the largest: {names}."
-            if len(content) > TOO_LARGE_B:
-                raise ConfigError(f"{told} Every worker would hold a copy. Load it in data() instead.")
-            print(f"{told} Loading it in data() starts workers faster.", file=sys.stderr)  # noqa: T201
-        return content
-
-    def _largest_globals(self) -> str:
-        import cloudpickle
-
-        sizes: dict[str, int] = {}
-        for function in self._experiment.functions.values():
-            code = getattr(function, "__code__", None)
-            for name in code.co_names if code is not None else ():
-                if name in function.__globals__ and not inspect.ismodule(function.__globals__[name]):
-                    sizes[name] = len(cloudpickle.dumps(function.__globals__[name]))
-        largest = sorted(sizes.items(), key=lambda item: -item[1])[:3]
-        return ", ".join(f"{name} ({size / 2**20:.0f} MB)" for name, size in largest) or "closures"
+def _name(experiment: Definition, code: Code, parts: Mapping[str, str]) -> str:
+    """Return a name that is another one for every other definition."""
+    said = "\x1e".join(f"{k}\x1f{v}" for k, v in sorted(parts.items()) if k not in code.parts)
+    digest = hashlib.sha256((said + code.digest).encode()).hexdigest()[:8]
+    source = source_line(experiment.functions["train"])
+    stem = Path(source[0]).stem if source is not None and source[0].endswith(".py") else ""
+    train = getattr(experiment.functions["train"], "__name__", "experiment")
+    base = re.sub(r"[^A-Za-z0-9._-]+", "", stem or train).lstrip("._-") or "experiment"
+    return f"{base}-{digest}"
 
 
 class LiveStudy:
@@ -276,16 +177,15 @@ class LiveStudy:
 
     Args:
         study: The shell that does the work.
-        mode: ``"max"`` or ``"min"``.
         meta: What the journal says about the study.
 
     Attributes:
         search: What comes of it.
     """
 
-    def __init__(self, study: Study, *, mode: str, meta: Mapping[str, Any]) -> None:
+    def __init__(self, study: Study, *, meta: Mapping[str, Any]) -> None:
         self._study = study
-        self.search = Search(study.folder, study.history, mode=mode, handle=self, meta=meta)
+        self.search = Search(study.folder, study.history, handle=self, meta=meta)
 
     @property
     def study(self) -> Study:
@@ -314,23 +214,3 @@ class LiveStudy:
             raise
         if self._study.error is not None:
             raise self._study.error
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _whole(name: str, value: Any, least: int | None, why: str) -> int:
-    value = plain(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{name}={brief(value)} is no whole number. Pass one.")
-    if least is not None and value < least:
-        raise ConfigError(f"{name}={value} cannot be: {why}. Pass {name}={least} or more.")
-    return value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

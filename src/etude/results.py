@@ -16,13 +16,23 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from etude.core.errors import StudyError
-from etude.core.events import Params
+from etude.core.events import How, Params
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State
-from etude.core.ranking import best_of, ranked
+from etude.core.metrics import Fidelity, Metrics
+from etude.core.ranking import best_of, front, ranked
 from etude.core.text import count
 from etude.going_on import resume_command
 from etude.store.journal import FILE, Journal
+
+SHOWN: Final = 5
+"""Trials that a summary shows of a Pareto front, and a table of the best."""
+
+SHOWN_IN_TABLES: Final = 20
+"""Trials that a table shows of a Pareto front."""
+
+INSET: Final = "  "
+"""Begins the lines of a summary that a table says better."""
 
 OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as")
 
@@ -51,25 +61,32 @@ class TrialResult:
         params: Its configuration.
         seed: Its training seed: ``experiment.run(**trial.params, seed=trial.seed)`` runs it again.
         state: Where it stands: ``"finished"``, ``"stopped"``, ``"failed"``, ``"invalid"``, ...
-        value: The study's metric; None unless it finished.
-        metrics: What the training function returned beside the metric.
+        value: The study's metric, the main one of several; None unless it finished.
+        values: Each of the study's metrics by name; empty unless it finished.
+        metrics: What the training function returned beside the main metric.
         reason: Why it stands where it stands, in one line.
         same_as: The earlier trial with the same configuration, whose result this is; else None.
+        promotes: The earlier trial that this one carried on with a larger budget; else None.
         attempts: How many times it was tried.
+        halted: Whether its study had it stop, be it that it was not worth going on with or had shown what it can.
     """
 
-    def __init__(self, trial: Trial, folder: Path) -> None:
+    def __init__(self, trial: Trial, folder: Path, metrics: Metrics) -> None:
         self.number = trial.number
         self.params: Params = dict(trial.params)
         self.seed = trial.seed
         self.state = trial.state.value
         self.value = trial.value
+        self.values = metrics.values(trial) if trial.state is State.FINISHED else {}
         self.metrics: dict[str, Any] = dict(trial.extra) if trial.state is State.FINISHED else {}
         self.reason = trial.reason
         self.same_as = trial.same_as
+        self.promotes = trial.promotes
         self.attempts = trial.attempt
+        told_to = trial.outcome is not None and trial.outcome.how is How.STOPPED
+        self.halted = trial.same_as is None and (told_to or trial.state is State.STOPPED)
         self.curve = list(trial.curve)
-        """The study's metric at steps 1, 2, ... of the newest attempt."""
+        """The watched metric at steps 1, 2, ... of the newest attempt."""
         self.usage = trial.outcome.usage if trial.outcome is not None else None
         """Wall and CPU seconds and peak memory of the last attempt; None if none has ended."""
         self.traceback = trial.outcome.traceback if trial.outcome is not None else ""
@@ -128,8 +145,7 @@ class Search:
 
     Attributes:
         folder: The study's folder.
-        metric: Name of its metric.
-        mode: ``"max"`` or ``"min"``.
+        metrics: What it measures; ``metrics.modes`` has the names and directions.
         meta: What was recorded about the study; of one that this process works on, before it began.
         driver: Host and pid of another process that works on it now; None if none seems to.
     """
@@ -139,14 +155,12 @@ class Search:
         folder: Path,
         history: History,
         *,
-        mode: str,
         handle: Handle | None = None,
         meta: Mapping[str, Any] | None = None,
         driver: tuple[str, int] | None = None,
     ) -> None:
         self.folder = folder
-        self.metric = history.metric
-        self.mode = mode
+        self.metrics = history.metrics
         self.meta: Mapping[str, Any] = meta or {}
         self.driver = driver
         self._history = history
@@ -160,16 +174,22 @@ class Search:
     @property
     def trials(self) -> list[TrialResult]:
         """All trials, by number."""
-        return [TrialResult(t, self.folder) for t in list(self._history.trials)]
+        return [self._result(trial) for trial in list(self._history.trials)]
 
     @property
     def best(self) -> TrialResult:
         """The finished trial with the best value; the earliest of equals.
 
         Raises:
-            StudyError: No trial has finished.
+            StudyError: No trial has finished, or there are several metrics.
         """
-        best = best_of(list(self._history.finished), mode=self.mode)
+        if len(self.metrics.names) > 1:
+            raise StudyError(
+                f"Study {self.name!r} has several metrics, {self.metrics!r}, so no trial is the best of all. "
+                "Take one of search.front, the trials that no other is better than; search.top(n) ranks by "
+                f"{self.metrics.main!r} alone."
+            )
+        best = best_of(list(self._history.finished), self.metrics)
         if best is None:
             states = Counter(t.state.value for t in self._history.trials)
             told = ", ".join(f"{n} {state}" for state, n in states.items()) or "none yet"
@@ -179,12 +199,19 @@ class Search:
                 f"Study {self.name!r} has no best trial, because none finished (trials: {told}).{why} "
                 f"See: etude trials {self.folder}"
             )
-        return TrialResult(best, self.folder)
+        return self._result(best)
+
+    @property
+    def front(self) -> list[TrialResult]:
+        """The finished trials that no other is better than by one metric and not worse by any, the Pareto front."""
+        return [self._result(trial) for trial in front(list(self._history.finished), self.metrics)]
 
     def top(self, n: int) -> list[TrialResult]:
-        """Return the ``n`` best finished trials, best first."""
-        best_first = ranked(list(self._history.finished), mode=self.mode)
-        return [TrialResult(t, self.folder) for t in best_first[:n]]
+        """Return the ``n`` finished trials that are best by the main metric, best first."""
+        return [self._result(trial) for trial in ranked(list(self._history.finished), self.metrics)[:n]]
+
+    def _result(self, trial: Trial) -> TrialResult:
+        return TrialResult(trial, self.folder, self.metrics)
 
     def counts(self) -> dict[str, int]:
         """Return how many trials stand where."""
@@ -230,7 +257,7 @@ class Search:
         names = self._param_names()
         rows = []
         for t in list(self._history.trials):
-            row: dict[str, Any] = {"trial": t.number, "state": t.state.value, self.metric: t.value}
+            row: dict[str, Any] = {"trial": t.number, "state": t.state.value, self.metrics.main: t.value}
             for name in names:  # a name that is taken already says what it is
                 row[f"params.{name}" if name in row or name in OWN_COLUMNS else name] = t.params.get(name)
             row["seed"] = t.seed
@@ -261,27 +288,26 @@ class Search:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        lines = "<br>".join(html.escape(line) for line in self._summary())
-        best = self.top(5)
+        lines = [html.escape(line) for line in self._summary() if not line.startswith(INSET)]
+        best = self.top(SHOWN) if len(self.metrics.names) == 1 else self.front[:SHOWN_IN_TABLES]
         names = self._param_names()
-        head = "".join(f"<th>{html.escape(h)}</th>" for h in ("trial", self.metric, *names))
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{html.escape(show(v))}</td>" for v in (t.number, t.value, *(t.params.get(n) for n in names))
-            )
-            + "</tr>"
-            for t in best
-        )
-        return f"<div>{lines}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        head = "".join(f"<th>{html.escape(title)}</th>" for title in ("trial", *self.metrics.names, *names))
+        rows = [[t.number, *t.values.values(), *(t.params.get(name) for name in names)] for t in best]
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(show(v))}</td>' for v in row)}</tr>" for row in rows)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+        return f"<div>{'<br>'.join(lines)}{table}</div>"
 
     def _summary(self) -> list[str]:
         counts = self.counts()
         told = ", ".join(f"{n} {state}" for state, n in sorted(counts.items(), key=lambda c: -c[1]))
         lines = [f"Study {self.name}: {count(sum(counts.values()), 'trial')} ({told or 'none yet'})."]
-        if (best := best_of(list(self._history.finished), mode=self.mode)) is not None:
-            shown = ", ".join(f"{k}={show(v)}" for k, v in best.params.items())
-            lines.append(f"Best {self.metric}: {show(best.value)} in trial {best.number} with {shown}.")
+        finished = list(self._history.finished)
+        if len(self.metrics.names) > 1 and finished:
+            lines.append(f"Pareto front of {' and '.join(self.metrics.names)}: {count(len(self.front), 'trial')}.")
+            lines += [f"{INSET}trial {t.number}: {_told(t.values)} with {_told(t.params)}" for t in self.front[:SHOWN]]
+        elif (best := best_of(finished, self.metrics)) is not None:
+            value = show(best.value)
+            lines.append(f"Best {self.metrics.main}: {value} in trial {best.number} with {_told(best.params)}.")
         stopped, spared = self.saved()
         if stopped:
             ran = sum(len(t.curve) for t in self._history.trials if t.same_as is None)
@@ -319,6 +345,10 @@ class Search:
         return list(names)
 
 
+def _told(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={show(value)}" for name, value in values.items())
+
+
 def show(value: object) -> str:
     """Return a value as it stands in tables."""
     return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
@@ -338,12 +368,14 @@ def read(folder: str | os.PathLike[str]) -> Search:
     journal = Journal.read(path)
     try:
         meta, driver = journal.meta(), journal.lease.held_by()
-        history = History(meta.get("metric", "value"))
+        budgets = meta.get("fidelity")
+        fidelity = Fidelity(budgets["name"], tuple(budgets["rungs"])) if budgets else None
+        history = History(Metrics(meta["metrics"], watched=meta["watched"], fidelity=fidelity))
         for fact in journal.facts():
             history.apply(fact)
     finally:
         journal.close()
-    return Search(path, history, mode=meta.get("mode", "max"), meta=meta, driver=driver)
+    return Search(path, history, meta=meta, driver=driver)
 
 
 def studies_folder() -> Path:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from etude.core.events import Params
 from etude.core.history import History, Trial
 from etude.core.lifecycle import FINAL, LIVE, State
+from etude.core.metrics import Metrics
 from etude.core.ranking import best_of
 from etude.core.text import seconds
 from etude.results import show
@@ -96,15 +97,12 @@ class Snapshot:
         return sum(n for state, n in self.counts.items() if state in FINAL)
 
 
-def snapshot(
-    history: History, *, name: str, mode: str, trials: int, workers: int, since_s: float, now_s: float
-) -> Snapshot:
+def snapshot(history: History, *, name: str, trials: int, workers: int, since_s: float, now_s: float) -> Snapshot:
     """Return how a study stands. The history may be growing meanwhile.
 
     Args:
         history: The study so far.
         name: The study's name.
-        mode: ``"max"`` or ``"min"``.
         trials: How many trials it is going to have.
         workers: How many run at a time.
         since_s: When this run of the study began, by the driver's clock.
@@ -118,10 +116,10 @@ def snapshot(
     running = [work.elapsed_s for work in at_work]
     return Snapshot(
         name=name,
-        metric=history.metric,
+        metric=history.metrics.main,
         trials=trials,
         counts=counts,
-        best=_best(list(history.finished), mode),
+        best=_best(list(history.finished), history.metrics),
         at_work=tuple(at_work),
         elapsed_s=now_s - since_s,
         left_s=time_left(durations, running, waiting=trials - ended - len(running), workers=workers),
@@ -212,9 +210,9 @@ def _at_work(trials: Sequence[Trial], now_s: float) -> list[AtWork]:
     return found
 
 
-def _best(finished: Sequence[Trial], mode: str) -> Best | None:
+def _best(finished: Sequence[Trial], metrics: Metrics) -> Best | None:
     """Return the best trial; while all of them diverged there is none."""
-    best = best_of(finished, mode=mode)
+    best = best_of(finished, metrics)
     if best is None or best.value is None or math.isnan(best.value):
         return None
     return Best(best.value, best.number, best.params)

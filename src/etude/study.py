@@ -20,7 +20,7 @@ from typing import Any, Final
 from etude.core import events
 from etude.core.clock import Clock, WallClock
 from etude.core.driver import Driver, Limits
-from etude.core.errors import StudyError, StudyInUseError
+from etude.core.errors import ConfigError, StudyError, StudyInUseError
 from etude.core.events import (
     AnyCommand,
     AnyEvent,
@@ -43,13 +43,13 @@ from etude.core.events import (
     WaitUntil,
 )
 from etude.core.history import History
-from etude.core.plan import Plan
 from etude.crew import Crew
 from etude.engines import Engine
 from etude.store.journal import FILE, Journal
 from etude.tune import sampling
+from etude.tune.question import Question
+from etude.tune.sampler import Request, checked, needs_process, recalls
 from etude.tune.sampler_link import SamplerLink
-from etude.tune.samplers import Sampler
 from etude.wire import messages, spool
 from etude.wire.messages import Serve
 
@@ -65,32 +65,18 @@ class Recipe:
     """Everything that a study's shell needs beside its folder.
 
     Attributes:
-        plan: Which trials to run.
-        metric: The study's metric.
-        mode: ``"max"`` or ``"min"``.
+        question: What the study is to find out.
         engine: What starts the workers.
         workers: How many.
-        trials: How many trials the plan will have, at most.
-        size: How many different configurations there are; None if there is no end of them.
         serve: What workers are told about the study.
-        sampler: Proposes configurations; None if the plan has them all.
-        set_up: How to make the same sampler in a process of its own.
-        forbids: Says why ``constraint=`` rules a configuration out; None if it does not.
         limits: How patient the driver is.
         provenance: Collects what is recorded about the run; it may take its time.
     """
 
-    plan: Plan
-    metric: str
-    mode: str
+    question: Question
     engine: Engine
     workers: int
-    trials: int
-    size: int | None
     serve: Serve
-    sampler: Sampler | None = None
-    set_up: sampling.SetUp | None = None
-    forbids: Callable[[Params], str | None] = lambda params: None
     limits: Limits = field(default_factory=Limits)
     provenance: Callable[[], Mapping[str, Any]] | None = None
 
@@ -121,7 +107,7 @@ class Study:
         clock: Clock | None = None,
     ) -> None:
         self.folder = journal.folder
-        self.history = History(recipe.metric)
+        self.history = History(recipe.question.metrics)
         self.notes: list[str] = []
         self.error: BaseException | None = None
         self._journal = journal
@@ -129,7 +115,8 @@ class Study:
         self._driver_id = driver_id
         self._sweep = sweep
         self._clock = clock or WallClock()
-        self._driver = Driver(recipe.plan, self.history, recipe.limits)
+        self._question = recipe.question
+        self._driver = Driver(recipe.question.plan, self.history, recipe.limits)
         self._events: deque[AnyEvent] = deque()
         self._facts: list[AnyFact] = []
         self._orders: list[AnyCommand] = []  # for workers, and for ourselves
@@ -147,6 +134,14 @@ class Study:
             fail=self._fail,
         )
         self._sampler: SamplerLink | None = None
+        if self._question.sampler is not None and self._question.set_up is not None:
+            self._sampler = SamplerLink(
+                self._question.set_up,
+                self.history,
+                recalls=recalls(self._question.sampler),
+                answered=self._on_answer,
+                failed=self._fail,
+            )
         self._worked = False  # whether a trial was handed out
         self._why_early = ""
         self._recording: asyncio.Task[None] | None = None
@@ -169,6 +164,8 @@ class Study:
             epoch = self._journal.take(self._driver_id)
             for fact in self._journal.facts():
                 self.history.apply(fact)
+                if self._sampler is not None:
+                    self._sampler.tell([fact])
             for earlier in set(self.history.drivers) - {self._driver_id}:
                 self._sweep(earlier)
         except BaseException:
@@ -197,8 +194,7 @@ class Study:
     @property
     def trials(self) -> int:
         """How many trials it will have, at most."""
-        plan_size = self._recipe.size
-        return self._recipe.trials if plan_size is None else min(self._recipe.trials, plan_size)
+        return self._question.trials
 
     def stop(self, reason: str = "stopped by hand") -> None:
         """Have the study wind down; it can go on later."""
@@ -236,7 +232,7 @@ class Study:
 
     def _wanted_workers(self) -> int:
         """No more workers than there are trials left to run."""
-        left = self.history.unsettled + self._recipe.trials - len(self.history.trials)
+        left = self.history.unsettled + self.trials - len(self.history.trials)
         return max(1, min(self._recipe.workers, left))
 
     def _wind_down(self, reason: str) -> None:
@@ -253,13 +249,15 @@ class Study:
         self._record_provenance()
         if self._recording is not None:
             await asyncio.wait([self._recording], timeout=TICK_S * 10)
-        with contextlib.suppress(sqlite3.Error, StudyInUseError):
-            self._write_the_end()
-            spool.clear(self._recipe.serve.spool)
-        with contextlib.suppress(sqlite3.Error, OSError):
-            await self._loop.run_in_executor(None, self._journal.sync)
-            self._journal.lease.release()
-        self._journal.close()
+        try:
+            with contextlib.suppress(sqlite3.Error, StudyInUseError):
+                self._write_the_end()
+                spool.clear(self._recipe.serve.spool)
+        finally:  # whatever was wrong, the next driver finds the study free
+            with contextlib.suppress(sqlite3.Error, OSError):
+                await self._loop.run_in_executor(None, self._journal.sync)
+                self._journal.lease.release()
+            self._journal.close()
 
     def _write_the_end(self) -> None:
         """Write down what the workers left, and why it ended if that was not the plan's doing."""
@@ -304,7 +302,7 @@ class Study:
             match command:
                 case Persist(fact=fact):
                     self._facts.append(fact)
-                case Suggest(k=k, redraw=redraw) if not self._needs_history(k):
+                case Suggest(k=k, redraw=redraw) if not self._needs_process(k):
                     # Pure, so it needs nothing on disk, and nobody waits for it.
                     self._events.append(self._propose(k, redraw))
                 case Suggest(k=k, redraw=redraw):
@@ -341,8 +339,7 @@ class Study:
         questions, self._questions = self._questions, []
         if self._sampler is not None:  # after the workers, since it wakes a process that will be busy
             self._sampler.tell(facts)
-        for k, redraw in questions:
-            self._ask_sampler(k, redraw)
+            self._sampler.ask(questions)
 
     def _commit(self) -> list[AnyFact]:
         facts = self._facts
@@ -397,34 +394,27 @@ class Study:
 
     # --- proposals --------------------------------------------------------------------------------
 
-    def _needs_history(self, k: int) -> bool:
-        return self._recipe.sampler is not None and self._recipe.sampler.needs_history(k)
+    def _needs_process(self, k: int) -> bool:
+        return self._question.sampler is not None and needs_process(self._question.sampler, k)
 
     def _propose(self, k: int, redraw: int) -> Suggested:
-        assert self._recipe.sampler is not None
-        return self._suggested(k, redraw, self._recipe.sampler.suggest(k, redraw), upto=None)
+        sampler, space = self._question.sampler, self._question.space
+        assert sampler is not None
+        assert space is not None
+        request = Request(k, redraw, space, self._question.seed, len(self._question.metrics.names))
+        return self._suggested(k, redraw, checked(sampler.suggest(request), sampler, request), upto=None)
 
     def _suggested(self, k: int, redraw: int, params: Params, upto: int | None) -> Suggested:
         try:
-            forbidden = self._recipe.forbids(params)
+            forbidden = self._question.forbids(params)
         except Exception as error:
             forbidden = f"constraint raised {type(error).__name__}: {error}"
         return Suggested(at=self._clock.now_s(), k=k, params=params, redraw=redraw, upto=upto, forbidden=forbidden)
 
-    def _ask_sampler(self, k: int, redraw: int) -> None:
-        if self._sampler is None:
-            assert self._recipe.set_up is not None
-            self._sampler = SamplerLink(
-                self._recipe.set_up,
-                self.history,
-                mode=self._recipe.mode,
-                answered=self._on_answer,
-                failed=self._fail,
-            )
-        self._sampler.ask(k, redraw)
-
     def _on_answer(self, answer: sampling.Answer, upto: int) -> None:
-        if answer.params is None:
+        if answer.refused:
+            self._fail(ConfigError(answer.problem))
+        elif answer.params is None:
             self._fail(StudyError(f"The sampler failed on proposal {answer.k}:\n{answer.problem}"))
         else:
             self._tell(self._suggested(answer.k, answer.redraw, answer.params, upto))

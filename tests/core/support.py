@@ -6,8 +6,9 @@ driver's own state again, and, command by command, that nothing goes out which s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -46,10 +47,13 @@ from etude.core.events import (
 )
 from etude.core.history import History, Trial, Worker
 from etude.core.lifecycle import FINAL, State, Turn
+from etude.core.metrics import Metrics
 from etude.core.plan import GO_ON, Act, Decision, Done, Promote, Propose, Report, Standing, Wait
 
 METRIC = "accuracy"
+METRICS = Metrics({METRIC: "max"})
 STOP = Decision(Act.STOP, "worse than the others")
+ENOUGH = Decision(Act.ENOUGH, "it has converged")
 PAUSE = Decision(Act.PAUSE, "let the others catch up")
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -64,6 +68,8 @@ class Script:
         trials: How many trials it asks for.
         given: Trial -> the configuration that it brings itself; the others are the sampler's.
         verdicts: (trial, step) -> what becomes of that trial then.
+        fixed: Parameters that are added to what the sampler proposes.
+        carries_on: Trial -> the earlier trial that it promotes, with the configuration in ``given``.
         promotes: Paused trial -> the trial that has to end before it goes on.
         seen: The reports that it was asked about.
     """
@@ -71,16 +77,19 @@ class Script:
     trials: int
     given: Mapping[int, Params] = field(default_factory=dict)
     verdicts: Mapping[tuple[int, int], Decision] = field(default_factory=dict)
+    fixed: Params = field(default_factory=dict)
+    carries_on: Mapping[int, int] = field(default_factory=dict)
     promotes: Mapping[int, int] = field(default_factory=dict)
     seen: list[Report] = field(default_factory=list)
 
-    def ask(self, standing: Standing, *, asked: int) -> Propose | Promote | Wait | Done:
+    def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Propose | Promote | Wait | Done:
+        asked = len(standing.trials) + len(pending)
         states = [trial.state for trial in standing.trials]
         for paused, awaited in self.promotes.items():
             if states[paused:] and states[paused] is State.PAUSED and states[awaited] in FINAL:
                 return Promote(paused)
         if asked < self.trials:
-            return Propose(7, self.given.get(asked))
+            return Propose(7, self.given.get(asked), self.fixed, self.carries_on.get(asked))
         if any(states[t] not in FINAL for t in self.promotes if t < len(states)):
             return Wait()
         return Done("all trials ended")
@@ -119,12 +128,14 @@ class Stage:
         plan: Script | int,
         *,
         limits: Limits | None = None,
+        metrics: Metrics = METRICS,
         sampler: Sampler | None = all_different,
         forbids: Callable[[Params], str | None] = lambda params: None,
     ) -> None:
         self.clock = VirtualClock()
         self.plan = Script(plan) if isinstance(plan, int) else plan
         self.limits = limits
+        self.metrics = metrics
         self.sampler = sampler
         self.forbids = forbids
         self.facts: list[AnyFact] = []
@@ -134,8 +145,8 @@ class Stage:
         self._here: set[str] = set()
         self._attempts: dict[int, int] = {}
         self._finished: set[int] = set()
-        self._replayed = History(METRIC)
-        self.driver = Driver(self.plan, History(METRIC), limits)
+        self._replayed = History(metrics)
+        self.driver = Driver(self.plan, History(metrics), limits)
 
     # --- what a test says ---------------------------------------------------------------------
 
@@ -177,6 +188,7 @@ class Stage:
         how: How = How.FINISHED,
         *,
         value: float = 0.5,
+        extra: Mapping[str, float] = MappingProxyType({}),
         reason: str = "",
         traceback: str = "",
         raised_in: str = "",
@@ -187,8 +199,14 @@ class Stage:
         attempt = attempt or (self.driver.history.trials[trial].attempt if trial < len(self.trials) else 1)
         holder = next((name for name, held in self.hands.items() if held == (trial, attempt)), "")
         self.hands.pop(holder, None)
-        value_if_any = value if how is How.FINISHED else None
-        outcome = Outcome(how, value=value_if_any, reason=reason, traceback=traceback, raised_in=raised_in)
+        outcome = Outcome(
+            how,
+            value=value if how is How.FINISHED else None,
+            extra=dict(extra),
+            reason=reason,
+            traceback=traceback,
+            raised_in=raised_in,
+        )
         event = Ended(
             at=self.now, worker=holder if worker is None else worker, trial=trial, attempt=attempt, outcome=outcome
         )
@@ -211,7 +229,7 @@ class Stage:
         """Put a new driver over what was persisted; the workers of the old one are gone."""
         if plan is not None:
             self.plan = Script(plan) if isinstance(plan, int) else plan
-        self.driver = Driver(self.plan, folded(self.facts), self.limits)
+        self.driver = Driver(self.plan, folded(self.facts, self.metrics), self.limits)
         self.hands.clear()
         self.waiting.clear()
         self._here.clear()
@@ -313,9 +331,9 @@ def through_the_journal(fact: AnyFact) -> AnyFact:
     return _decode(_encode(fact))
 
 
-def folded(facts: Iterable[AnyFact]) -> History:
+def folded(facts: Iterable[AnyFact], metrics: Metrics = METRICS) -> History:
     """Return the state that a journal with these facts means."""
-    history = History(METRIC)
+    history = History(metrics)
     for fact in facts:
         history.apply(through_the_journal(fact))
     return history

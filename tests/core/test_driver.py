@@ -32,9 +32,10 @@ from etude.core.events import (
     WaitUntil,
 )
 from etude.core.lifecycle import FINAL, State
+from etude.core.metrics import Metrics
 from etude.core.plan import Decision, Report, Standing
 
-from .support import METRIC, PAUSE, STOP, Script, Stage, assert_same_state, folded
+from .support import ENOUGH, METRIC, PAUSE, STOP, Script, Stage, assert_same_state, folded
 
 Kind = TypeVar("Kind", bound=AnyCommand)
 
@@ -243,6 +244,83 @@ def test_an_invalid_configuration_is_no_failure() -> None:
     assert stage.story(0) == ["assigned to a", "refused"]
     assert (stage.states[0], stage.trial(0).reason) == (State.INVALID, "heads must divide width")
     assert stage.driver.history.workers["a"].good_ends == 1
+
+
+# --- enough, fixed, promoted ------------------------------------------------------------------------
+
+
+def test_a_trial_that_has_shown_what_it_can_finishes_with_its_last_report() -> None:
+    stage = Stage(Script(2, verdicts={(0, 2): ENOUGH}))
+    stage.join("a")
+    stage.report(0, 0.5)
+    stage.report(0, 0.7)
+    assert only(Stop, stage.told) == [Stop("a", 0, 1)]
+    assert stage.states[0] is State.STOPPING
+    stage.end(0, How.STOPPED)
+    assert (stage.states[0], stage.trial(0).value, stage.trial(0).reason) == (State.FINISHED, 0.7, "it has converged")
+    assert [trial.number for trial in stage.driver.history.finished] == [0]
+
+
+def test_a_trial_that_is_to_end_and_returns_a_result_first_keeps_that() -> None:
+    stage = Stage(Script(1, verdicts={(0, 1): ENOUGH}))
+    stage.join("a")
+    stage.report(0, 0.7)
+    stage.end(0, value=0.9)
+    assert (stage.states[0], stage.trial(0).value) == (State.FINISHED, 0.9)
+
+
+@pytest.mark.parametrize("end", ["killed", "its worker left", "its driver ended"])
+def test_what_was_enough_is_enough_however_the_attempt_ends(end: str) -> None:
+    stage = Stage(Script(1, verdicts={(0, 1): ENOUGH}))
+    stage.join("a")
+    stage.report(0, 0.7)
+    if end == "killed":  # as it is if it does not report again in time
+        stage.end(0, How.KILLED)
+    elif end == "its worker left":
+        stage.leave("a")
+    else:
+        stage.take_over()
+    assert (stage.states[0], stage.trial(0).value, stage.trial(0).reason) == (State.FINISHED, 0.7, "it has converged")
+
+
+def test_what_was_enough_has_a_value_of_each_metric() -> None:
+    stage = Stage(Script(2, verdicts={(0, 1): ENOUGH, (1, 1): ENOUGH}), metrics=Metrics({METRIC: "max", "lag": "min"}))
+    stage.join("a", "b")
+    stage.report(0, 3.0, metric="lag", step=0)
+    stage.report(0, 0.7)
+    stage.report(1, 0.8)  # and never the other one
+    stage.end(0, How.STOPPED)
+    stage.end(1, How.STOPPED)
+    assert stage.states == [State.FINISHED, State.STOPPED]
+    assert (stage.trial(0).value, stage.trial(0).extra) == (0.7, {"lag": 3.0})
+
+
+def test_what_was_enough_in_a_lost_attempt_is_not_in_the_next() -> None:
+    stage = Stage(Script(1, verdicts={(0, 2): ENOUGH}))
+    stage.join("a", "b")
+    stage.report(0, 0.7)
+    stage.leave("a")
+    stage.report(0, 0.6)
+    assert not stage.trial(0).enough
+
+
+def test_fixed_parameters_are_added_to_what_the_sampler_proposes() -> None:
+    stage = Stage(Script(2, given={1: {"x": 9}}, fixed={"epochs": 27}))
+    stage.join("a", "b")
+    assert [trial.params for trial in stage.trials] == [{"x": 0, "redraw": 0, "epochs": 27}, {"x": 9, "epochs": 27}]
+
+
+def test_equal_configurations_with_other_fixed_parameters_are_not_the_same() -> None:
+    stage = Stage(Script(2, given={0: {"x": 1, "epochs": 1}}), sampler=lambda k, redraw: {"x": 1, "epochs": 3})
+    stage.join("a", "b")
+    assert [trial.same_as for trial in stage.trials] == [None, None]
+
+
+def test_a_promoted_configuration_is_a_trial_that_names_the_one_it_carries_on() -> None:
+    stage = Stage(Script(2, given={1: {"x": 0, "epochs": 3}}, carries_on={1: 0}))
+    stage.join("a")
+    stage.run_out()
+    assert [trial.promotes for trial in stage.trials] == [None, 0]
 
 
 # --- what tells of all trials -----------------------------------------------------------------------

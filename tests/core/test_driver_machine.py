@@ -8,6 +8,8 @@ count up by one. Whatever happened, the study comes to a good end in the end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -34,7 +36,8 @@ class Whim(Script):
     verdict: Decision = GO_ON
     promotes_now = False
 
-    def ask(self, standing: Standing, *, asked: int) -> Propose | Promote | Done:
+    def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Propose | Promote | Done:
+        asked = len(standing.trials) + len(pending)
         paused = [trial.number for trial in standing.trials if trial.state is State.PAUSED]
         if self.promotes_now and paused:
             return Promote(paused[0])

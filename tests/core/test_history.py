@@ -23,7 +23,7 @@ from etude.core.events import (
 from etude.core.history import History, Trial, identity
 from etude.core.lifecycle import State, Turn
 
-from .support import METRIC, assert_same_state, folded
+from .support import METRIC, METRICS, assert_same_state, folded
 
 OPENED = Opened(at=0.0, driver="one", epoch=1)
 
@@ -45,7 +45,7 @@ RUNNING = [OPENED, Joined(at=0.5, worker="a"), queued(0), assigned(0, "a")]
 
 
 def test_a_new_study_knows_nothing() -> None:
-    history = History(METRIC)
+    history = History(METRICS)
     history.check()
     assert (history.trials, history.workers, history.seq, history.distinct) == ([], {}, 0, 0)
 

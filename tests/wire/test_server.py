@@ -12,7 +12,7 @@ from etude.wire.channel import LENGTH, Channel, frame
 from etude.wire.messages import Beat, Bye, Ended, Forget, FromWorker, Hello, Serve, ToWorker, decode_to_worker, encode
 from etude.wire.server import WorkerLink
 
-SERVE = Serve("s", b"functions", (), (), "/", "loss", "/spool", "/trials")
+SERVE = Serve("s", b"functions", (), (), "/", ("loss",), "loss", "/spool", "/trials")
 
 
 class Ear:

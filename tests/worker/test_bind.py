@@ -34,7 +34,7 @@ def bound(
     roles = {"train": train, **functions}
     signature = Signature.read(roles)
     given = dict(params or {})
-    return Bound(roles, signature, given, Run(metric="m", params=given, seed=seed))
+    return Bound(roles, signature, given, Run(metrics=["m"], params=given, seed=seed))
 
 
 def net() -> torch.nn.Linear:
@@ -268,7 +268,7 @@ def test_models_and_batches_are_on_the_runs_device() -> None:
         return model()(x).device.type, x.shape
 
     roles = {"train": train, "model": net, "data": loaders}
-    run = Run(metric="m", params={}, seed=0, device="meta")
+    run = Run(metrics=["m"], params={}, seed=0, device="meta")
     assert Bound(roles, Signature.read(roles), {}, run).train() == ("meta", (4, 3))
 
 

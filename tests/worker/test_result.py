@@ -31,7 +31,7 @@ ONE_NUMBER = [
 
 
 def read(returned: Any, **reported: float) -> tuple[float, dict[str, Any]]:
-    return read_result(returned, metric="accuracy", reported=reported)
+    return read_result(returned, metrics=["accuracy"], reported=reported)
 
 
 def refusal(returned: Any, **reported: float) -> str:

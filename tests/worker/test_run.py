@@ -33,7 +33,7 @@ def line() -> FakeLine:
 
 @pytest.fixture
 def run(line: FakeLine) -> Run:
-    return Run(metric="accuracy", params={"lr": 0.1}, seed=7, line=line)
+    return Run(metrics=["accuracy"], params={"lr": 0.1}, seed=7, line=line)
 
 
 def refusal(call: Any) -> str:
@@ -227,7 +227,7 @@ def test_without_either_all_epochs_are_given(run: Run) -> None:
 
 def test_in_a_plain_call_reports_go_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run = Run(metric="accuracy", params={}, seed=0)
+    run = Run(metrics=["accuracy"], params={}, seed=0)
     run.report(accuracy=0.5)
     assert run.last == {"accuracy": 0.5}
     assert (run.trial, run.device, run.folder) == (None, "cpu", Path())
@@ -243,8 +243,8 @@ def test_a_named_generator_depends_on_seed_and_name_alone(run: Run) -> None:
     run.generator("other").random(100)
     assert draws(run, "augment") == first
     assert draws(run, "mixup") != first
-    assert draws(Run(metric="m", params={}, seed=8), "augment") != first
-    assert draws(Run(metric="m", params={}, seed=7, trial=3), "augment") == first
+    assert draws(Run(metrics=["m"], params={}, seed=8), "augment") != first
+    assert draws(Run(metrics=["m"], params={}, seed=7, trial=3), "augment") == first
 
 
 def test_a_line_of_log_is_printed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,7 +259,7 @@ def test_the_folder_is_made_when_it_is_asked_for(tmp_path: Path) -> None:
         asked.append(True)
         return tmp_path
 
-    run = Run(metric="accuracy", params={}, seed=0, folder=folder)
+    run = Run(metrics=["accuracy"], params={}, seed=0, folder=folder)
     assert asked == []
     assert run.folder == tmp_path
     assert asked == [True]

@@ -52,7 +52,7 @@ from etude.core.events import (
 )
 from etude.core.history import History, Trial, Worker, identity
 from etude.core.lifecycle import FINAL, State, Turn
-from etude.core.plan import Act, Done, Plan, Promote, Propose, Report, Wait
+from etude.core.plan import Act, Done, Halt, Plan, Promote, Propose, Report, Wait
 
 MAX_REDRAWS: Final = 8
 """How often a configuration that is already taken is drawn anew before it is reused."""
@@ -114,9 +114,8 @@ class Driver:
         self.limits = limits or Limits()
         self.over = False
         self._open = False  # before that, all that can come are leftovers of an earlier driver
-        self._asked: dict[int, int] = {}  # proposals that are no trials yet -> their training seed
+        self._asked: dict[int, Propose] = {}  # by number: what the plan wants and is no trial yet
         self._early: dict[int, Suggested] = {}  # answers that came before their predecessors'
-        self._given: dict[int, Params] = {}  # the plan's own configurations, which wait for theirs
         self._no_more: str | None = None  # why the plan has no more trials
         self._doubt: tuple[int, Outcome] | None = None  # a trial that ended as all would, and how; see `_give_up`
         self._out: list[AnyCommand] = []
@@ -178,7 +177,7 @@ class Driver:
         trial = self._holder(event.trial, event.attempt)
         if trial is None:
             return  # a late word of an attempt that is over
-        value = event.metrics.get(self.history.metric)
+        value = event.metrics.get(self.history.metrics.watched)
         if value is not None and event.step <= len(trial.curve):
             return  # said twice
         self._tell(event)
@@ -194,10 +193,18 @@ class Driver:
         if decision.act is Act.GO_ON or (decision.act is Act.PAUSE and trial.pausing):
             return
         assert trial.worker is not None
-        stops = decision.act is Act.STOP
-        turn = Turn.STOP_ASKED if stops else Turn.PAUSED
-        self._tell(Judged(at=event.at, trial=trial.number, attempt=trial.attempt, turn=turn, reason=decision.reason))
-        command = Stop if stops else Pause
+        pauses = decision.act is Act.PAUSE
+        self._tell(
+            Judged(
+                at=event.at,
+                trial=trial.number,
+                attempt=trial.attempt,
+                turn=Turn.PAUSED if pauses else Turn.STOP_ASKED,
+                reason=decision.reason,
+                enough=decision.act is Act.ENOUGH,
+            )
+        )
+        command = Pause if pauses else Stop
         self._out.append(command(trial.worker, trial.number, trial.attempt))
 
     def _on_suggested(self, event: Suggested) -> None:
@@ -296,6 +303,9 @@ class Driver:
         charged: bool = False,
     ) -> None:
         attempt = trial.attempt if trial.worker is not None else None
+        if turn in (Turn.STOP_SEEN, Turn.LOST) and trial.enough and (said := self.history.said_last(trial)) is not None:
+            turn, reason, charged = Turn.FINISHED, trial.reason, False  # however it ended: that was enough
+            outcome = msgspec.structs.replace(outcome or Outcome(How.STOPPED), value=said[0], extra=said[1])
         self._tell(
             Settled(
                 at=at,
@@ -368,17 +378,19 @@ class Driver:
         """Ask the plan for one more trial; False if it has none for now."""
         number = len(self.history.trials) + len(self._asked)
         self._no_more = None
-        match self.plan.ask(self.history, asked=number):
-            case Propose(params=None, seed=seed):
-                self._asked[number] = seed
-                self._out.append(Suggest(number))
-            case Propose(seed=seed, params=params) if params is not None:
-                self._asked[number] = seed
-                self._given[number] = params
-                self._take_proposals(at)
+        match self.plan.ask(self.history, pending=list(self._asked.values())):
+            case Propose(params=params) as wanted:
+                self._asked[number] = wanted
+                if params is None:
+                    self._out.append(Suggest(number))
+                else:
+                    self._take_proposals(at)
             case Promote(trial=paused):
                 self._settle(at, self.history.trials[paused], Turn.PROMOTED)
             case Wait():
+                return False
+            case Halt(problem=problem):  # the shell winds the study down, and what runs goes back into the queue
+                self._out.append(Fail(StudyError(problem)))
                 return False
             case Done(reason=reason):
                 self._no_more = reason
@@ -388,23 +400,28 @@ class Driver:
     def _take_proposals(self, at: float) -> None:
         """Make trials of proposals, in order of k: which of two equal ones is first is no matter of timing."""
         while (k := len(self.history.trials)) in self._asked:
-            if (params := self._given.pop(k, None)) is not None:
-                self._tell(Queued(at=at, trial=k, params=params, seed=self._asked.pop(k)))
-            elif (answer := self._early.pop(k, None)) is not None:
-                first = self.history.first_with.get(identity(answer.params))
+            wanted = self._asked[k]
+            answer = self._early.pop(k, None)
+            if wanted.params is not None:
+                given = {**wanted.params, **wanted.fixed}
+                self._tell(Queued(at=at, trial=k, params=given, seed=wanted.seed, promotes=wanted.promotes))
+            elif answer is not None:
+                params = {**answer.params, **wanted.fixed}
+                first = self.history.first_with.get(identity(params))
                 if first is not None and answer.redraw < MAX_REDRAWS:
                     self._out.append(Suggest(k, answer.redraw + 1))
                     return
-                self._queue(at, answer, seed=self._asked.pop(k), first=first)
+                self._queue(at, answer, params, seed=wanted.seed, first=first)
             else:
                 return
+            del self._asked[k]
 
-    def _queue(self, at: float, answer: Suggested, *, seed: int, first: int | None) -> None:
+    def _queue(self, at: float, answer: Suggested, params: Params, *, seed: int, first: int | None) -> None:
         self._tell(
             Queued(
                 at=at,
                 trial=answer.k,
-                params=answer.params,
+                params=params,
                 seed=seed,
                 upto=answer.upto,
                 redraw=answer.redraw,

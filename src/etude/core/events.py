@@ -51,8 +51,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         how: How it ended.
-        value: The study's metric, if it finished with one.
-        extra: Whatever else the training function returned, in plain values.
+        value: The study's main metric, if it finished with one.
+        extra: Whatever else the training function returned, in plain values, the other metrics among them.
         reason: One line for people: the error, the signal, the constraint.
         traceback: The whole traceback, where there is one.
         raised_in: Role of the function that raised: ``"data"``, ``"model"`` or ``"train"``.
@@ -118,6 +118,7 @@ class Queued(Fact, frozen=True):
         upto: Number of the last fact that the sampler had seen; None for one that needs none.
         redraw: How many proposals before this one were already taken.
         same_as: The earlier trial with the same configuration, whose result it will share.
+        promotes: The earlier trial that it carries on with a larger budget.
     """
 
     trial: int
@@ -126,6 +127,7 @@ class Queued(Fact, frozen=True):
     upto: int | None = None
     redraw: int = 0
     same_as: int | None = None
+    promotes: int | None = None
 
 
 class Assigned(Fact, frozen=True):
@@ -146,12 +148,16 @@ class Reported(Fact, frozen=True):
 
 
 class Judged(Fact, frozen=True):
-    """The plan decided that a running trial is to stop or to pause, and why."""
+    """The plan decided that a running trial is to stop or to pause, and why.
+
+    ``enough`` says that it stops because it has shown what it can: its last report counts as its final value.
+    """
 
     trial: int
     attempt: int
     turn: Turn
     reason: str
+    enough: bool = False
 
 
 class Settled(Fact, frozen=True):

@@ -30,6 +30,7 @@ from etude.core.events import (
     Value,
 )
 from etude.core.lifecycle import FINAL, LIVE, State, Turn, after
+from etude.core.metrics import Metrics
 
 GOOD_ENDS: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED, How.INVALID})
 """Ways for an attempt to end that speak for its worker."""
@@ -51,19 +52,42 @@ class Trial:
         losses: How many of its attempts were lost and charged to it.
         tried_on: Workers on which an attempt of it raised or was lost.
         raised_on: Those of them on which it raised.
-        curve: The study's metric at steps 1, 2, ... of the newest attempt.
+        curve: The watched metric at steps 1, 2, ... of the newest attempt.
         pausing: Whether its live attempt was asked to pause.
+        enough: Whether it was asked to stop because it has shown what it can.
+        last: The newest value of each metric that the attempt reported, where the study has several.
         outcome: What its last ended attempt left behind.
         reason: Why it stands where it stands, for people.
         same_as: The earlier trial with the same configuration, if there is one.
+        promotes: The earlier trial that it carries on with a larger budget, if there is one.
         redraw: How many proposals before this one were already taken.
         upto: The last fact that the sampler had seen when it proposed this trial.
         queued_at, started_at, ended_at: Seconds of the driver's clock; None until it happened.
     """
 
     __slots__ = (
-        "attempt", "curve", "ended_at", "losses", "number", "outcome", "params", "pausing", "queued_at", "raised_on",
-        "reason", "redraw", "same_as", "seed", "started_at", "state", "tried_on", "upto", "worker",
+        "attempt",
+        "curve",
+        "ended_at",
+        "enough",
+        "last",
+        "losses",
+        "number",
+        "outcome",
+        "params",
+        "pausing",
+        "promotes",
+        "queued_at",
+        "raised_on",
+        "reason",
+        "redraw",
+        "same_as",
+        "seed",
+        "started_at",
+        "state",
+        "tried_on",
+        "upto",
+        "worker",
     )  # fmt: skip
 
     def __init__(self, fact: Queued) -> None:
@@ -78,9 +102,12 @@ class Trial:
         self.raised_on: tuple[str, ...] = ()
         self.curve = array("d")
         self.pausing = False
+        self.enough = False
+        self.last: dict[str, float] = {}
         self.outcome: Outcome | None = None
         self.reason = ""
         self.same_as = fact.same_as
+        self.promotes = fact.promotes
         self.redraw = fact.redraw
         self.upto = fact.upto
         self.queued_at = fact.at
@@ -89,7 +116,7 @@ class Trial:
 
     @property
     def value(self) -> float | None:
-        """The final metric; None unless the trial finished."""
+        """The final main metric; None unless the trial finished."""
         return self.outcome.value if self.outcome is not None and self.state is State.FINISHED else None
 
     @property
@@ -117,11 +144,11 @@ class History:
     """Everything that is known of a study.
 
     Args:
-        metric: Name of the study's metric: reports of it make the trials' curves.
+        metrics: What the study measures: reports of the watched one make the trials' curves.
     """
 
-    def __init__(self, metric: str) -> None:
-        self.metric = metric
+    def __init__(self, metrics: Metrics) -> None:
+        self.metrics = metrics
         self.seq = 0
         """Number of the last fact that was folded in."""
         self.trials: list[Trial] = []
@@ -165,6 +192,15 @@ class History:
         """How many different configurations there are among the trials."""
         return len(self.first_with)
 
+    def said_last(self, trial: Trial) -> tuple[float, dict[str, Any]] | None:
+        """Return the main metric and the others as the attempt reported them last; None if one never came."""
+        main, *others = self.metrics.names
+        if not others:
+            return (trial.curve[-1], {}) if trial.curve else None
+        if any(name not in trial.last for name in self.metrics.names):
+            return None
+        return trial.last[main], {name: trial.last[name] for name in others}
+
     def live(self) -> Iterator[Trial]:
         """Trials of which a worker holds an attempt."""
         return (self.trials[w.trial] for w in self.workers.values() if w.trial is not None)
@@ -204,21 +240,26 @@ class History:
         self.ready.remove(fact.trial)  # nearly always the first: retries come before new trials
         trial.attempt = fact.attempt
         trial.worker = fact.worker
-        trial.pausing = False
+        trial.pausing = trial.enough = False
+        trial.last = {}
         trial.reason = ""
         trial.curve = array("d")  # an attempt that starts over withdraws what was reported before
         trial.started_at = fact.at
         self.idle.pop(fact.worker).trial = fact.trial
 
     def _reported(self, fact: Reported) -> None:
-        value = fact.metrics.get(self.metric)
+        trial = self.trials[fact.trial]
+        value = fact.metrics.get(self.metrics.watched)
         if value is not None:
-            self.trials[fact.trial].curve.append(value)
+            trial.curve.append(value)
+        if len(self.metrics.modes) > 1:
+            trial.last |= fact.metrics
 
     def _judged(self, fact: Judged) -> None:
         trial = self.trials[fact.trial]
         trial.reason = fact.reason
         trial.pausing = fact.turn is Turn.PAUSED
+        trial.enough = fact.enough
         if fact.turn is Turn.STOP_ASKED:
             trial.state = after(trial.state, Turn.STOP_ASKED, trial=trial.number)
 

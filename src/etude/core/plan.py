@@ -14,13 +14,19 @@ import msgspec
 
 from etude.core.events import Params
 from etude.core.history import Trial
+from etude.core.metrics import Metrics
 
 
 class Act(StrEnum):
-    """What becomes of a trial after a report."""
+    """What becomes of a trial after a report.
+
+    ``STOP`` ends it because it is not worth going on with: it has no final value. ``ENOUGH`` ends it because it has
+    shown what it can: its last report is its final value.
+    """
 
     GO_ON = "go on"
     STOP = "stop"
+    ENOUGH = "enough"
     PAUSE = "pause"
 
 
@@ -35,12 +41,13 @@ GO_ON: Final = Decision(Act.GO_ON)
 
 
 class Report(msgspec.Struct, frozen=True):
-    """The study's metric at a step of a running trial.
+    """The watched metric at a step of a running trial.
 
     Attributes:
         trial: The trial's number.
-        step: How many times it has reported the metric, this time included: 1, 2, ...
-        value: The metric, in the user's unit and direction. NaN means that it diverged.
+        step: How many times it has reported the watched metric, this time included: 1, 2, ...
+        value: That metric, in the user's unit and direction; ``standing.metrics.loss`` makes it one of which less is
+            better. NaN means that it diverged.
         elapsed_s: Seconds since this attempt started.
     """
 
@@ -51,10 +58,19 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Propose(msgspec.Struct, frozen=True):
-    """Run one more trial, with this seed; without ``params`` the sampler is asked for them."""
+    """Run one more trial.
+
+    Attributes:
+        seed: Its training seed.
+        params: Its configuration; without one the sampler is asked.
+        fixed: Parameters that are not the sampler's to choose; they are added to what it proposes.
+        promotes: The earlier trial that this one carries on with a larger budget.
+    """
 
     seed: int
     params: Params | None = None
+    fixed: Params = {}
+    promotes: int | None = None
 
 
 class Promote(msgspec.Struct, frozen=True):
@@ -71,6 +87,12 @@ class Done(msgspec.Struct, frozen=True):
     """No more trials, and why."""
 
     reason: str
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """The study cannot give what it was asked for, and ends with this error; what has ended is kept."""
+
+    problem: str
 
 
 class Standing(Protocol):
@@ -91,16 +113,25 @@ class Standing(Protocol):
         """How many different configurations there are among the trials."""
         ...
 
+    @property
+    def metrics(self) -> Metrics:
+        """What the study measures."""
+        ...
+
+
+Answer = Propose | Promote | Wait | Done | Halt
+"""What a plan says when it is asked for more."""
+
 
 class Plan(Protocol):
     """Decides which trials a study runs."""
 
-    def ask(self, standing: Standing, *, asked: int) -> Propose | Promote | Wait | Done:
+    def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Answer:
         """Say what to run next.
 
         Args:
             standing: The study as it stands.
-            asked: How many proposals the driver has asked for, those without an answer included.
+            pending: What was asked for before and is no trial yet, in order.
         """
         ...
 

@@ -27,6 +27,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from etude.core.errors import SignatureError
+from etude.core.metrics import Metrics
 
 T = TypeVar("T")
 
@@ -242,13 +243,8 @@ class Definition(typing.Protocol):
         ...
 
     @property
-    def metric(self) -> str:
-        """Name of the number that judges a trial."""
-        ...
-
-    @property
-    def mode(self) -> typing.Literal["max", "min"]:
-        """Whether larger is better, or smaller."""
+    def metrics(self) -> Metrics:
+        """What judges a trial."""
         ...
 
 

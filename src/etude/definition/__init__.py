@@ -107,7 +107,10 @@ def difference(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 
 
 def source_line(function: Callable[..., Any]) -> tuple[str, int] | None:
-    """Return the file, relative to the working folder if inside it, and the first line of a function."""
+    """Return the file, relative to the working folder if inside it, and the first line of a function.
+
+    None if there is no such file: code of a notebook's cell bears the name of one that was never written.
+    """
     inner: Any = function
     while isinstance(inner, functools.partial) or hasattr(inner, "__wrapped__"):
         inner = inner.func if isinstance(inner, functools.partial) else inner.__wrapped__
@@ -116,6 +119,8 @@ def source_line(function: Callable[..., Any]) -> tuple[str, int] | None:
     if code is None or code.co_filename.startswith("<"):
         return None
     file = Path(code.co_filename).absolute()
+    if not file.is_file():
+        return None
     inside = file.is_relative_to(Path.cwd())
     return (file.relative_to(Path.cwd()).as_posix() if inside else file.name), code.co_firstlineno
 

@@ -9,7 +9,6 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -57,7 +56,7 @@ def find_module(name: str) -> tuple[str | None, list[str]] | None:
     return spec.origin if spec.has_location else None, list(spec.submodule_search_locations or ())
 
 
-def travels_by_value(thing: types.FunctionType | type) -> bool:
+def travels_by_value(thing: Any) -> bool:
     """Say whether a worker gets this very object; else it gets a name, and imports what the file then holds.
 
     This is how cloudpickle sees it: by reference goes what its module, once imported, has under its name.

@@ -38,7 +38,8 @@ class Serve(Message, frozen=True):
         functions: The experiment's functions, pickled by value; the only pickle there is.
         preload: Modules that a warm process may import ahead.
         path: Where Python finds the user's modules, and the directory to work in.
-        metric: Name of the study's metric.
+        metrics: Names of the study's metrics, the main one first.
+        watched: The one whose reports are counted as steps.
         spool: Folder for outcomes that nobody has acknowledged yet.
         trials: Folder for the files of attempts.
         threads: Threads that an attempt may use.
@@ -55,7 +56,8 @@ class Serve(Message, frozen=True):
     preload: tuple[str, ...]
     path: tuple[str, ...]
     cwd: str
-    metric: str
+    metrics: tuple[str, ...]
+    watched: str
     spool: str
     trials: str
     threads: int = 1

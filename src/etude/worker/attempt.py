@@ -158,7 +158,8 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     """Run one attempt, leave its outcome in the spool, then tell."""
     line = ChildLine(channel, job.trial, job.attempt)
     run = RunHandle(
-        metric=serve.metric,
+        metrics=serve.metrics,
+        watched=serve.watched,
         params={**signature.defaults(), **job.params},
         seed=job.seed,
         trial=job.trial,
@@ -189,7 +190,7 @@ def execute(functions: Functions, signature: Signature, params: Mapping[str, Any
     bound: Bound | None = None
     try:
         bound = Bound(functions, signature, params, run)
-        value, extra = read_result(bound.train(), metric=run.metric, reported=run.last)
+        value, extra = read_result(bound.train(), metrics=run.metrics, reported=run.last)
     except StopSeen:
         pass
     except HoldSeen:
@@ -205,14 +206,15 @@ def execute(functions: Functions, signature: Signature, params: Mapping[str, Any
         sys.stderr.write(trace)
     if run.stop_seen:  # whatever was returned or raised afterwards
         how, reason, trace, raised_in = How.STOPPED, "", "", ""
+        value, extra = None, {}
     memory_mb = processes.peak_memory_mb(resource.getrusage(resource.RUSAGE_SELF))
     usage = Usage(time.perf_counter() - wall, _cpu_s() - cpu, memory_mb, _gpu_memory_mb())
     derived = {k: brief(v) for k, v in bound.derived.items()} if bound else {}
     data_params = {k: brief(v) for k, v in bound.data_params.items()} if bound and derived else {}
     return Outcome(
         how,
-        value=value if how is How.FINISHED else None,
-        extra=extra if how is How.FINISHED else {},
+        value=value,
+        extra=extra,
         reason=reason,
         traceback=trace,
         raised_in=raised_in,
@@ -251,7 +253,7 @@ def rehearse(times: int = REHEARSALS) -> None:
             driver.send(encode(Run(number, 1, {}, 0)))
         ours.shutdown(socket.SHUT_WR)
         functions = {"train": lambda: 0.0}
-        serve = Serve("", b"", (), (), "", "", "", "", reuse_child=True)
+        serve = Serve("", b"", (), (), "", ("value",), "value", "", "", reuse_child=True)
         _attend(functions, Signature.read(functions), serve, channel, spool)
     os.close(spool)
 

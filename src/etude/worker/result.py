@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Final
 
@@ -15,29 +15,40 @@ MAX_ELEMENTS: Final = 10_000
 """Arrays up to this size are kept with a trial; larger ones belong into ``run.folder``."""
 
 
-def read_result(returned: Any, *, metric: str, reported: Mapping[str, float]) -> tuple[float, dict[str, Any]]:
-    """Return the metric and whatever else was returned, in plain values.
+def read_result(
+    returned: Any, *, metrics: Sequence[str], reported: Mapping[str, float]
+) -> tuple[float, dict[str, Any]]:
+    """Return the main metric and whatever else was returned, in plain values, the other metrics as floats.
 
     Args:
-        returned: A number, a dict with the metric in it, or None: then the last report counts.
-        metric: Name of the study's metric.
+        returned: A number, a dict with the metrics in it, or None: then the last report of each counts.
+        metrics: Names of the study's metrics, the main one first.
         reported: The newest value of each metric that was reported.
 
     Raises:
-        ResultError: There is no metric in it, or something that cannot be kept.
+        ResultError: A metric is missing, or there is something that cannot be kept.
     """
-    if type(returned) is float:
+    main, *others = metrics
+    if type(returned) is float and not others:
         return returned, {}
     if returned is None:
-        if metric not in reported:
-            raise ResultError(_no_metric(metric, "returned nothing", reported))
-        return reported[metric], {}
+        for metric in metrics:
+            if metric not in reported:
+                raise ResultError(_no_metric(metric, "returned nothing", reported))
+        return reported[main], {metric: reported[metric] for metric in others}
     if isinstance(returned, Mapping):
-        if metric not in returned:
-            raise ResultError(_not_in_it(metric, returned, reported))
-        extra = {_text(k): _plain(_text(k), v) for k, v in returned.items() if k != metric}
-        return _number(metric, returned[metric]), extra
-    return _number(metric, returned), {}
+        for metric in metrics:
+            if metric not in returned:
+                raise ResultError(_not_in_it(metric, returned, reported))
+        extra = {_text(k): _plain(_text(k), v) for k, v in returned.items() if k not in metrics}
+        return _number(main, returned[main]), {metric: _number(metric, returned[metric]) for metric in others} | extra
+    if others:
+        raise ResultError(
+            f"The training function returned {brief(returned)}, and the study has {len(metrics)} metrics: "
+            f"{', '.join(map(repr, metrics))}. Return a dict with all of them in it, or nothing: then the last report "
+            "of each counts."
+        )
+    return _number(main, returned), {}
 
 
 def as_number(value: Any) -> float:

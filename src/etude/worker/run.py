@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -60,7 +60,8 @@ class Run:
     def __init__(
         self,
         *,
-        metric: str,
+        metrics: Sequence[str],
+        watched: str | None = None,
         params: Mapping[str, Any],
         seed: int,
         trial: int | None = None,
@@ -76,7 +77,9 @@ class Run:
         self.stop_seen = False
         self.last: dict[str, float] = {}
         """The newest value of each metric that was reported."""
-        self.metric = metric
+        self.metrics = tuple(metrics)
+        """Names of the study's metrics, the main one first."""
+        self._watched = watched or self.metrics[0]
         self._step = 0
         self._folder = folder
         self._line: Line = line if line is not None else NoLine()
@@ -96,7 +99,7 @@ class Run:
         for name, value in values.items():
             if type(value) is not float:
                 values[name] = self._number(name, value)
-        if self.metric in values:
+        if self._watched in values:
             self._step += 1
         if values:
             self.last.update(values)
@@ -141,7 +144,7 @@ class Run:
         if not isinstance(metrics, Mapping):
             raise ResultError(
                 f"run.report got {brief(metrics)}, which has no name. Name what you report: "
-                f"run.report({self.metric}=...)."
+                f"run.report({self._watched}=...)."
             )
         for name in metrics:
             if not isinstance(name, str):
