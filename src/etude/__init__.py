@@ -33,9 +33,17 @@ if TYPE_CHECKING:
     from etude.experiment import Experiment
     from etude.results import Search, TrialResult
     from etude.results import read as open  # noqa: A004
+    from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
     from etude.tune.domains import integers, loguniform, ordered, uniform
+    from etude.tune.grid import Grid
+    from etude.tune.halving import ASHA, Hyperband
+    from etude.tune.median import MedianRule
+    from etude.tune.qmc import QMC
+    from etude.tune.rules import Divergence, Plateau, WallTime
+    from etude.tune.sampler import Request, Sampler, Told
+    from etude.tune.samplers import Random
     from etude.tune.spaces import Space, choice
-    from etude.tune.stop import MedianRule, NeverStop, Stopper
+    from etude.tune.stop import NeverStop, Stopper
 
 __version__ = "0.1.0"
 
@@ -50,8 +58,23 @@ _HOME = {
     "integers": "etude.tune.domains",
     "choice": "etude.tune.spaces",
     "ordered": "etude.tune.domains",
+    "Sampler": "etude.tune.sampler",
+    "Request": "etude.tune.sampler",
+    "Told": "etude.tune.sampler",
+    "Random": "etude.tune.samplers",
+    "Grid": "etude.tune.grid",
+    "QMC": "etude.tune.qmc",
+    "TPE": "etude.tune.by_optuna",
+    "GP": "etude.tune.by_optuna",
+    "CMAES": "etude.tune.by_optuna",
+    "NSGA2": "etude.tune.by_optuna",
     "Stopper": "etude.tune.stop",
-    "MedianRule": "etude.tune.stop",
+    "MedianRule": "etude.tune.median",
+    "ASHA": "etude.tune.halving",
+    "Hyperband": "etude.tune.halving",
+    "Plateau": "etude.tune.rules",
+    "Divergence": "etude.tune.rules",
+    "WallTime": "etude.tune.rules",
     "NeverStop": "etude.tune.stop",
     "Search": "etude.results",
     "TrialResult": "etude.results",
@@ -70,18 +93,31 @@ _HOME = {
 }
 
 __all__ = [
+    "ASHA",
+    "CMAES",
+    "GP",
+    "NSGA2",
+    "QMC",
+    "TPE",
     "ConfigError",
     "Data",
     "DefinitionChangedError",
     "Derived",
+    "Divergence",
     "EtudeError",
     "Experiment",
+    "Grid",
+    "Hyperband",
     "Invalid",
     "JournalError",
     "MedianRule",
     "NeverStop",
     "NotAStudyError",
+    "Plateau",
+    "Random",
+    "Request",
     "ResultError",
+    "Sampler",
     "Search",
     "SignatureError",
     "Space",
@@ -90,7 +126,9 @@ __all__ = [
     "Stopper",
     "StudyError",
     "StudyInUseError",
+    "Told",
     "TrialResult",
+    "WallTime",
     "choice",
     "integers",
     "loguniform",

@@ -78,12 +78,21 @@ REFUSED = {
     ),
     "an unknown sampler": (
         lambda: EXPERIMENT.tune(LR, trials=1, sampler="magic"),
-        "sampler='magic' is not known. There are: 'random', 'tpe'.",
+        "sampler='magic' is not known. There are: 'random', 'grid', 'qmc', 'tpe', 'gp', 'cmaes', 'nsga2'.",
     ),
     "an unknown stopper": (
         lambda: EXPERIMENT.tune(LR, trials=1, stopper="magic"),
-        "stopper='magic' is not known. There are: 'median', 'none'. An object with a decide(report, standing) "
-        "method does as well.",
+        "stopper='magic' is not known. There are: 'median', 'asha', 'hyperband', 'plateau', 'divergence', 'walltime', "
+        "'none', 'median-best'.",
+    ),
+    "a fidelity that no function takes": (
+        lambda: EXPERIMENT.tune(LR, trials=1, fidelity="epochs", budget=(1, 9), stopper="asha"),
+        "No function takes 'epochs'. They take: lr, path, width.",
+    ),
+    "a budget without a fidelity": (
+        lambda: EXPERIMENT.tune(LR, trials=1, budget=(1, 9), stopper="asha"),
+        "budget=(1, 9) without fidelity: nothing says what is to be budgeted. Name the parameter, fidelity='epochs'. "
+        "Without one, the options are the stopper's: etude.ASHA(min_steps=1, eta=3).",
     ),
     "a name that is a path": (
         lambda: EXPERIMENT.tune(LR, trials=1, name="../up"),

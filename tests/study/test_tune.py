@@ -19,6 +19,7 @@ from etude.core.events import Judged
 from etude.store.journal import Journal
 from etude.testing.replay import check_decisions, check_proposals
 from etude.tune.plan import SearchPlan
+from etude.tune.sampler import Request
 from etude.tune.samplers import TPE
 from etude.tune.spaces import Space
 from etude.tune.stop import MedianRule
@@ -52,16 +53,16 @@ def test_tpe_and_the_median_rule_say_the_same_when_the_journal_is_fed_again() ->
     experiment = etude.Experiment(parabola, metric="score", mode="max")
     given = {"lr": etude.uniform(0, 1), "width": etude.integers(1, 64, log=True)}
     search = experiment.tune(given, trials=40, workers=2, seed=7)
-    space = Space.of(given)
+    space, metrics = Space.of(given), search.metrics
     journal = Journal.read(search.folder)
     facts = list(journal.facts())
     journal.close()
-    stopped = check_decisions(facts, SearchPlan(40, 7, MedianRule("max")), metric="score")
+    stopped = check_decisions(facts, SearchPlan(40, 7, MedianRule()), metrics=metrics)
     assert stopped == sum(isinstance(fact, Judged) for fact in facts) > 0
-    modelled = check_proposals(facts, lambda: TPE(space, seed=7), metric="score", mode="max")
+    modelled = check_proposals(facts, TPE, lambda k, redraw: Request(k, redraw, space, 7), metrics=metrics)
     assert modelled == 30
     with pytest.raises(AssertionError, match="proposal"):
-        check_proposals(facts, lambda: TPE(space, seed=8), metric="score", mode="max")
+        check_proposals(facts, TPE, lambda k, redraw: Request(k, redraw, space, 8), metrics=metrics)
 
 
 def test_more_trials_extend_a_finished_study_and_change_nothing_before() -> None:
@@ -422,6 +423,34 @@ def test_what_was_recorded_says_how_and_where(monkeypatch: pytest.MonkeyPatch) -
     assert run["packages"]["msgspec"]
     assert run["hardware"]["cores"] >= 1
     assert "very-secret-value" not in (search.folder / "journal.sqlite").read_bytes().decode("latin-1")
+
+
+def test_cached_functions_of_a_script_travel_with_an_empty_cache(tmp_path: Path) -> None:
+    script = write_script(
+        tmp_path,
+        """
+        import functools
+        import etude
+
+        @functools.cache
+        def table():
+            return [1.0, 2.0]
+
+        @functools.lru_cache(maxsize=1)
+        def scaled(by):
+            return [by * x for x in table()]
+
+        def train(x: int):
+            assert table.cache_info().currsize == 0
+            return sum(scaled(x)) + scaled.cache_parameters()["maxsize"]
+
+        table()
+        search = etude.Experiment(train, metric="y", mode="max").tune({"x": [1, 2]}, trials=2, workers=1)
+        print(sorted(trial.value for trial in search.trials))
+        """,
+    )
+    done = run_script(script)
+    assert (done.stdout, done.stderr) == ("[4.0, 7.0]\n", "")
 
 
 def test_classes_of_a_script_travel_and_pickle_inside_a_trial(tmp_path: Path) -> None:

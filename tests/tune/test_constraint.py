@@ -11,6 +11,7 @@ from etude.core.errors import ConfigError, Invalid
 from etude.core.streams import stream
 from etude.tune.constraint import TRIED, Constraint
 from etude.tune.domains import integers, uniform
+from etude.tune.sampler import Request
 from etude.tune.samplers import Random
 from etude.tune.spaces import Space, choice
 
@@ -153,4 +154,4 @@ def test_one_that_answers_is_tried_on_other_draws_than_the_searchs() -> None:
     on_space(lambda **params: seen.append(params)).try_on(SPACE, seed=0)
     assert len(seen) == TRIED
     assert random.getstate() == before
-    assert seen != [Random(SPACE, seed=0).suggest(k, 0) for k in range(TRIED)]
+    assert seen != [Random().suggest(Request(k, 0, SPACE, 0)) for k in range(TRIED)]

@@ -8,28 +8,36 @@ from typing import Any, Final
 
 import msgspec
 
-from etude.core.events import AnyFact, Assigned, Joined, Outcome, Params, Queued, Reported, Settled
+from etude.core.events import AnyFact, Assigned, Joined, Judged, Outcome, Params, Queued, Reported, Settled
 from etude.core.events import How as HowEnded
 from etude.core.exact import exact
 from etude.core.history import History, identity
 from etude.core.lifecycle import Turn
+from etude.core.metrics import Metrics, Mode
 from etude.core.plan import Act, Decision, Report
-from etude.tune.samplers import Sampler, Told
+from etude.tune.sampler import Request, Sampler, Told, needs_process, recalls
 from etude.tune.spaces import Space
 from etude.tune.stop import Stopper
 
 METRIC: Final = "metric"
 
 
-def check_stopper(make: Callable[[], Stopper], reports: Sequence[Report]) -> list[Decision]:
+def check_stopper(make: Callable[[], Stopper], reports: Sequence[Report], *, mode: Mode = "min") -> list[Decision]:
     """Check what every stopper promises; a third-party stopper runs this in its own tests.
 
+    It is asked about each report three times: by a stopper that was there from the start, by another one, and by one
+    that is made for this report alone, as in a study that is resumed. An attempt that starts over withdraws what it
+    reported, so a stopper that keeps numbers of trials that still run has to look at their curves again; what it keeps
+    of trials that have ended stays true.
+
     The reports are put to it in a study of their own. A trial starts with its first report and finishes
-    with its last one, unless it was stopped or paused before: then its later reports never come.
+    with its last one, unless it was stopped or paused before: then it ends there, and its later reports never come.
 
     Args:
         make: Returns a new stopper each time.
-        reports: Of any number of trials, in order of arrival; each trial counts its steps from 1.
+        reports: Of any number of trials, in order of arrival; each trial counts its steps from 1. A trial whose next
+            report is its first one again has been lost in between, and starts over.
+        mode: Whether less of the metric is better, or more.
 
     Returns:
         What the stopper decided, for each report that came.
@@ -44,7 +52,7 @@ def check_stopper(make: Callable[[], Stopper], reports: Sequence[Report]) -> lis
     """
     first, again = make(), make()
     decisions: list[Decision] = []
-    for report, history in _played(reports, decisions):
+    for report, history in _played(reports, decisions, mode):
         before = _seen(history)
         decision = first.decide(report, history)
         assert isinstance(decision, Decision), f"a stopper answers with a Decision, and this one with {decision!r}"
@@ -61,13 +69,17 @@ def check_stopper(make: Callable[[], Stopper], reports: Sequence[Report]) -> lis
     return decisions
 
 
-def check_sampler(make: Callable[[], Sampler], space: Space, *, proposals: int = 25) -> list[Params]:
+def check_sampler(
+    make: Callable[[], Sampler], space: Space, *, proposals: int = 25, metrics: int = 1, seed: int = 0
+) -> list[Params]:
     """Check what every sampler promises; a third-party sampler runs this in its own tests.
 
     Args:
-        make: Returns a new sampler each time, for ``space`` and always the same seed.
+        make: Returns a new sampler each time.
         space: What it searches.
         proposals: How many to ask for.
+        metrics: How many metrics the study has.
+        seed: The seed of the search.
 
     Returns:
         What it proposed.
@@ -79,41 +91,58 @@ def check_sampler(make: Callable[[], Sampler], space: Space, *, proposals: int =
         >>> from etude.tune.samplers import Random
         >>> from etude.tune.domains import uniform
         >>> space = Space.of({"lr": uniform(0, 1)})
-        >>> len(check_sampler(lambda: Random(space, seed=0), space, proposals=5))
+        >>> len(check_sampler(Random, space, proposals=5))
         5
     """
     sampler = make()
     made: list[Params] = []
-    ends: list[Told] = []
+    story: list[Told | Request] = []
     for k in range(proposals):
-        needs_history = sampler.needs_history(k)
-        assert isinstance(needs_history, bool), f"needs_history says True or False, and here {needs_history!r}"
-        params = sampler.suggest(k, 0)
-        _check_proposal(params, space)
-        _check_proposal(sampler.suggest(k, 1), space)
-        assert _same(sampler.suggest(k, 0), params), f"asked again for proposal {k}, it gives the same"
-        if not needs_history:
-            assert _same(make().suggest(k, 0), params), f"it said that proposal {k} needs no history, and it does"
+        request, redraw = (Request(k, n, space, seed, metrics) for n in (0, 1))
         resumed = make()
-        for number, earlier in enumerate(made):
-            resumed.tell(Told(number, earlier))
-        for told in random.Random(k).sample(ends, len(ends)):
-            resumed.tell(told)
-        assert _same(resumed.suggest(k, 0), params), (
-            f"told the same trials, ended in another order, and never asked before, it gives the same proposal {k}"
+        _retell(resumed, story if recalls(sampler) else _shuffled(story, k))
+        params = sampler.suggest(request)
+        _check_proposal(params, space)
+        assert _same(resumed.suggest(request), params), (
+            f"told the same trials, and asked the same unless it does not recall, it gives the same proposal {k}"
         )
+        if not needs_process(sampler, k):
+            assert _same(make().suggest(request), params), (
+                f"it said that proposal {k} needs nothing that came before it, and it does"
+            )
+        story.append(request)
+        if k % 5 == 1:  # as if the first one had been taken already
+            params = sampler.suggest(redraw)
+            _check_proposal(params, space)
+            story.append(redraw)
         made.append(params)
-        sampler.tell(Told(k, params))
-        if k % 4:  # every fourth one goes on running for good
-            ends.append(_end(k, params))
-            sampler.tell(ends[-1])
+        news = [Told(k, params), *([_end(k, params, metrics)] if k % 4 else [])]  # every fourth one never ends
+        for told in news:
+            sampler.tell(told)
+        story += news
     return made
 
 
-def _played(reports: Sequence[Report], decisions: list[Decision]) -> Iterator[tuple[Report, History]]:
+def _retell(sampler: Sampler, story: Sequence[Told | Request]) -> None:
+    for told in story:
+        if isinstance(told, Request):
+            sampler.suggest(told)
+        else:
+            sampler.tell(told)
+
+
+def _shuffled(story: Sequence[Told | Request], seed: int) -> list[Told | Request]:
+    """Return the trials alone, ended in another order: that must make no difference to who does not recall."""
+    told = [one for one in story if isinstance(one, Told)]
+    ends = [one for one in told if one.state != "running"]
+    random.Random(seed).shuffle(ends)
+    return [*(one for one in told if one.state == "running"), *ends]
+
+
+def _played(reports: Sequence[Report], decisions: list[Decision], mode: Mode) -> Iterator[tuple[Report, History]]:
     """Yield each report that comes, and the study as it stands then; ``decisions`` grow in between."""
-    history = History(METRIC)
-    last = {report.trial: report.step for report in reports}
+    history = History(Metrics({METRIC: mode}))
+    last = {report.trial: nth for nth, report in enumerate(reports)}
     numbers: dict[int, int] = {}  # a trial as it was given -> its number here, where there are no gaps
     stopped: set[int] = set()
     for number, report in enumerate(reports):
@@ -131,15 +160,30 @@ def _played(reports: Sequence[Report], decisions: list[Decision]) -> Iterator[tu
                 Assigned(at=at, trial=trial, attempt=1, worker=worker),
             )
         trial = numbers[report.trial]
+        attempt = history.trials[trial].attempt
+        if report.step == 1 and history.trials[trial].curve:
+            worker = f"worker-{trial}"
+            _fold(
+                history, Settled(at=at, trial=trial, turn=Turn.LOST, attempt=attempt, outcome=Outcome(HowEnded.KILLED))
+            )
+            attempt += 1
+            _fold(history, Assigned(at=at, trial=trial, attempt=attempt, worker=worker))
         metrics = {METRIC: report.value}
-        _fold(history, Reported(at=at, trial=trial, attempt=1, step=report.step, metrics=metrics))
+        _fold(history, Reported(at=at, trial=trial, attempt=attempt, step=report.step, metrics=metrics))
         assert len(history.trials[trial].curve) == report.step, f"each trial counts its steps from 1: {report}"
         yield msgspec.structs.replace(report, trial=trial), history
-        if decisions[-1].act is not Act.GO_ON:
+        act, reason = decisions[-1].act, decisions[-1].reason
+        if act is not Act.GO_ON:
             stopped.add(report.trial)
-        elif report.step == last[report.trial]:
+        if act in (Act.STOP, Act.ENOUGH):
+            asked, enough = Turn.STOP_ASKED, act is Act.ENOUGH
+            _fold(history, Judged(at=at, trial=trial, attempt=attempt, turn=asked, reason=reason, enough=enough))
+            turn, how = (Turn.FINISHED, HowEnded.FINISHED) if enough else (Turn.STOP_SEEN, HowEnded.STOPPED)
+            outcome = Outcome(how, value=report.value)
+            _fold(history, Settled(at=at, trial=trial, turn=turn, attempt=attempt, outcome=outcome))
+        elif act is Act.GO_ON and number == last[report.trial]:
             outcome = Outcome(HowEnded.FINISHED, value=report.value)
-            _fold(history, Settled(at=at, trial=trial, turn=Turn.FINISHED, attempt=1, outcome=outcome))
+            _fold(history, Settled(at=at, trial=trial, turn=Turn.FINISHED, attempt=attempt, outcome=outcome))
 
 
 def _fold(history: History, *facts: AnyFact) -> None:
@@ -164,9 +208,10 @@ def _same(one: Params, other: Params) -> bool:
     return identity(one) == identity(other)
 
 
-def _end(k: int, params: Params) -> Told:
+def _end(k: int, params: Params, metrics: int) -> Told:
     """Return an end for trial ``k``; over time there are ends of every kind, good, bad and NaN ones."""
     draw = random.Random(k)
     state = draw.choice(["finished", "finished", "finished", "stopped", "failed"])
-    loss = None if state == "failed" else draw.choice([draw.random(), draw.random(), float("nan"), float("inf")])
-    return Told(k, params, state, loss, 0 if loss is None else 3)
+    some = [draw.random(), draw.random(), float("nan"), float("inf")]
+    losses = () if state == "failed" else tuple(draw.choice(some) for _ in range(metrics))
+    return Told(k, params, state, losses, 3 if losses else 0)

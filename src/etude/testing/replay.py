@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from etude.core.events import AnyFact, Judged, Queued, Reported, Settled
+from etude.core.events import AnyFact, Judged, Queued, Reported
 from etude.core.history import History
-from etude.core.lifecycle import FINAL, State, Turn
+from etude.core.lifecycle import State, Turn
+from etude.core.metrics import Metrics
 from etude.core.plan import Act, Plan, Report
-from etude.tune.sampler_link import as_told
-from etude.tune.samplers import Sampler, Told
+from etude.tune.sampler import Request, Sampler, recalls
+from etude.tune.sampler_link import Story
+from etude.tune.sampling import Ask
 
 
-def check_decisions(facts: Iterable[AnyFact], plan: Plan, *, metric: str) -> int:
+def check_decisions(facts: Iterable[AnyFact], plan: Plan, *, metrics: Metrics) -> int:
     """Check that ``plan`` decides on each report as the journal says it did.
 
     Returns:
         How many trials it stopped or paused.
     """
-    history = History(metric)
+    history = History(metrics)
     expected: Judged | None = None
     judged = 0
     for fact in facts:
@@ -30,7 +32,7 @@ def check_decisions(facts: Iterable[AnyFact], plan: Plan, *, metric: str) -> int
         else:
             assert not isinstance(fact, Judged), f"{fact} came, and nothing was expected"
         history.apply(fact)
-        if isinstance(fact, Reported) and metric in fact.metrics:
+        if isinstance(fact, Reported) and metrics.watched in fact.metrics:
             expected = _judge(fact, plan, history)
     return judged
 
@@ -40,15 +42,31 @@ def _judge(fact: Reported, plan: Plan, history: History) -> Judged | None:
     if trial.state is not State.RUNNING:
         return None
     elapsed_s = fact.at - (trial.started_at or fact.at)
-    decision = plan.decide(Report(fact.trial, len(trial.curve), fact.metrics[history.metric], elapsed_s), history)
+    decision = plan.decide(
+        Report(fact.trial, len(trial.curve), fact.metrics[history.metrics.watched], elapsed_s), history
+    )
     if decision.act is Act.GO_ON or (decision.act is Act.PAUSE and trial.pausing):
         return None
-    turn = Turn.STOP_ASKED if decision.act is Act.STOP else Turn.PAUSED
+    turn = Turn.PAUSED if decision.act is Act.PAUSE else Turn.STOP_ASKED
     return Judged(at=fact.at, trial=fact.trial, attempt=fact.attempt, turn=turn, reason=decision.reason)
 
 
-def check_proposals(facts: Sequence[AnyFact], make: Callable[[], Sampler], *, metric: str, mode: str) -> int:
-    """Check that a new sampler, told what the old one was, proposes what the journal says it did.
+def check_proposals(
+    facts: Sequence[AnyFact],
+    make: Callable[[], Sampler],
+    request: Callable[[int, int], Request],
+    *,
+    metrics: Metrics,
+    fixed: Collection[str] = (),
+) -> int:
+    """Check that a new sampler, told and asked what the old one was, proposes what the journal says it did.
+
+    Args:
+        facts: Of the journal, from its start.
+        make: Returns a new sampler of the same kind each time.
+        request: Returns the request for a number and a redraw.
+        metrics: What the study measures.
+        fixed: Parameters that were added to what the sampler proposed.
 
     Returns:
         How many proposals needed a history.
@@ -59,17 +77,25 @@ def check_proposals(facts: Sequence[AnyFact], make: Callable[[], Sampler], *, me
             sampler = make()
             if fact.upto is not None:
                 with_history += 1
-                _tell(sampler, facts[: fact.upto], metric=metric, mode=mode)
-            proposed = sampler.suggest(fact.trial, fact.redraw)
-            assert proposed == fact.params, f"proposal {fact.trial}: {proposed}, and the journal has {fact.params}"
+                _retell(sampler, facts[: fact.upto], request, metrics)
+                for redraw in range(fact.redraw if recalls(sampler) else 0):
+                    sampler.suggest(request(fact.trial, redraw))
+            proposed = sampler.suggest(request(fact.trial, fact.redraw))
+            expected = {name: value for name, value in fact.params.items() if name not in fixed}
+            assert proposed == expected, f"proposal {fact.trial}: {proposed}, and the journal has {expected}"
     return with_history
 
 
-def _tell(sampler: Sampler, facts: Iterable[AnyFact], *, metric: str, mode: str) -> None:
-    history = History(metric)
+def _retell(
+    sampler: Sampler, facts: Iterable[AnyFact], request: Callable[[int, int], Request], metrics: Metrics
+) -> None:
+    history = History(metrics)
+    story = Story(history, recalls=recalls(sampler))
     for fact in facts:
         history.apply(fact)
-        if isinstance(fact, Queued):
-            sampler.tell(Told(fact.trial, fact.params))
-        elif isinstance(fact, Settled) and history.trials[fact.trial].state in FINAL:
-            sampler.tell(as_told(history.trials[fact.trial], mode=mode))
+        story.add(fact)
+    for said in story.tell():
+        if isinstance(said, Ask):
+            sampler.suggest(request(said.k, said.redraw))
+        else:
+            sampler.tell(said.told)

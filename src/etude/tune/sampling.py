@@ -8,6 +8,7 @@ told of trials in the order of the journal, and asked for proposals in between.
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -16,19 +17,51 @@ from typing import Any
 
 import msgspec
 
+from etude.core.errors import ConfigError
 from etude.core.events import Params
 from etude.core.exact import exact
-from etude.tune.samplers import Told, make_sampler
+from etude.tune.sampler import Request, Sampler, Told, checked
+from etude.tune.samplers import SAMPLERS
 from etude.tune.spaces import Space
 from etude.wire.channel import Channel
 
 
 class SetUp(msgspec.Struct, frozen=True, tag="setup"):
-    """Which sampler, for which space."""
+    """Which sampler, for which space.
 
-    sampler: str
+    Attributes:
+        space: The space as plain data.
+        seed: The seed of the search.
+        metrics: How many metrics the study has.
+        sampler: One of Étude's samplers, as plain data.
+        pickled: A sampler of the user's own, pickled by value by our driver.
+        path: Where Python finds the modules that it needs.
+    """
+
     space: dict[str, Any]
     seed: int
+    metrics: int = 1
+    sampler: dict[str, Any] | None = None
+    pickled: bytes = b""
+    path: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sampler: Sampler, space: Space, *, seed: int, metrics: int, path: tuple[str, ...] = ()) -> SetUp:
+        """Return how to make this sampler anew, in another process."""
+        plain, pickled = SAMPLERS.to_plain(sampler), b""
+        if plain is None:
+            import cloudpickle
+
+            pickled = cloudpickle.dumps(sampler)
+        return cls(space.to_dict(), seed, metrics, plain, pickled, path)
+
+    def make(self) -> Sampler:
+        """Return the sampler, new."""
+        if self.sampler is not None:
+            return SAMPLERS.from_plain(self.sampler)
+        sys.path[:] = [*self.path, *(place for place in sys.path if place not in self.path)]
+        made: Sampler = pickle.loads(self.pickled)  # from our driver alone  # noqa: S301
+        return made
 
 
 class Tell(msgspec.Struct, frozen=True, tag="tell"):
@@ -38,19 +71,21 @@ class Tell(msgspec.Struct, frozen=True, tag="tell"):
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
-    """Asks for proposal ``k``."""
+    """Asks for proposal ``k``; ``again`` if that is known, and the sampler only to be brought to where it was."""
 
     k: int
     redraw: int
+    again: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Proposal ``k``; or ``problem``, the traceback of why there is none."""
+    """Proposal ``k``; or ``problem``, why there is none: a traceback, or if ``refused`` a message that says it all."""
 
     k: int
     redraw: int
     params: Params | None = None
     problem: str = ""
+    refused: bool = False
 
 
 ToSampler = SetUp | Tell | Ask
@@ -68,7 +103,10 @@ def decode_answer(content: bytes) -> Answer:
 def serve(channel: Channel) -> None:
     """Answer until the driver is gone. Once something went wrong, that is the answer to every question."""
     sampler: Any = None
+    space: Any = None
+    set_up: Any = None
     problem = ""
+    refused = False
     while (content := channel.receive()) is not None:
         params: Params | None = None
         message = _decode(content)
@@ -76,16 +114,21 @@ def serve(channel: Channel) -> None:
             match message:
                 case _ if problem:
                     pass
-                case SetUp(sampler=name, space=space, seed=seed):
-                    sampler = make_sampler(name, Space.from_dict(space), seed=seed)
+                case SetUp():
+                    set_up, sampler, space = message, message.make(), Space.from_dict(message.space)
                 case Tell(told=told):
                     sampler.tell(msgspec.structs.replace(told, params=exact(told.params)))
                 case Ask(k=k, redraw=redraw):
-                    params = sampler.suggest(k, redraw)
+                    request = Request(k, redraw, space, set_up.seed, set_up.metrics)
+                    made = sampler.suggest(request)
+                    try:
+                        params = checked(made, sampler, request)
+                    except ConfigError as error:
+                        problem, refused = str(error), True
         except Exception:
             problem = traceback.format_exc()
-        if isinstance(message, Ask):
-            channel.send(encode(Answer(message.k, message.redraw, params, problem)))
+        if isinstance(message, Ask) and not message.again:
+            channel.send(encode(Answer(message.k, message.redraw, params, problem, refused)))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,22 @@
-"""Stoppers: after each report they say whether a trial is worth going on with."""
+"""Stoppers: after each report they say whether a trial is worth going on with. What one promises, and those there are.
+
+The rules themselves are in ``tune/median.py``, ``tune/halving.py`` and ``tune/rules.py``.
+"""
 
 from __future__ import annotations
 
-import math
-from array import array
-from bisect import insort
-from collections.abc import Sequence
-from typing import Final, Protocol, final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, final
 
 from etude.core.errors import ConfigError
-from etude.core.history import Trial
+from etude.core.metrics import Metrics
 from etude.core.plan import GO_ON, Act, Decision, Report, Standing
-from etude.core.text import brief, count
+from etude.core.text import brief
+from etude.tune.halving import ASHA, Hyperband
+from etude.tune.median import MedianRule
+from etude.tune.registry import Registry
+from etude.tune.rules import Divergence, Plateau, WallTime
 
 
 class Stopper(Protocol):
@@ -28,6 +33,7 @@ class Stopper(Protocol):
 
 
 @final
+@dataclass
 class NeverStop:
     """Let every trial run to its end."""
 
@@ -37,120 +43,118 @@ class NeverStop:
 
 
 @final
-class MedianRule:
-    """Stop a trial that is worse than the median of those that finished.
-
-    At each report, the best value that the trial has reported so far is compared with the median, over
-    all finished trials, of the running average of their reports up to the same step. A trial that is
-    strictly worse stops. NaN is worse than any number. A trial that finished with fewer reports counts
-    with the average of all it has.
+class FirstOf:
+    """Several stoppers: the first that does not let the trial go on decides.
 
     Args:
-        mode: ``"max"`` if larger values of the metric are better, else ``"min"``.
-        first_after: How many trials have to finish before any is stopped.
-
-    Source:
-        Golovin et al. 2017, "Google Vizier: A Service for Black-Box Optimization",
-        doi:10.1145/3097983.3098043, section 3.2.1. ``first_after`` is our addition.
+        stoppers: In the order in which they are asked.
     """
 
-    def __init__(self, mode: str, *, first_after: int = 4) -> None:
-        if mode not in ("max", "min"):
-            raise ConfigError(
-                f"mode={mode!r} says neither that larger values are better nor that smaller ones are. "
-                "Pass mode='max' or mode='min'."
-            )
-        if first_after < 1:
-            raise ConfigError(
-                f"first_after={first_after} is below 1: a median needs at least one finished trial. "
-                "Pass 1 to let the rule work from the first one on."
-            )
-        self._sign = -1.0 if mode == "max" else 1.0
-        self._first_after = first_after
-        self._seen = 0
-        self._peers = 0
-        self._means: list[array[float]] = []
-        """At index s - 1, sorted: the running average, as a loss, of each finished trial up to step s."""
-        self._best: dict[int, tuple[int, float]] = {}
-        """Running trial -> the step it was judged at last, and its lowest loss up to there."""
+    def __init__(self, stoppers: Sequence[Stopper]) -> None:
+        self.stoppers = tuple(stoppers)
 
     def decide(self, report: Report, standing: Standing) -> Decision:
-        """Return that the trial stops if it is worse than the median of its finished peers."""
-        self._take_in(standing)
-        best = self._best_of(report, standing)
-        if self._peers < self._first_after:
-            return GO_ON
-        peers = self._means[min(report.step, len(self._means)) - 1]
-        median = _median(peers)
-        if best <= median:
-            return GO_ON
-        shown = self._sign * median
-        reason = f"worse than the median {shown:.4g} of {count(len(peers), 'trial')} at step {report.step}"
-        return Decision(Act.STOP, reason)
-
-    def _best_of(self, report: Report, standing: Standing) -> float:
-        step, best = self._best.get(report.trial, (0, math.inf))
-        if report.step == step + 1:
-            best = min(best, self._loss(report.value))
-        else:  # the first look at it, or an attempt that started over
-            best = min(map(self._loss, standing.trials[report.trial].curve), default=math.inf)
-        self._best[report.trial] = (report.step, best)
-        return best
-
-    def _take_in(self, standing: Standing) -> None:
-        """Add the trials that finished since the last look."""
-        for trial in standing.finished[self._seen :]:
-            self._best.pop(trial.number, None)
-            if trial.curve and trial.same_as is None:
-                self._peers += 1
-                self._add(trial)
-        self._seen = len(standing.finished)
-
-    def _add(self, trial: Trial) -> None:
-        while len(self._means) < len(trial.curve):  # the others stand there with all they have
-            self._means.append(array("d", self._means[-1]) if self._means else array("d"))
-        total, mean = 0.0, math.inf
-        for step, means in enumerate(self._means, start=1):
-            if step <= len(trial.curve):
-                total += self._loss(trial.curve[step - 1])
-                mean = total / step
-            insort(means, math.inf if math.isnan(mean) else mean)  # of both infinities: nothing to go by
-
-    def _loss(self, value: float) -> float:
-        return math.inf if math.isnan(value) else self._sign * value
+        """Return the first decision that is not to go on."""
+        for stopper in self.stoppers:
+            decision = stopper.decide(report, standing)
+            if getattr(decision, "act", None) is not Act.GO_ON:  # what is no decision at all is the plan's to refuse
+                return decision
+        return GO_ON
 
 
-def _median(values: Sequence[float]) -> float:
-    """Return the median of sorted values, of which none is NaN."""
-    middle = len(values) // 2
-    if len(values) % 2 or values[middle - 1] == values[middle]:
-        return values[middle]
-    if math.isinf(values[middle - 1]) and math.isinf(values[middle]):
-        return math.inf  # half of them are worst, half of them best: nobody is stopped for that
-    return values[middle - 1] / 2 + values[middle] / 2  # their sum might be too large for a float
+STOPPERS: Final[Registry[Stopper]] = Registry(
+    "stopper",
+    {
+        "median": MedianRule,
+        "asha": ASHA,
+        "hyperband": Hyperband,
+        "plateau": Plateau,
+        "divergence": Divergence,
+        "walltime": WallTime,
+        "none": NeverStop,
+    },
+    presets={"median-best": lambda: MedianRule(best_so_far=True)},
+)
+
+Given = str | Stopper | Sequence[str | Stopper] | None
+"""What ``tune`` takes as ``stopper``: a name, an object, several of them, or nothing for the default."""
+
+WATCH_NOTHING: Final = (NeverStop, WallTime)
+"""These go by no metric."""
 
 
-STOPPERS: Final = ("median", "none")
-
-
-def make_stopper(stopper: str | Stopper, *, mode: str) -> Stopper:
-    """Return the stopper of that name, or the object itself.
+def make_stopper(stopper: Given, metrics: Metrics) -> Stopper:
+    """Return the stopper of that name, or the object itself; None is the median rule where there is one metric.
 
     Raises:
-        ConfigError: There is no stopper of that name, or the object is none.
+        ConfigError: There is no stopper of that name, the object is none, or which metric it watches is not said.
     """
-    if not isinstance(stopper, str):
-        if isinstance(stopper, type) or not callable(getattr(stopper, "decide", None)):
-            raise ConfigError(
-                f"stopper={brief(stopper)} is no stopper. Pass {' or '.join(map(repr, STOPPERS))}, or an object "
-                "with a decide(report, standing) method."
-            )
-        return stopper
-    if stopper == "median":
-        return MedianRule(mode)
-    if stopper == "none":
-        return NeverStop()
-    raise ConfigError(
-        f"stopper={stopper!r} is not known. There are: {', '.join(map(repr, STOPPERS))}. "
-        "An object with a decide(report, standing) method does as well."
-    )
+    if stopper is None:
+        return NeverStop() if len(metrics.names) > 1 else MedianRule()
+    if isinstance(stopper, str) or not isinstance(stopper, Sequence):
+        return _one(stopper, metrics)
+    if not stopper:
+        raise ConfigError("stopper=[] is no stopper. Pass stopper='none' if every trial is to run to its end.")
+    made = [_one(one, metrics) for one in stopper]
+    watched = {getattr(one, "metric", None) or metrics.main for one in made if not isinstance(one, WATCH_NOTHING)}
+    if len(watched) > 1:
+        raise ConfigError(
+            f"stopper={describe(FirstOf(made))} watches {' and '.join(map(repr, sorted(watched)))}, and steps can be "
+            "counted by the reports of one metric alone. Let all of them watch the same."
+        )
+    return FirstOf(made)
+
+
+def _one(stopper: str | Stopper, metrics: Metrics) -> Stopper:
+    made = STOPPERS.make(stopper) if isinstance(stopper, str) else stopper
+    if isinstance(made, type) or not callable(getattr(made, "decide", None)):
+        raise ConfigError(
+            f"stopper={brief(stopper)} is no stopper. Pass one of {STOPPERS.names}, or an object with a "
+            "decide(report, standing) method."
+        )
+    several = len(metrics.names) > 1
+    watched = getattr(made, "metric", None)
+    if several and watched is None and not isinstance(made, WATCH_NOTHING):
+        raise ConfigError(
+            f"stopper={STOPPERS.describe(made)} watches one metric, and there are {len(metrics.names)}: "
+            f"{', '.join(map(repr, metrics.names))}. Say which: etude.{type(made).__name__}(metric="
+            f"{metrics.main!r}), or pass stopper='none'."
+        )
+    if watched is not None and watched not in metrics.names:
+        raise ConfigError(
+            f"stopper={STOPPERS.describe(made)} watches {watched!r}, which is no metric of this experiment. "
+            f"There are: {', '.join(map(repr, metrics.names))}."
+        )
+    return STOPPERS.fresh(made) if STOPPERS.has(made) else made
+
+
+def members(stopper: Stopper) -> tuple[Stopper, ...]:
+    """Return the stoppers that one is made of: those of a list, else itself."""
+    return stopper.stoppers if isinstance(stopper, FirstOf) else (stopper,)
+
+
+def watched_by(stopper: Stopper) -> str | None:
+    """Return the metric that a stopper was told to watch, if it was."""
+    return next((metric for one in members(stopper) if (metric := getattr(one, "metric", None)) is not None), None)
+
+
+def describe(stopper: Stopper) -> str:
+    """Return the call that makes a stopper; of those of the user the name of the class."""
+    said = [STOPPERS.describe(one) for one in members(stopper)]
+    return f"[{', '.join(said)}]" if isinstance(stopper, FirstOf) else said[0]
+
+
+def to_plain(stopper: Stopper) -> list[dict[str, Any]] | dict[str, Any] | None:
+    """Return a stopper as plain data; None if not all of it is ours."""
+    plain = [STOPPERS.to_plain(one) for one in members(stopper)]
+    known = [one for one in plain if one is not None]
+    if len(known) < len(plain):
+        return None
+    return known if isinstance(stopper, FirstOf) else known[0]
+
+
+def from_plain(data: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None) -> Given:
+    """Return what ``to_plain`` made ``data`` of, or the default, as ``tune`` takes it."""
+    if data is None:
+        return None
+    return STOPPERS.from_plain(data) if isinstance(data, Mapping) else [STOPPERS.from_plain(one) for one in data]

@@ -1,0 +1,87 @@
+"""Things that go by a name or by the call that makes them: Étude's own samplers and stoppers."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from etude.core.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Dataclasses by name, whose fields are their options.
+
+    Args:
+        kind: What they are, as the argument is called that takes them.
+        classes: Name -> class.
+        presets: Further names -> a class with options that are not its defaults.
+        advice: Names that people may look for and that are none -> what to do instead.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        classes: Mapping[str, type[T]],
+        *,
+        presets: Mapping[str, Callable[[], T]] = MappingProxyType({}),
+        advice: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.kind = kind
+        self.classes = dict(classes)
+        self.presets = dict(presets)
+        self.advice = dict(advice)
+
+    @property
+    def names(self) -> str:
+        """All names, for messages."""
+        return ", ".join(map(repr, (*self.classes, *self.presets)))
+
+    def make(self, name: str) -> T:
+        """Return the one of that name, with its defaults.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        if name in self.presets:
+            return self.presets[name]()
+        if name in self.advice:
+            raise ConfigError(self.advice[name])
+        if name not in self.classes:
+            near = difflib.get_close_matches(name, (*self.classes, *self.presets), n=1)
+            meant = f"Did you mean {near[0]!r}? " if near else ""
+            raise ConfigError(f"{self.kind}={name!r} is not known. {meant}There are: {self.names}.")
+        return self.classes[name]()
+
+    def has(self, thing: object) -> bool:
+        """Say whether this is one of ours."""
+        return type(thing) in self.classes.values()
+
+    def fresh(self, thing: T) -> T:
+        """Return one of ours anew, with its options alone: what it has seen elsewhere stays there."""
+        return type(thing)(**self._options(thing))
+
+    def describe(self, thing: object) -> str:
+        """Return the call that makes one of ours; of others the name of its class."""
+        if not self.has(thing):
+            return type(thing).__qualname__
+        defaults = {f.name: f.default for f in dataclasses.fields(thing)}  # type: ignore[arg-type]
+        said = [f"{name}={value!r}" for name, value in self._options(thing).items() if value != defaults[name]]
+        return f"{type(thing).__name__}({', '.join(said)})"
+
+    def to_plain(self, thing: object) -> dict[str, Any] | None:
+        """Return one of ours as plain data; None if it is not ours."""
+        name = next((name for name, cls in self.classes.items() if type(thing) is cls), None)
+        return None if name is None else {"name": name, **self._options(thing)}
+
+    def from_plain(self, data: Mapping[str, Any]) -> T:
+        """Return what ``to_plain`` made ``data`` of."""
+        options = {option: value for option, value in data.items() if option != "name"}
+        return self.classes[data["name"]](**options)
+
+    def _options(self, thing: object) -> dict[str, Any]:
+        return {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.init}  # type: ignore[arg-type]
