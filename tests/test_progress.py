@@ -32,11 +32,12 @@ from etude.core.events import (
 )
 from etude.core.history import History
 from etude.core.lifecycle import State, Turn
+from etude.core.metrics import Metrics, Mode
 from etude.snapshot import AtWork, Best, Snapshot, line, render, snapshot, time_left
 
 
-def told(*facts: AnyFact) -> History:
-    history = History("accuracy")
+def told(*facts: AnyFact, mode: Mode = "max") -> History:
+    history = History(Metrics({"accuracy": mode}))
     for fact in facts:
         history.apply(fact)
     return history
@@ -57,7 +58,7 @@ def ended(trial: int, at: float, turn: Turn, how: How, value: float | None = Non
 
 
 def look(history: History, **given: Any) -> Snapshot:
-    settings = {"name": "s", "mode": "max", "trials": 20, "workers": 2, "since_s": 0.0, "now_s": 60.0}
+    settings = {"name": "s", "trials": 20, "workers": 2, "since_s": 0.0, "now_s": 60.0}
     return snapshot(history, **{**settings, **given})
 
 
@@ -88,7 +89,7 @@ def test_a_snapshot_counts_ranks_and_names_who_works_on_what() -> None:
 
 
 def test_the_best_is_the_lowest_where_lower_is_better_and_never_nan() -> None:
-    assert look(told(*A_STUDY), mode="min").best == Best(0.8, 0, {"lr": 0.0})
+    assert look(told(*A_STUDY, mode="min")).best == Best(0.8, 0, {"lr": 0.0})
     facts = [Opened(at=0.0, driver="d", epoch=1), Joined(at=0.0, worker="w1"), *begun(0, "w1", 0.0)]
     assert look(told(*facts, ended(0, 1.0, Turn.FINISHED, How.FINISHED, float("nan")))).best is None
 
@@ -103,7 +104,7 @@ def test_a_line_says_it_all() -> None:
         "s: 4 of 20 trials (2 finished, 1 failed, 1 invalid, 2 running); best accuracy 0.9 in trial 1; "
         "elapsed 1 min 0 s, time left 1 min 10 s - 1 min 20 s"
     )
-    assert line(look(History("accuracy"), now_s=0.5)) == "s: 0 of 20 trials (none yet); elapsed 0.5 s"
+    assert line(look(History(Metrics({"accuracy": "max"})), now_s=0.5)) == "s: 0 of 20 trials (none yet); elapsed 0.5 s"
 
 
 def test_nothing_is_left_when_all_trials_have_ended() -> None:
@@ -189,12 +190,12 @@ class FakeStudy:
         return self._looks <= 0
 
 
-META = {"experiment": "script.py:experiment", "call": {"stopper": "median", "constraint": False}}
+META = {"experiment": "script.py:experiment", "call": {"constraint": False}}
 
 
 def watched(study: FakeStudy, shown: bool | None = None, meta: dict[str, Any] = META) -> None:
     handle: Any = SimpleNamespace(over=False)
-    search = etude.Search(study.folder, study.history, mode="max", handle=handle, meta=meta)
+    search = etude.Search(study.folder, study.history, handle=handle, meta=meta)
     progress.watch(study, search, shown=shown)  # type: ignore[arg-type]
 
 
@@ -285,12 +286,15 @@ class FakeNotebook(ModuleType):
         return SimpleNamespace(update=self.shown.append)
 
 
-def test_a_notebook_is_redrawn_in_place(on: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_is_redrawn_in_place(
+    on: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     notebook = FakeNotebook()
     monkeypatch.setitem(sys.modules, "IPython", notebook)
     watched(FakeStudy(looks=2))
     assert len(notebook.shown) == 2
     assert "4/8" in notebook.shown[0]._repr_mimebundle_((), ())["text/plain"]
+    assert capsys.readouterr() == ("", "the disk is full\n")  # no last line: the picture stays
 
 
 def test_ipython_in_a_terminal_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:

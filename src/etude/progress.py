@@ -60,7 +60,6 @@ def watch(study: Study, search: Search, *, shown: bool | None = None) -> None:
         return snapshot(
             study.history,
             name=search.name,
-            mode=search.mode,
             trials=study.trials,
             workers=study.workers,
             since_s=since_s,
@@ -82,7 +81,7 @@ def watch(study: Study, search: Search, *, shown: bool | None = None) -> None:
             command = resume_command(study.folder, search.meta)
             say(f"interrupted: {finished} finished; the same call goes on{f', or: {command}' if command else ''}")
         raise
-    if wanted and study.error is None:
+    if wanted and study.error is None and not isinstance(display, Notebook):  # there the last picture stays
         say(f"{search.summary().splitlines()[0].removesuffix('.')}, {seconds(clock.now_s() - since_s)}.")
 
 

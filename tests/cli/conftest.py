@@ -81,11 +81,12 @@ class Etude:
             raise result.exception
         return SimpleNamespace(code=result.exit_code, out=result.stdout, err=result.stderr)
 
-    def start(self, *args: str) -> subprocess.Popen[str]:
+    def start(self, *args: str, stdin: int | None = None) -> subprocess.Popen[str]:
         """Start a command in a process of its own."""
         return subprocess.Popen(
             [sys.executable, "-c", "from etude.cli import main; main()", *args],
             cwd=self.folder,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import etude as library
 from etude import __version__
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 def test_without_a_command_there_is_help(etude: Etude) -> None:
     done = etude()
     assert done.code == 2
-    for command in ("ls", "show", "trials", "logs", "tune", "resume", "stop", "demo", "doctor"):
+    for command in (
+        *("ls", "show", "trials", "logs", "export", "debug"),
+        *("tune", "resume", "stop", "demo", "doctor"),
+    ):
         assert f"\n  {command} " in done.out + done.err
 
 
@@ -115,6 +119,61 @@ def test_a_state_that_is_none_is_refused(tuned: Etude) -> None:
         "--state broken is no state of a trial. There are: queued, running, stopping, paused, finished, stopped, "
         "failed, invalid.\n"
     )
+
+
+def test_an_order_that_is_none_is_refused(tuned: Etude) -> None:
+    done = tuned("trials", "one", "--sort", "scor")
+    assert done.code == 2
+    assert done.err == "--sort scor is no order. There are: trial, value, duration, score.\n"
+
+
+@pytest.fixture
+def two_metrics(etude: Etude) -> Etude:
+    """Give the command line, with a study of two metrics whose first and last trials are its front."""
+
+    def train(lr: float) -> dict[str, float]:
+        return {"up": lr, "down": {0.1: 0.1, 0.5: 0.9, 0.9: 0.8}[lr]}
+
+    experiment = library.Experiment(train, metric={"up": "max", "down": "min"})
+    start = [{"lr": 0.1}, {"lr": 0.5}, {"lr": 0.9}]
+    experiment.tune({"lr": [0.1, 0.5, 0.9]}, trials=3, workers=1, name="two", start=start)
+    return etude
+
+
+def test_several_metrics_have_a_front_and_no_best(two_metrics: Etude) -> None:
+    row = next(line for line in two_metrics("ls").out.splitlines() if line.split()[:1] == ["two"])
+    assert row.split() == ["two", "complete", "3", "up", "(max),", "down", "(min)", "front", "of", "2", "trials"]
+    (listed,) = json.loads(two_metrics("ls", "--json").out)
+    assert (listed["metrics"], listed["best"], listed["front"]) == ({"up": "max", "down": "min"}, None, [2, 0])
+    shown = json.loads(two_metrics("show", "two", "--json").out)
+    assert "best" not in shown
+    assert [(trial["trial"], trial["up"], trial["down"]) for trial in shown["front"]] == [(2, 0.9, 0.8), (0, 0.1, 0.1)]
+    assert "Pareto front of up and down: 2 trials." in two_metrics("show", "two").out
+
+
+def test_a_front_is_marked_and_every_metric_sorts(two_metrics: Etude) -> None:
+    rows = [line.split() for line in two_metrics("trials", "two").out.splitlines() if line.split()]
+    assert rows[0] == ["trial", "state", "up", "down", "front", "lr", "took", "reason"]
+    assert ["*" in row for row in rows[2:]] == [True, False, True]
+
+    def numbers(*options: str) -> list[int]:
+        return [trial["trial"] for trial in json.loads(two_metrics("trials", "two", "--json", *options).out)]
+
+    assert numbers("--front") == [0, 2]
+    assert numbers("--sort", "value") == [2, 1, 0]
+    assert numbers("--sort", "down") == [0, 2, 1]
+
+
+def test_a_log_and_the_doctors_findings_are_told_to_programs(tuned: Etude) -> None:
+    trials = json.loads(tuned("trials", "one", "--state", "finished", "--json").out)
+    talks = next(t for t in trials if t["params"]["lr"] < 0.5)
+    for options in ([], ["-f"]):
+        found = json.loads(tuned("logs", "one", str(talks["trial"]), "--json", *options).out)
+        assert found.pop("text") == f"trained with {talks['params']['lr']}\n"
+        assert found == {"study": "one", "trial": talks["trial"], "attempt": 1, "ended": True}
+    found = json.loads(tuned("doctor", "--json").out)
+    assert found["ok"] is True
+    assert {"title": "Étude", "told": __version__, "problem": ""} in found["findings"]
 
 
 def test_logs_are_printed_as_they_are(tuned: Etude) -> None:

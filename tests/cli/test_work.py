@@ -39,21 +39,88 @@ def test_failed_trials_have_an_exit_code_of_their_own(etude: Etude) -> None:
 
 
 def test_options_reach_the_search(etude: Etude) -> None:
-    options = ["--sampler", "random", "--stopper", "none", "--seed", "7", "--timeout", "50", "--retries", "1"]
+    options = ["--sampler", "tpe(startup=3)", "--stopper", "median(first_after=9)", "--seed", "7", "--timeout", "50"]
     rest = ["--reuse-child", "--constraint", "small", "-q", "--name", "opts", "--trials", "4", "--workers", "1"]
-    assert etude("tune", "script.py:experiment", UNIFORM, "epochs=2", *options, *rest).code == 0
+    more = ["--retries", "1", "--grace", "3", "--start", "lr=0.25", "--start", "lr=0.125 epochs=2"]
+    assert etude("tune", "script.py:experiment", UNIFORM, "epochs=2", *options, *rest, *more).code == 0
     search = library.open("opts")
     call = search.meta["call"]
-    assert {name: call[name] for name in ("sampler", "stopper", "seed", "timeout_s", "retries", "reuse_child")} == {
-        "sampler": "random",
-        "stopper": "none",
-        "seed": 7,
-        "timeout_s": 50.0,
-        "retries": 1,
-        "reuse_child": True,
-    }
+    assert {name: call[name] for name in WANTED} == WANTED
     assert call["constraint"] is True
+    assert [t.params["lr"] for t in search.trials[:2]] == [0.25, 0.125]
     assert all(t.state == ("invalid" if t.params["lr"] > 0.5 else "finished") for t in search.trials)
+
+
+WANTED = {
+    "sampler": {"name": "tpe", "startup": 3},
+    "stopper": {"name": "median", "first_after": 9, "best_so_far": False, "metric": None},
+    "seed": 7,
+    "timeout_s": 50.0,
+    "grace_s": 3.0,
+    "retries": 1,
+    "reuse_child": True,
+    "start": [{"lr": 0.25, "epochs": 2}, {"lr": 0.125, "epochs": 2}],
+}
+
+
+def test_options_that_were_not_given_are_not_passed_on(etude: Etude, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Called(BaseException):
+        pass
+
+    def tune(self: object, space: object, **given: object) -> None:
+        raise Called(given)
+
+    monkeypatch.setattr(library.Experiment, "tune", tune)
+
+    def given(*options: str) -> dict[str, object]:
+        with pytest.raises(Called) as called:
+            etude("tune", "script.py:experiment", UNIFORM, *options)
+        found: dict[str, object] = called.value.args[0]
+        return found
+
+    assert given().keys().isdisjoint({"sampler", "stopper", "fidelity", "budget", "eta"})
+    assert given()["trials"] is None
+    found = given("--fidelity", "epochs", "--budget", "1,27", "--eta", "3", "--stopper", "none", "--stopper", "median")
+    assert (found["fidelity"], found["budget"], found["eta"]) == ("epochs", (1, 27), 3)
+    assert found["stopper"] == [library.NeverStop(), library.MedianRule()]
+
+
+def test_a_search_without_a_number_of_trials_comes_to_the_end_of_its_space(etude: Etude) -> None:
+    assert etude("tune", "script.py:experiment", "lr=[0.1, 0.2, 0.3]", "--name", "all").code == 0
+    assert len(library.open("all").trials) == 3
+    done = etude("tune", "script.py:experiment", UNIFORM)
+    assert (done.code, done.err[:17]) == (2, "trials is missing")
+
+
+def test_programs_get_one_document_and_nothing_else(etude: Etude) -> None:
+    path = etude.folder / "talks.py"
+    path.write_text("import os\nprint('hello')\nos.write(1, b'there\\n')\n" + (etude.folder / "script.py").read_text())
+    options = ["--trials", "3", "--workers", "1", "--name", "said", "--json"]
+    for args in (["tune", "talks.py:failing", UNIFORM, *options], ["resume", "said", "--trials", "5", "--json"]):
+        with etude.start(*args) as process:
+            out, err = process.communicate(timeout=60)
+        told = json.loads(out)
+        assert (told["study"], told["standing"]) == ("said", "complete")
+        assert process.returncode == (3 if "failed" in told["counts"] else 0)
+        assert "hello" in err
+        assert "there" in err
+    assert sum(told["counts"].values()) == 5
+    assert json.loads(etude("show", "said", "--json").out).keys() == told.keys()
+    done = etude("tune", "talks.py:nothing", UNIFORM, *options)
+    assert (done.code, done.out) == (2, "")  # nothing came of it
+
+
+def test_going_on_restores_the_whole_call(etude: Etude) -> None:
+    options = ["--sampler", "tpe(startup=3)", "--stopper", "median(first_after=9)", "--seed", "7", "--timeout", "50"]
+    rest = ["--reuse-child", "--name", "opts", "--trials", "4", "--workers", "1", "--retries", "1", "--grace", "3"]
+    start = ["--start", "lr=0.25", "--start", "lr=0.125 epochs=2"]
+    assert etude("tune", "script.py:experiment", UNIFORM, "epochs=2", *options, *rest, *start).code == 0
+    before = library.open("opts").meta
+    done = etude("resume", "opts", "--trials", "6")
+    assert done.code == 0, done.err
+    after = library.open("opts").meta["run 2"]["call"]
+    assert after == {**before["run 1"]["call"], "trials": 6}
+    assert {name: after[name] for name in WANTED} == WANTED
 
 
 @pytest.mark.parametrize(
@@ -274,9 +341,18 @@ def test_stop_waits_until_the_study_has_wound_down(etude: Etude, at_work: subpro
     assert library.open("live").complete
 
 
+def test_programs_are_told_what_was_stopped(etude: Etude, at_work: subprocess.Popen[str]) -> None:
+    done = etude("stop", "live", "--json")
+    told = json.loads(done.out)
+    assert (done.code, told["asked"], told["stopped"], told["standing"]) == (0, True, True, "not complete")
+    at_work.communicate(timeout=60)
+
+
 def test_there_may_be_nothing_to_stop(tuned: Etude) -> None:
     done = tuned("stop", "one")
     assert (done.code, done.out) == (0, "Nobody works on study one, so there is nothing to stop.\n")
+    told = json.loads(tuned("stop", "one", "--json").out)
+    assert (told["study"], told["asked"], told["stopped"]) == ("one", False, True)
     assert not Path("studies/one/stop-requested").exists()
 
 

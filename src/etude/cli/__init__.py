@@ -1,14 +1,16 @@
 """The command line: a thin shell over the same calls.
 
-Exit codes: 0 all went well, 1 a study that cannot be used, 2 a call that cannot be, 3 some trials failed,
-130 interrupted. Commands import what they need when they are called, so that ``etude --help`` is quick.
+Exit codes: 0 all went well, 1 a study that cannot be used, 2 a call that cannot be, 3 some trials failed or did not
+come out as on record, 130 interrupted. With ``--json`` there is one JSON document on standard output and nothing else;
+errors and progress are on standard error, and where nothing came of a command there is no document. Commands import
+what they need when they are called, so that ``etude --help`` is quick.
 """
 
 from __future__ import annotations
 
 import typer
 
-from etude.cli import logs, machine, studies, work
+from etude.cli import debug, export, logs, machine, studies, work
 from etude.cli.shell import Shell, print_version
 
 app = typer.Typer(
@@ -16,7 +18,6 @@ app = typer.Typer(
     name="etude",
     help="One training function, every study: look at studies, start them, go on with them.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: what rich needs for a framed one takes longer than all the rest
 )
@@ -36,6 +37,8 @@ for command in (
     studies.show,
     studies.trials,
     logs.logs,
+    export.export,
+    debug.debug,
     work.tune,
     work.resume,
     work.stop,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from etude.cli.shell import open_study
-from etude.cli.studies import StudyName
+from etude.cli.shell import AsJson, open_study, print_json, trial_of
+from etude.cli.studies import StudyName, TrialNumber
 
 if TYPE_CHECKING:
     from etude.results import TrialResult
@@ -22,13 +22,22 @@ LOOK_AT_STUDY_S: Final = 1.0
 
 def logs(
     study: StudyName,
-    trial: Annotated[int, typer.Argument(help="The trial's number.")],
+    trial: TrialNumber,
+    *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the trial has ended.")] = False,
     attempt: Annotated[int | None, typer.Option(min=1, help="An earlier attempt than the newest.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print what a trial printed."""
     printed = False
-    for piece in _followed(study, trial, attempt) if follow else _printed(study, trial, attempt):
+    pieces = _followed(study, trial, attempt) if follow else _printed(study, trial, attempt)
+    if as_json:
+        text = b"".join(pieces).decode(errors="replace")
+        found, ends = _trial(study, trial)
+        newest = found.attempts if attempt is None else attempt
+        print_json({"study": study, "trial": trial, "attempt": newest, "ended": ends, "text": text})
+        return
+    for piece in pieces:
         sys.stdout.buffer.write(piece)  # as it is: a character may be cut in two
         sys.stdout.buffer.flush()
         printed = True
@@ -71,16 +80,10 @@ def _followed(study: str, number: int, attempt: int | None) -> Iterator[bytes]:
 
 def _trial(study: str, number: int) -> tuple[TrialResult, bool]:
     """Return a trial, and whether nothing more will come of it."""
-    from etude.core.errors import ConfigError
     from etude.core.lifecycle import FINAL, State
-    from etude.core.text import count
 
     search = open_study(study)
-    trials = search.trials
-    if not 0 <= number < len(trials):
-        told = f"trials 0 to {len(trials) - 1}" if trials else "no trials yet"
-        raise ConfigError(f"Study {search.name} has no trial {number}: it has {told}, {count(len(trials), 'trial')}.")
-    trial = trials[number]
+    trial = trial_of(search, number)
     return trial, State(trial.state) in FINAL or search.driver is None
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
-from etude.cli.shell import Code
+from etude.cli.shell import AsJson, Code, print_json
 
 OLDEST_PYTHON: Final = (3, 11)
 OLDEST_SQLITE: Final = (3, 37, 0)
@@ -32,22 +32,29 @@ class Finding:
     problem: str = ""
 
 
-def doctor() -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Check whether this machine can run studies."""
+    found = [*_software(), *_hardware(), *_studies()]
+    problems = [finding for finding in found if finding.problem]
+    if as_json:
+        print_json({"ok": not problems, "findings": [asdict(finding) for finding in found]})
+    else:
+        _print(found)
+        print("\nStudies can run here." if not problems else f"\n{len(problems)} to mend: see above.")
+    if problems:
+        raise typer.Exit(Code.STUDY)
+
+
+def _print(found: Sequence[Finding]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    found = [*_software(), *_hardware(), *_studies()]
     table = Table.grid(padding=(0, 2))
     for finding in found:
         mark = Text("problem", style="red") if finding.problem else Text("ok", style="green")
         table.add_row(mark, finding.title, Text(f"{finding.told} {finding.problem}".strip()))
     Console(soft_wrap=True).print(table)
-    problems = [finding for finding in found if finding.problem]
-    print("\nStudies can run here." if not problems else f"\n{len(problems)} to mend: see above.")
-    if problems:
-        raise typer.Exit(Code.STUDY)
 
 
 def _software() -> Iterator[Finding]:

@@ -1,13 +1,15 @@
-"""What all commands share: exit codes, errors as messages, tables, and studies as people name them."""
+"""What all commands share: exit codes, errors as messages, tables, JSON, and studies as people name them."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -15,7 +17,12 @@ from typer.core import TyperGroup
 from etude.core.errors import ConfigError, EtudeError
 
 if TYPE_CHECKING:
-    from etude.results import Search
+    from etude.results import Search, TrialResult
+
+LONGEST_WHOLE: Final = 20
+"""Characters of a cell that a narrow terminal does not break."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 
 
 class Code(IntEnum):
@@ -77,9 +84,46 @@ def open_study(study: str) -> Search:
         raise NotAStudyError(f"{error} Did you mean {near[0]!r}?") from None
 
 
+def trial_of(search: Search, number: int) -> TrialResult:
+    """Return a trial by its number.
+
+    Raises:
+        ConfigError: There is none; the message says which there are.
+    """
+    from etude.core.text import count
+
+    trials = search.trials
+    if not 0 <= number < len(trials):
+        told = f"trials 0 to {len(trials) - 1}" if trials else "no trials yet"
+        raise ConfigError(f"Study {search.name} has no trial {number}: it has {told}, {count(len(trials), 'trial')}.")
+    return trials[number]
+
+
 def print_json(value: Any) -> None:
-    """Print plain values for programs. NaN has no place in JSON and becomes null, infinity a text."""
-    print(json.dumps(_strict(value), indent=2, default=str, allow_nan=False))
+    """Print plain values for programs."""
+    print(as_json(value, indent=2))
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """Return plain values as JSON. NaN has no place in it and becomes null, infinity a text."""
+    return json.dumps(_strict(value), indent=indent, default=str, allow_nan=False)
+
+
+@contextlib.contextmanager
+def standard_output_kept(wanted: bool) -> Iterator[None]:
+    """Send what others print to standard error, if wanted: standard output is for one JSON document alone."""
+    if not wanted:
+        yield
+        return
+    sys.stdout.flush()
+    ours = os.dup(1)
+    os.dup2(2, 1)  # what libraries and processes of theirs print goes by no sys.stdout
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(ours, 1)
+        os.close(ours)
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -92,13 +136,16 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     texts = [list(row) for row in rows]
     for i, title in enumerate(head):
-        is_number = all(_is_number(row[i]) for row in texts if row[i])
-        table.add_column(title, justify="right" if is_number else "left", overflow="fold")
+        cells = [row[i] for row in texts if row[i]]
+        whole = all(len(cell) <= LONGEST_WHOLE for cell in cells)
+        justify: Literal["left", "right"] = "right" if all(map(_is_number, cells)) else "left"
+        table.add_column(title, justify=justify, overflow="fold", no_wrap=whole)
     for row in texts:
         table.add_row(*map(Text, row))
     console = Console()
-    # A pipe has no width: whoever reads it wants lines that are whole.
-    console.print(table, width=None if console.is_terminal else 10_000)
+    if not console.is_terminal:
+        console = Console(width=10_000)  # a pipe has no width: whoever reads it wants lines that are whole
+    console.print(table)
 
 
 def _complained(error: EtudeError, code: Code) -> typer.Exit:

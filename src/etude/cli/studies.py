@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from etude.cli.shell import open_study, print_json, print_table
-from etude.core.errors import EtudeError
+from etude.cli import complete
+from etude.cli.shell import AsJson, open_study, print_json, print_table
+from etude.core.errors import ConfigError, EtudeError
 
 if TYPE_CHECKING:
     from etude.results import Search, TrialResult
 
-StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name, or its folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+StudyName = Annotated[
+    str, typer.Argument(metavar="STUDY", help="A study's name, or its folder.", autocompletion=complete.studies)
+]
+TrialNumber = Annotated[
+    int, typer.Argument(metavar="TRIAL", help="The trial's number.", autocompletion=complete.trials)
+]
+BEST: Final = 5
+"""Trials that ``show`` shows where one metric ranks them."""
 
 
 def ls(
@@ -36,61 +42,65 @@ def ls(
     elif not rows:
         print(f"There are no studies in {where}.")
     else:
+        told = [{**row, "metric": _metrics(row["metrics"]), "best": _best(row)} for row in rows]
         head = ["study", "standing", "trials", "metric", "best"]
-        print_table(head, [[shown(row[title]) for title in head] for row in rows])
+        print_table(head, [[shown(row[title]) for title in head] for row in told])
 
 
 def show(study: StudyName, as_json: AsJson = False) -> None:
     """Show what came of a study, and how it was recorded."""
     search = open_study(study)
-    record = _record(search)
     if as_json:
-        best = [_trial(trial, search.metric) for trial in search.top(5)]
-        print_json(
-            {"study": search.name, "standing": _standing(search), "counts": search.counts(), **record, "best": best}
-        )
+        print_json(for_programs(search))
         return
     print(search.summary())
-    if winners := search.top(5):
+    if winners := _winners(search):
         _print_trials(search, winners)
-    print("\n".join(f"{title + ':':<12}{told}" for title, told in record.items() if told))
-
-
-class Order(StrEnum):
-    """What trials can be sorted by."""
-
-    TRIAL = "trial"
-    VALUE = "value"
-    DURATION = "duration"
+    print("\n".join(f"{title + ':':<12}{told}" for title, told in _record(search).items() if told))
 
 
 def trials(
     study: StudyName,
-    sort: Annotated[Order, typer.Option(help="Best, earliest or longest first.")] = Order.TRIAL,
-    state: Annotated[str | None, typer.Option(help="Only those that are finished, stopped, failed, ...")] = None,
+    *,
+    sort: Annotated[
+        str, typer.Option(help="trial: the earliest first; value or a metric: the best; duration: the longest.")
+    ] = "trial",
+    state: Annotated[
+        str | None,
+        typer.Option(help="Only those that are finished, stopped, failed, ...", autocompletion=complete.states),
+    ] = None,
+    front: Annotated[bool, typer.Option("--front", help="Only those that no other is better than.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="How many at most.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the trials of a study."""
-    from etude.core.errors import ConfigError
     from etude.core.lifecycle import State
 
     if state is not None and state not in set(State):
         raise ConfigError(f"--state {state} is no state of a trial. There are: {', '.join(State)}.")
     search = open_study(study)
-    found = [trial for trial in search.trials if state in (None, trial.state)]
-    if sort is Order.DURATION:
-        found.sort(key=lambda trial: -(trial.duration_s or 0.0))
-    elif sort is Order.VALUE:
-        place = {trial.number: i for i, trial in enumerate(search.top(len(found)))}
-        found.sort(key=lambda trial: place.get(trial.number, len(place) + trial.number))
-    found = found[:limit]
+    best = _numbers(search.front)
+    found = [t for t in search.trials if state in (None, t.state) and (not front or t.number in best)]
+    found = _sorted(search, found, sort)[:limit]
     if as_json:
-        print_json([_trial(trial, search.metric) for trial in found])
+        print_json([_trial(trial, search) for trial in found])
     elif found:
         _print_trials(search, found, with_reason=True)
     else:
         print(f"Study {search.name} has no trials{f' that are {state}' if state else ''}.")
+
+
+def for_programs(search: Search) -> dict[str, Any]:
+    """Return what came of a study as plain data: what ``show``, ``tune``, ``resume`` and ``stop`` print as JSON."""
+    several = len(search.metrics.names) > 1
+    return {
+        "study": search.name,
+        "standing": standing(search),
+        "counts": search.counts(),
+        "metrics": dict(search.metrics.modes),
+        **_record(search),
+        "front" if several else "best": [_trial(trial, search) for trial in _winners(search)],
+    }
 
 
 def newest_run(meta: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -99,28 +109,69 @@ def newest_run(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     return max(runs, key=lambda run: run[0])[1] if runs else {}
 
 
-def _row(folder: Path) -> dict[str, Any]:
-    from etude.results import read
-
-    try:
-        search = read(folder)
-    except EtudeError as error:  # one broken study must not hide the others
-        return {"study": folder.name, "standing": f"unreadable: {error}", "trials": None, "metric": "", "best": None}
-    best = next((trial.value for trial in search.top(1)), None)
-    n_trials = sum(search.counts().values())
-    return {
-        "study": search.name,
-        "standing": _standing(search),
-        "trials": n_trials,
-        "metric": f"{search.metric} ({search.mode})",
-        "best": best,
-    }
-
-
-def _standing(search: Search) -> str:
+def standing(search: Search) -> str:
+    """Say whether a study is at work, complete, or neither."""
     if search.driver is not None:
         return "at work"
     return "complete" if search.complete else "not complete"
+
+
+def _row(folder: Path) -> dict[str, Any]:
+    from etude.results import read
+
+    row: dict[str, Any] = {"study": folder.name, "standing": "", "trials": None, "metrics": {}, "best": None}
+    try:
+        search = read(folder)
+    except EtudeError as error:  # one broken study must not hide the others
+        return {**row, "standing": f"unreadable: {error}"}
+    row |= {
+        "study": search.name,
+        "standing": standing(search),
+        "trials": sum(search.counts().values()),
+        "metrics": dict(search.metrics.modes),
+    }
+    if len(search.metrics.names) > 1:
+        return {**row, "front": _numbers(search.front)}
+    return {**row, "best": next((trial.value for trial in search.top(1)), None)}
+
+
+def _best(row: Mapping[str, Any]) -> Any:
+    """Return what a table says of the best: with several metrics there may be many."""
+    from etude.core.text import count
+
+    return f"front of {count(len(row['front']), 'trial')}" if "front" in row else row["best"]
+
+
+def _metrics(modes: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({mode})" for name, mode in modes.items())
+
+
+def _winners(search: Search) -> list[TrialResult]:
+    return search.top(BEST) if len(search.metrics.names) == 1 else search.front
+
+
+def _numbers(found: Sequence[TrialResult]) -> list[int]:
+    return [trial.number for trial in found]
+
+
+def _sorted(search: Search, found: list[TrialResult], by: str) -> list[TrialResult]:
+    if by == "trial":
+        return found
+    if by == "duration":
+        return sorted(found, key=lambda trial: -(trial.duration_s or 0.0))
+    metric = search.metrics.main if by == "value" else by
+    if metric not in search.metrics.names:
+        raise ConfigError(f"--sort {by} is no order. There are: trial, value, duration, {_listed(search)}.")
+
+    def key(trial: TrialResult) -> tuple[bool, float]:
+        value = trial.values.get(metric)
+        return (value is None, search.metrics.loss(value, metric) if value is not None else 0.0)
+
+    return sorted(found, key=key)
+
+
+def _listed(search: Search) -> str:
+    return ", ".join(search.metrics.names)
 
 
 def _record(search: Search) -> dict[str, Any]:
@@ -142,11 +193,11 @@ def _record(search: Search) -> dict[str, Any]:
     }
 
 
-def _trial(trial: TrialResult, metric: str) -> dict[str, Any]:
+def _trial(trial: TrialResult, search: Search) -> dict[str, Any]:
     return {
         "trial": trial.number,
         "state": trial.state,
-        metric: trial.value,
+        **{metric: trial.values.get(metric) for metric in search.metrics.names},
         "params": trial.params,
         "seed": trial.seed,
         "metrics": trial.metrics,
@@ -154,6 +205,7 @@ def _trial(trial: TrialResult, metric: str) -> dict[str, Any]:
         "attempts": trial.attempts,
         "duration_s": trial.duration_s,
         "same_as": trial.same_as,
+        "promotes": trial.promotes,
         "reason": trial.reason,
     }
 
@@ -163,15 +215,19 @@ def _print_trials(search: Search, found: list[TrialResult], *, with_reason: bool
     from etude.results import show as shown
 
     names = list(dict.fromkeys(name for trial in found for name in trial.params))
+    metrics = search.metrics.names
+    best = set(_numbers(search.front)) if with_reason and len(metrics) > 1 else None
     rows = []
     for trial in found:
         lasted = seconds(trial.duration_s) if trial.duration_s is not None else ""
         told = [
             str(trial.number),
             trial.state,
-            shown(trial.value),
+            *(shown(trial.values.get(metric)) for metric in metrics),
+            *(["*" if trial.number in best else ""] if best is not None else []),
             *(shown(trial.params.get(n)) for n in names),
             lasted,
         ]
         rows.append([*told, trial.reason[:80]] if with_reason else told)
-    print_table(["trial", "state", search.metric, *names, "took", *(["reason"] if with_reason else [])], rows)
+    marks = ["front"] if best is not None else []
+    print_table(["trial", "state", *metrics, *marks, *names, "took", *(["reason"] if with_reason else [])], rows)

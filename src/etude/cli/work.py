@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import inspect
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from etude.cli.shell import Code, open_study
-from etude.cli.studies import StudyName, newest_run
+from etude.cli import complete
+from etude.cli.place import find_script, studies_in
+from etude.cli.shell import AsJson, Code, open_study, print_json, standard_output_kept
+from etude.cli.studies import StudyName, for_programs, newest_run
 from etude.core.errors import ConfigError
 from etude.going_on import in_no_journal
 
@@ -24,6 +26,9 @@ STOP_S: Final = 15.0
 
 LOOK_S: Final = 0.2
 
+HELD_OTHERWISE: Final = frozenset({"space", "name", "constraint", "wait", "progress"})
+"""Arguments of ``tune`` that the call in a journal does not give back as they were."""
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
@@ -34,48 +39,76 @@ def tune(
         typer.Argument(metavar="NAME=DOMAIN...", help="For instance lr='loguniform(1e-4, 1)' width='[32, 64]'."),
     ],
     *,
-    trials: Annotated[int, typer.Option(help="How many configurations to try.")],
+    trials: Annotated[
+        int | None, typer.Option(help="How many configurations to try; needless where the sampler has an end.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="How many run at a time; by default one per core.")] = None,
-    sampler: Annotated[str, typer.Option(help="tpe or random.")] = "tpe",
-    stopper: Annotated[str, typer.Option(help="median or none.")] = "median",
+    sampler: Annotated[
+        str | None,
+        typer.Option(help="tpe, random, ...; with options: 'tpe(startup=20)'.", autocompletion=complete.samplers),
+    ] = None,
+    stopper: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="median, none, ...; with options: 'median(first_after=8)'. May be given several times.",
+            autocompletion=complete.stoppers,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search and of the training.")] = 0,
+    start: Annotated[
+        list[str] | None, typer.Option(help="Tried first: 'lr=0.1 width=64'. May be given several times.")
+    ] = None,
+    fidelity: Annotated[str | None, typer.Option(help="The parameter that says how much a trial costs.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Its smallest and its largest value: 1,27.")] = None,
+    eta: Annotated[int | None, typer.Option(help="One of so many trials goes on to a larger budget.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the study; by default from its definition.")] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds that a trial may take.")] = None,
+    grace: Annotated[float, typer.Option(help="Seconds that a trial has to see a stop.")] = 10.0,
     retries: Annotated[int, typer.Option(help="How often a trial is run again that was killed or lost.")] = 2,
     reuse_child: Annotated[bool, typer.Option("--reuse-child", help="Run many trials in one process.")] = False,
     constraint: Annotated[str | None, typer.Option(help="Name of a function of the script that rules out.")] = None,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Search for good hyperparameters of an experiment in a script.
 
     The script is run as it is imported, up to a call of tune() that no main guard holds back.
     """
-    from etude.cli import domains, scripts
+    from etude.cli import domains, options, scripts
 
+    given: dict[str, Any] = {"start": [options.read_start(one) for one in start or ()]}
+    given |= {"sampler": options.read_sampler(sampler)} if sampler is not None else {}
+    given |= {"stopper": options.read_stoppers(stopper)} if stopper else {}
+    given |= {"fidelity": fidelity} if fidelity is not None else {}
+    given |= {"budget": options.read_budget(budget)} if budget is not None else {}
+    given |= {"eta": eta} if eta is not None else {}
     wanted = domains.read_space(space)
-    found, script = scripts.load(experiment)
-    search = found.tune(
-        wanted,
-        trials=trials,
-        workers=workers,
-        sampler=sampler,
-        stopper=stopper,
-        seed=seed,
-        name=name,
-        timeout_s=timeout,
-        retries=retries,
-        reuse_child=reuse_child,
-        constraint=scripts.attribute(script, constraint) if constraint is not None else None,
-        progress=False if quiet else None,
-    )
-    _tell_and_leave(search)
+    with standard_output_kept(as_json):
+        found, script = scripts.load(experiment)
+        search = found.tune(
+            wanted,
+            trials=trials,
+            workers=workers,
+            seed=seed,
+            name=name,
+            timeout_s=timeout,
+            grace_s=grace,
+            retries=retries,
+            reuse_child=reuse_child,
+            constraint=scripts.attribute(script, constraint) if constraint is not None else None,
+            progress=False if quiet else None,
+            **given,
+        )
+    _tell_and_leave(search, as_json=as_json)
 
 
 def resume(
     study: StudyName,
+    *,
     trials: Annotated[int | None, typer.Option(help="How many trials in all; by default as before.")] = None,
     workers: Annotated[int | None, typer.Option(help="How many run at a time; by default as before.")] = None,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Go on with a study: what has ended is not run again.
 
@@ -86,52 +119,76 @@ def resume(
 
     search = open_study(study)
     folder = search.folder.absolute()
-    place, base = _where(search.meta, folder)
+    again = f"Give the same call there again: it goes on with {folder}."
+    place, base = find_script(search.meta, folder, command="resume", instead=again)
     call = newest_run(search.meta).get("call") or search.meta["call"]
     _refuse_what_no_journal_holds(call, place, folder)
-    same = ("sampler", "stopper", "seed", "retries", "timeout_s", "grace_s", "reuse_child")
-    with contextlib.chdir(base), _studies_in(folder.parent):
+    given = _same_call(call)
+    given |= {"trials": trials} if trials is not None else {}
+    given |= {"workers": workers} if workers is not None else {}
+    with contextlib.chdir(base), studies_in(folder.parent), standard_output_kept(as_json):
         experiment, _ = scripts.load(place)
-        search = experiment.tune(
-            Space.from_dict(search.meta["set_up"]["space"]),
-            name=folder.name,
-            trials=call["trials"] if trials is None else trials,
-            workers=call["workers"] if workers is None else workers,
-            progress=False if quiet else None,
-            **{name: call[name] for name in same if name in call},
-        )
-    _tell_and_leave(search)
+        space = Space.from_dict(search.meta["question"]["space"])
+        search = experiment.tune(space, name=folder.name, progress=False if quiet else None, **given)
+    _tell_and_leave(search, as_json=as_json)
 
 
-def stop(study: StudyName) -> None:
+def _same_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of ``tune`` that a study was called with, as far as its journal holds them."""
+    from etude.experiment import Experiment
+    from etude.tune.samplers import SAMPLERS
+    from etude.tune.stop import from_plain
+
+    known = inspect.signature(Experiment.tune).parameters
+    given = {name: value for name, value in call.items() if name in known and name not in HELD_OTHERWISE}
+    return {**given, "sampler": SAMPLERS.from_plain(given["sampler"]), "stopper": from_plain(given["stopper"])}
+
+
+def stop(study: StudyName, as_json: AsJson = False) -> None:
     """Have a study that is at work wind down.
 
     Nothing that has ended is lost, and the study can go on later.
     """
-    from etude.store.journal import Journal
     from etude.study import STOP_FILE
 
     search = open_study(study)
     request = search.folder / STOP_FILE
     if search.driver is None:
-        print(f"Nobody works on study {search.name}, so there is nothing to stop.")
+        if as_json:
+            print_json({**for_programs(search), "asked": False, "stopped": True})
+        else:
+            print(f"Nobody works on study {search.name}, so there is nothing to stop.")
         return
     host, pid = search.driver
     request.touch()
+    stopped = _winds_down(search.folder)
+    if stopped:
+        request.unlink(missing_ok=True)  # a driver that died first must not stop the next one
+    if as_json:
+        print_json({**for_programs(open_study(study)), "asked": True, "stopped": stopped})
+    elif stopped:
+        print(open_study(study).summary())
+    else:
+        print(
+            f"Process {pid} on {host} was asked to stop study {search.name} and has not ended within {STOP_S:g} s. "
+            "It will when it sees the request, if it is alive."
+        )
+    if not stopped:
+        raise typer.Exit(Code.STUDY)
+
+
+def _winds_down(folder: Path) -> bool:
+    """Wait until nobody works on a study; return False if that takes too long."""
+    from etude.store.journal import Journal
+
     give_up_at = time.monotonic() + STOP_S
     while time.monotonic() < give_up_at:
-        with contextlib.closing(Journal.read(search.folder)) as journal:
+        with contextlib.closing(Journal.read(folder)) as journal:
             at_work = journal.lease.held_by() is not None
         if not at_work:
-            request.unlink(missing_ok=True)  # a driver that died first must not stop the next one
-            print(open_study(study).summary())
-            return
+            return True
         time.sleep(LOOK_S)
-    print(
-        f"Process {pid} on {host} was asked to stop study {search.name} and has not ended within {STOP_S:g} s. "
-        "It will when it sees the request, if it is alive."
-    )
-    raise typer.Exit(Code.STUDY)
+    return False
 
 
 def demo() -> None:
@@ -141,28 +198,13 @@ def demo() -> None:
     demo.main()
 
 
-def _tell_and_leave(search: Search) -> None:
-    print(search.summary())
+def _tell_and_leave(search: Search, *, as_json: bool) -> None:
+    if as_json:
+        print_json(for_programs(search))
+    else:
+        print(search.summary())
     if search.counts().get("failed"):
         raise typer.Exit(Code.SOME_FAILED)
-
-
-def _where(meta: Mapping[str, Any], folder: Path) -> tuple[str, Path]:
-    """Return where a study's experiment is, and the folder from which that path was written down."""
-    place = meta.get("experiment")
-    if place is None:
-        raise ConfigError(
-            f"Study {folder.name} was started where no file holds its experiment, such as a notebook. "
-            f"Give the same call there again: it goes on with {folder}."
-        )
-    file = place.rpartition(":")[0]
-    for base in (folder / meta.get("cwd", "."), Path.cwd(), *folder.parents):
-        if (base / file).is_file():
-            return place, base
-    raise ConfigError(
-        f"The experiment of study {folder.name} was in {file}, which is neither here nor above {folder}. "
-        "Call `etude resume` from the folder in which the study was started."
-    )
 
 
 def _refuse_what_no_journal_holds(call: Mapping[str, Any], place: str, folder: Path) -> None:
@@ -171,16 +213,3 @@ def _refuse_what_no_journal_holds(call: Mapping[str, Any], place: str, folder: P
             f"Study {folder.name} was started with {' and '.join(own)}, which no journal can hold. "
             f"Run the script again instead ({place.rpartition(':')[0]}): the same call goes on."
         )
-
-
-@contextlib.contextmanager
-def _studies_in(folder: Path) -> Iterator[None]:
-    before = os.environ.get("ETUDE_STUDIES")
-    os.environ["ETUDE_STUDIES"] = str(folder)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["ETUDE_STUDIES"]
-        else:
-            os.environ["ETUDE_STUDIES"] = before

@@ -1,0 +1,166 @@
+"""Options that are read as Python and never run: ``--sampler 'tpe(startup=20)'``, ``--start 'lr=0.1 width=64'``.
+
+A sampler or a stopper is a name, or a call with literals as its options. A configuration is a row of NAME=VALUE, where
+a value is a literal or a bare word, which means itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from etude.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from etude.tune.registry import Registry
+    from etude.tune.sampler import Sampler
+    from etude.tune.stop import Stopper
+
+T = TypeVar("T")
+
+NAMED: Final = re.compile(r"(?:^|[\s,])\s*([^\W\d][\w.]*)\s*=(?!=)")
+"""Where a value begins that has a name."""
+
+WORD: Final = re.compile(r"[^\W\d][\w./+-]*")
+CONSTANTS: Final = ("None", "True", "False")
+PAIR: Final = 2
+NOTHING: Final = object()
+
+
+def read_sampler(text: str) -> Sampler:
+    """Return the sampler that ``--sampler`` names.
+
+    Raises:
+        ConfigError: There is none of that name, or it has no such options.
+
+    Example:
+        >>> read_sampler("tpe(startup=20)")
+        TPE(startup=20)
+    """
+    from etude.tune.samplers import SAMPLERS
+
+    return _made(text, SAMPLERS)
+
+
+def read_stoppers(texts: Sequence[str]) -> Stopper | list[Stopper]:
+    """Return the stopper that ``--stopper`` names, several as a list.
+
+    Raises:
+        ConfigError: There is none of that name, or it has no such options.
+
+    Example:
+        >>> read_stoppers(["median(first_after=8)"])
+        MedianRule(first_after=8, best_so_far=False, metric=None)
+    """
+    from etude.tune.stop import STOPPERS
+
+    made = [_made(text, STOPPERS) for text in texts]
+    return made if len(made) > 1 else made[0]
+
+
+def read_start(text: str) -> dict[str, Any]:
+    """Return the configuration that ``--start`` gives.
+
+    Raises:
+        ConfigError: It is none.
+
+    Example:
+        >>> read_start("lr=0.1 optimizer=sgd layers=[8, 8]")
+        {'lr': 0.1, 'optimizer': 'sgd', 'layers': [8, 8]}
+    """
+    begins = list(NAMED.finditer(text))
+    if not begins or text[: begins[0].start()].strip():
+        raise ConfigError(f"--start {text!r} is no configuration. Write NAME=VALUE: --start 'lr=0.1 width=64'.")
+    given: dict[str, Any] = {}
+    i = 0
+    while i < len(begins):
+        name, value, i = _next_value(text, begins, i)
+        if name in given:
+            raise ConfigError(f"--start {text!r} gives {name} twice. Leave one; another --start is another trial.")
+        given[name] = value
+    return given
+
+
+def read_budget(text: str) -> tuple[float, ...]:
+    """Return the smallest and the largest budget that ``--budget`` gives.
+
+    Raises:
+        ConfigError: It gives no two numbers.
+
+    Example:
+        >>> read_budget("1,27")
+        (1, 27)
+    """
+    found = _literal(text)
+    if not isinstance(found, tuple | list) or len(found) != PAIR or any(type(n) not in (int, float) for n in found):
+        raise ConfigError(f"--budget {text!r} gives no two numbers. Write the smallest and the largest: --budget 1,27.")
+    return tuple(found)
+
+
+def _made(text: str, registry: Registry[T]) -> T:
+    """Return what a name, or a call with options, stands for in a registry."""
+    known = {**{cls.__name__: cls for cls in registry.classes.values()}, **registry.classes}
+    name, paren, _ = (part.strip() for part in text.partition("("))
+    if name not in known:
+        made = registry.make(name)  # which refuses it, and knows what was meant
+        if paren:
+            raise ConfigError(
+                f"--{registry.kind} {text!r}: {name} is short for {registry.describe(made)}, and takes no options. "
+                "Write that instead, with the options that you want."
+            )
+        return made
+    if not paren:
+        return known[name]()
+    args, named = _arguments(text, name, registry.kind)
+    options = [f.name for f in dataclasses.fields(known[name]) if f.init]  # type: ignore[arg-type]
+    for option in named:
+        if option not in options:
+            near = difflib.get_close_matches(option, options, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            has = f"It has: {', '.join(options)}." if options else "It has none."
+            raise ConfigError(f"--{registry.kind} {text!r}: {name} has no option {option!r}.{meant} {has}")
+    try:
+        return known[name](*args, **named)
+    except TypeError as error:
+        raise ConfigError(f"--{registry.kind} {text!r} cannot be called so: {error}.") from None
+
+
+def _arguments(text: str, name: str, kind: str) -> tuple[list[Any], Mapping[str, Any]]:
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        if not isinstance(call, ast.Call):
+            raise ValueError
+        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        return [ast.literal_eval(arg) for arg in call.args], named
+    except (SyntaxError, ValueError, TypeError):
+        raise ConfigError(
+            f"--{kind} {text!r} is no call whose options are Python literals. Write --{kind} {name}, or "
+            f"--{kind} '{name}(option=1)' with quotes around it."
+        ) from None
+
+
+def _next_value(text: str, begins: Sequence[re.Match[str]], i: int) -> tuple[str, Any, int]:
+    """Return a name, its value, and which of ``begins`` comes next: inside a text there may be some that are none."""
+    start, name = begins[i].end(), begins[i][1]
+    ends = [begin.start() for begin in begins[i + 1 :]] + [len(text)]
+    for n, end in enumerate(ends, start=1):
+        given = text[start:end].strip().removesuffix(",").rstrip()
+        value = given if WORD.fullmatch(given) and given not in CONSTANTS else _literal(given)
+        if value is not NOTHING:
+            return name, value, i + n
+    raise ConfigError(
+        f"--start {text!r}: {name}={text[start : ends[0]].strip()} is neither a Python literal nor a word. Put a text "
+        f"""in quotes of its own: --start '{name}="..."'."""
+    )
+
+
+def _literal(text: str) -> Any:
+    """Return the value of a literal; NOTHING if it is none."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        return NOTHING
