@@ -53,11 +53,13 @@ class Cell:
         name: What it is called in the table.
         args: What its process is told, as JSON.
         sampled: Whether memory and CPU of its processes are sampled, which costs it some speed.
+        limit_s: Seconds after which it is ended, and the benchmark with it.
     """
 
     name: str
     args: Mapping[str, Any] = field(default_factory=dict)
     sampled: bool = False
+    limit_s: float = CELL_LIMIT_S
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Benchmark:
         parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{self.name}")
         parser.add_argument("--runs", type=int, default=3, help="measure every cell so often (default: 3)")
         parser.add_argument("--small", action="store_true", help="tiny sizes: shows that it runs, and no more")
-        parser.add_argument("--only", default="", help="only cells whose name contains this")
+        parser.add_argument("--only", default="", help="only cells whose name contains this, or one of several: tpe,gp")
         parser.add_argument("--work-dir", type=Path, default=None, help="where to put studies: a folder on a disk")
         parser.add_argument("--cell", default=None, help=argparse.SUPPRESS)
         options = parser.parse_args()
@@ -114,7 +116,8 @@ class Benchmark:
             return
         if options.runs < 1:
             parser.error("--runs has to be 1 or more")
-        cells = [cell for cell in self.cells(options.small) if options.only in cell.name]
+        wanted = options.only.split(",")
+        cells = [cell for cell in self.cells(options.small) if any(part in cell.name for part in wanted)]
         if not cells:
             parser.error(f"no cell's name contains {options.only!r}")
         with scratch(options.work_dir) as place:
@@ -204,7 +207,7 @@ def run_cell(benchmark: str, cell: Cell, place: Path) -> Result:
     )
     sampler = Sampler(process.pid) if cell.sampled else None
     try:
-        out, _ = process.communicate(timeout=CELL_LIMIT_S)
+        out, _ = process.communicate(timeout=cell.limit_s)
     finally:
         if process.poll() is None:  # not reaped, so its pid is still its own
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""How long a worker is idle between two trials, with TPE and thousands of trials behind it."""
+"""How long a worker is idle between two trials, with TPE or a Gaussian process and many trials behind it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import DROP, LR, OPT, UNITS, Benchmark, Cell, Quantity, Result, Target, space
+from benchmarks.common import DROP, LR, OPT, UNITS, Benchmark, Cell, Quantity, Result, Target, has_torch, space
 
 WORKERS = 2
 
@@ -36,8 +36,10 @@ def make_train(log: str, sleep_s: float) -> Callable[..., float]:
 def cells(small: bool) -> Sequence[Cell]:
     more = {"more": 8, "sleep_s": 0.05} if small else {"more": 60, "sleep_s": 0.4}
     sizes = (30, 60) if small else (1000, 3000)
+    gp = {"finished": 12, "more": 6, "sleep_s": 0.5} if small else {"finished": 300, "more": 24, "sleep_s": 2.0}
     return [
         *(Cell(f"étude, {n:,} trials", {"finished": n, **more}) for n in sizes),
+        *([Cell(f"étude, GP, {gp['finished']} trials", {"sampler": "gp", **gp})] if has_torch() else []),
         *(Cell(f"optuna, {n:,} trials", {"finished": n, "peer": True, **more}) for n in sizes),
     ]
 
@@ -52,7 +54,9 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
     wide = etude.Space.of(space())
 
     def tune(trials: int) -> etude.Search:
-        return experiment.tune(wide, trials=trials, workers=WORKERS, sampler="tpe", stopper="none", name="gap")
+        return experiment.tune(
+            wide, trials=trials, workers=WORKERS, sampler=args.get("sampler", "tpe"), stopper="none", name="gap"
+        )
 
     folder = tune(1).folder
     pretend(folder, wide, trials=args["finished"])
@@ -73,17 +77,19 @@ def pretend(folder: Path, wide: Any, *, trials: int) -> None:
     from etude.core.driver import Driver
     from etude.core.events import AnyEvent, Assign, Ended, How, Joined, Opened, Outcome, Persist, Suggest, Suggested
     from etude.core.history import History
+    from etude.core.metrics import Metrics
     from etude.store.journal import Journal
     from etude.tune.plan import SearchPlan
-    from etude.tune.samplers import make_sampler
-    from etude.tune.stop import make_stopper
+    from etude.tune.sampler import Request
+    from etude.tune.samplers import Random
+    from etude.tune.stop import NeverStop
 
     journal = Journal.write(folder)
-    history = History("y")
+    history = History(Metrics({"y": "min"}))
     for fact in journal.facts():
         history.apply(fact)
-    driver = Driver(SearchPlan(trials, 0, make_stopper("none", mode="min")), history)
-    draw = make_sampler("random", wide, seed=1)
+    driver = Driver(SearchPlan(trials, 0, NeverStop()), history)
+    draw = Random()
     at = time.time()
     epoch = journal.lease.take("pretender")
     events: deque[AnyEvent] = deque([Opened(at=at, driver="pretender", epoch=epoch), Joined(at=at, worker="pretender")])
@@ -95,7 +101,9 @@ def pretend(folder: Path, wide: Any, *, trials: int) -> None:
                 case Persist(fact=fact):
                     facts.append(fact)
                 case Suggest(k=k, redraw=redraw):
-                    events.append(Suggested(at=at, k=k, redraw=redraw, params=draw.suggest(k, redraw)))
+                    events.append(
+                        Suggested(at=at, k=k, redraw=redraw, params=draw.suggest(Request(k, redraw, wide, 1)))
+                    )
                 case Assign(worker=worker, trial=trial, attempt=attempt, params=params):
                     value = abs(params["lr"] - 0.01) + params["drop"]  # type: ignore[operator]
                     outcome = Outcome(How.FINISHED, value=value)
@@ -178,10 +186,12 @@ BENCHMARK = Benchmark(
     targets=(
         Target("median gap, 1,000 trials behind it", "étude, 1,000 trials: gap_ms", 2, "ms", at_least=False),
         Target("median gap, 3,000 trials behind it", "étude, 3,000 trials: gap_ms", 2, "ms", at_least=False),
+        Target("median gap with a Gaussian process", "étude, GP, 300 trials: gap_ms", 5, "ms", at_least=False),
     ),
     note=(
         "gap_ms: median over pairs of trials on one worker, from the end of one function to the start of the next;\n"
         "p90_ms: 90 of 100 are shorter. driver_ms: the driver's part, from an outcome to the next assignment.\n"
+        "GP: trials of 2 s, since it thinks for tenths of a second.\n"
         "ask_tell_cpu_ms: CPU of a proposal by the peer, during which its worker is idle."
     ),
 )

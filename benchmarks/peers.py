@@ -16,7 +16,16 @@ Make = Callable[..., Callable[..., float]]
 """Makes a training function out of plain arguments, in whichever process it is wanted."""
 
 
-def run(kind: str, make: Make, arguments: tuple[Any, ...], *, trials: int, workers: int, work: Path) -> None:
+def run(
+    kind: str,
+    make: Make,
+    arguments: tuple[Any, ...],
+    *,
+    trials: int,
+    workers: int,
+    work: Path,
+    pruner: str | None = None,
+) -> None:
     """Run ``trials`` random trials of ``make(*arguments)``.
 
     Args:
@@ -26,20 +35,30 @@ def run(kind: str, make: Make, arguments: tuple[Any, ...], *, trials: int, worke
         trials: How many trials.
         workers: How many at a time.
         work: Folder for the storage.
+        pruner: A rule that stops trials, by our name: then the function is given a ``run`` to report to, and more is
+            better.
     """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     sampler = optuna.samplers.RandomSampler(seed=1)
     study = optuna.create_study(
-        study_name="s", storage=storage(kind, work), sampler=sampler, pruner=optuna.pruners.NopPruner()
+        study_name="s",
+        storage=storage(kind, work),
+        sampler=sampler,
+        pruner=_pruner(pruner),
+        direction="minimize" if pruner is None else "maximize",
     )
     if kind == "threads":
-        study.optimize(_objective(make(*arguments)), n_trials=trials, n_jobs=workers)
+        study.optimize(_objective(make(*arguments), reports=pruner is not None), n_trials=trials, n_jobs=workers)
         return
     spawn = multiprocessing.get_context("spawn")
     processes = [
-        spawn.Process(target=_worker, args=(kind, make, arguments), kwargs={"trials": trials, "nth": nth, "work": work})
+        spawn.Process(
+            target=_worker,
+            args=(kind, make, arguments),
+            kwargs={"trials": trials, "nth": nth, "work": work, "pruner": pruner},
+        )
         for nth in range(workers)
     ]
     for process in processes:
@@ -61,7 +80,9 @@ def storage(kind: str, work: Path) -> Any:
     return None
 
 
-def _worker(kind: str, make: Make, arguments: tuple[Any, ...], *, trials: int, nth: int, work: Path) -> None:
+def _worker(
+    kind: str, make: Make, arguments: tuple[Any, ...], *, trials: int, nth: int, work: Path, pruner: str | None
+) -> None:
     import optuna
     from optuna.study import MaxTrialsCallback
     from optuna.trial import TrialState
@@ -71,19 +92,50 @@ def _worker(kind: str, make: Make, arguments: tuple[Any, ...], *, trials: int, n
         study_name="s",
         storage=storage(kind, work),
         sampler=optuna.samplers.RandomSampler(seed=nth),
-        pruner=optuna.pruners.NopPruner(),
+        pruner=_pruner(pruner),
     )
-    enough = MaxTrialsCallback(trials, states=(TrialState.COMPLETE, TrialState.RUNNING))
-    study.optimize(_objective(make(*arguments)), callbacks=[enough])
+    enough = MaxTrialsCallback(trials, states=(TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING))
+    study.optimize(_objective(make(*arguments), reports=pruner is not None), callbacks=[enough])
 
 
-def _objective(train: Callable[..., float]) -> Callable[[Any], float]:
+def _pruner(rule: str | None) -> Any:
+    """Return Optuna's form of one of our rules."""
+    from optuna import pruners
+
+    match rule:
+        case "median-best":
+            return pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=0)
+        case "asha":
+            return pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
+        case "hyperband":
+            return pruners.HyperbandPruner(min_resource=1, max_resource=30, reduction_factor=3)
+    return pruners.NopPruner()
+
+
+class _Run:
+    """What a function reports to; a stop is raised there."""
+
+    def __init__(self, trial: Any) -> None:
+        self._trial = trial
+        self._step = 0
+
+    def report(self, *, y: float) -> None:
+        from optuna import TrialPruned
+
+        self._step += 1
+        self._trial.report(y, self._step)
+        if self._trial.should_prune():
+            raise TrialPruned
+
+
+def _objective(train: Callable[..., float], *, reports: bool) -> Callable[[Any], float]:
     def objective(trial: Any) -> float:
         return train(
             lr=trial.suggest_float("lr", *LR, log=True),
             drop=trial.suggest_float("drop", *DROP),
             units=trial.suggest_int("units", *UNITS),
             opt=trial.suggest_categorical("opt", OPT),
+            **({"run": _Run(trial)} if reports else {}),
         )
 
     return objective

@@ -75,17 +75,17 @@ def journal(folder: Path, trials: int, reports: int, stopper: str) -> Result:
         Suggested,
     )
     from etude.core.history import History
+    from etude.core.metrics import Metrics
     from etude.store.journal import Journal
     from etude.tune.plan import SearchPlan
     from etude.tune.stop import make_stopper
 
-    store = Journal.create(folder, {"metric": "y", "mode": "min"})
-    history = History("y")
-    driver = Driver(SearchPlan(trials, 0, make_stopper(stopper, mode="min")), history)
+    store = Journal.create(folder, {"metrics": {"y": "min"}, "watched": "y"})
+    history = History(Metrics({"y": "min"}))
+    driver = Driver(SearchPlan(trials, 0, make_stopper(stopper, history.metrics)), history)
     epoch = store.lease.take("benchmark")
     stop_syncing = _sync_now_and_then(store.sync)
     draws = random.Random(1)
-    finished = Outcome(How.FINISHED, value=1.0)
     facts: list[AnyFact] = []
     assigned: deque[Assign] = deque()
 
@@ -120,7 +120,9 @@ def journal(folder: Path, trials: int, reports: int, stopper: str) -> Result:
             Reported(at=at, trial=job.trial, attempt=job.attempt, step=step, metrics={"y": x + 1 / step})
             for step in range(1, reports + 1)
         )
-        bundle.append(Ended(at=at, worker=job.worker, trial=job.trial, attempt=job.attempt, outcome=finished))
+        bundle.append(
+            Ended(at=at, worker=job.worker, trial=job.trial, attempt=job.attempt, outcome=Outcome(How.FINISHED, 1.0))
+        )
         drain(bundle)
     stop_syncing()
     store.sync()

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import common
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("gap", "handout", "reports", "startup", "stragglers")
+NAMES = ("gap", "handout", "quality", "reports", "startup", "stopping", "stragglers")
 
 
 def test_every_benchmark_is_tested():
@@ -56,6 +56,38 @@ def test_the_bound_is_that_of_a_list_schedule():
     assert lengths == durations(64)
     assert max(lengths) <= 3.0
     assert list_schedule(lengths, workers=4) == pytest.approx(6.50, abs=0.01)
+
+
+def test_the_floors_are_those_of_the_rules_themselves():
+    from benchmarks.stopping import RULES, crossing, floor, make, rising, risk, simulate
+
+    curves = rising(100, 30)
+    assert curves == rising(100, 30)
+    without = simulate(make("none"), curves, workers=4)
+    assert without == {"steps": 750, "run": 3000, "stopped": 0, "best": max(curve[-1] for curve in curves)}
+    found = {rule: round(floor(rule, 100, 30)["floor"], 3) for rule in RULES}
+    assert found == {"median": 0.285, "median-best": 0.216, "asha": 0.179, "hyperband": 0.283}
+    at_once = simulate(make("asha"), curves, workers=4, late=0)
+    assert at_once["run"] < simulate(make("asha"), curves, workers=4)["run"]
+    assert risk("asha", crossing(100, 30), orders=3)["share"] < 0.3
+
+
+def test_p_values_are_corrected_for_their_number():
+    from benchmarks.quality import holm
+
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+
+
+def test_the_functions_have_their_least_value_where_it_is_said_to_be():
+    from benchmarks.quality import branin, hartmann, mixed, rosenbrock, sphere
+
+    assert sphere(dict.fromkeys("abcde", 0.3)) == 0
+    assert rosenbrock(dict.fromkeys("abcd", 1)) == 0
+    assert branin({"x": 9.42478, "y": 2.475}) == pytest.approx(0, abs=1e-5)
+    best = (0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573)
+    assert hartmann(dict(zip("abcdef", best, strict=True))) == pytest.approx(0, abs=1e-4)
+    assert mixed({"lr": 3e-3, "units": 96, "batch": 32, "drop": 0.2, "opt": "adam"}) == 0
 
 
 def test_a_target_is_judged_by_its_rows_median():
