@@ -95,13 +95,14 @@ def test_an_invalid_configuration_is_no_failure() -> None:
 
 
 class Odd:
-    """A stopper that decides nothing, or raises, once some trials have finished."""
+    """A stopper that decides nothing, or raises, once some trials have finished and until it is mended."""
 
-    def __init__(self, answer: object) -> None:
+    def __init__(self, answer: object, mended: Path) -> None:
         self.answer = answer
+        self.mended = mended
 
     def decide(self, report, standing):
-        if len(standing.finished) < 3:
+        if len(standing.finished) < 3 or self.mended.exists():
             return GO_ON
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -112,7 +113,9 @@ class Odd:
     ("answer", "error"),
     [(None, (etude.ConfigError, "stopper .*Odd returned None")), (KeyError("oh"), (KeyError, "oh"))],
 )
-def test_a_stopper_that_decides_nothing_ends_the_study_and_nothing_finished_is_lost(answer, error) -> None:
+def test_a_stopper_that_decides_nothing_ends_the_study_and_nothing_finished_is_lost(
+    answer, error, tmp_path: Path
+) -> None:
     def train(run, x: int):
         for _ in range(50):  # many reports are under way when the first one is refused
             run.report(score=float(x))
@@ -122,13 +125,14 @@ def test_a_stopper_that_decides_nothing_ends_the_study_and_nothing_finished_is_l
     call = {"space": {"x": etude.integers(0, 10**6)}, "trials": 8, "workers": 2, "sampler": "random", "name": "odd"}
     kind, words = error
     with pytest.raises(kind, match=words):
-        experiment.tune(**call, stopper=Odd(answer))
+        experiment.tune(**call, stopper=Odd(answer, tmp_path / "mended"))
     search = etude.open("odd")
     assert not search.complete
     assert search.driver is None  # the study was let go of
     finished = [t.number for t in search.trials if t.state == "finished"]
     assert len(finished) >= 3
-    again = experiment.tune(**call, stopper=Odd(GO_ON))
+    (tmp_path / "mended").touch()  # an edit of its code would make another study of it
+    again = experiment.tune(**call, stopper=Odd(answer, tmp_path / "mended"))
     assert again.counts() == {"finished": 8}
     assert all(again.trials[number].attempts == 1 for number in finished)
 
