@@ -8,12 +8,14 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
+ENGINES := .venv-engines
+ENGINES_STAMP := $(ENGINES)/.setup-done
 CODE := src tests $(wildcard benchmarks examples)
 
 # Further options for `uv pip install`, for instance: make setup UV_FLAGS="--index-url https://..."
 UV_FLAGS ?=
 
-.PHONY: help setup demo test check format format-check lint types docs coverage bench diagram clean
+.PHONY: help setup demo test test-engines check format format-check lint types docs coverage chaos bench diagram clean
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -53,6 +55,22 @@ demo: setup ## Tune a small CNN on real images, and show what came of it
 test: setup ## Run the tests
 	@$(BIN)/python -m pytest
 
+test-engines: $(ENGINES_STAMP) ## Run the tests on real Ray and real Spark, which it installs; Spark needs Java 17
+	@$(ENGINES)/bin/python -m pytest tests/engines_real
+
+# An environment of their own: they are large, and nothing else needs them.
+$(ENGINES_STAMP): $(STAMP)
+	@java -version >/dev/null 2>&1 || { \
+	    echo "setup: Java is missing; trying apt-get install openjdk-17-jre-headless"; \
+	    apt-get install -y -qq openjdk-17-jre-headless >/dev/null || { \
+	        echo "setup: Spark needs Java 17. Install it, then run make test-engines again." >&2; exit 1; }; \
+	}
+	@$(BIN)/python -m uv venv --quiet --clear --python $(BIN)/python $(ENGINES)
+	@$(BIN)/python -m uv pip install --compile-bytecode --quiet --python $(ENGINES)/bin/python $(UV_FLAGS) \
+	    -c constraints-dev.txt -e '.[ray,spark]' --group engines
+	@touch $@
+	@echo "setup: $(ENGINES) done"
+
 check: format-check lint types docs coverage test ## Run everything that CI runs
 
 format: setup ## Put the code into shape, and mend what the linter can
@@ -74,6 +92,10 @@ docs: setup ## Run the snippets, check links, glossary and diagram
 coverage: setup ## Test the core alone; fails below 95 %
 	@$(BIN)/python -m pytest -q tests/core --cov=etude.core --cov-report=term-missing:skip-covered --cov-fail-under=95
 
+chaos: setup ## Let 200 faults fall on a study, and stop everything for a minute: about 4 minutes
+	@ETUDE_CHAOS=full $(BIN)/python -m pytest -q -s tests/study/test_chaos.py \
+	    tests/study/test_policy.py::test_a_laptop_that_sleeps_costs_no_attempt
+
 bench: setup ## Run one benchmark: make bench NAME=handout; without NAME list them
 ifdef NAME
 	@$(BIN)/python -m benchmarks.$(subst -,_,$(NAME))
@@ -88,5 +110,5 @@ diagram: setup ## Write the lifecycle diagram into docs/architecture.md
 	@$(BIN)/python tests/test_docs.py
 
 clean: ## Remove what can be made again: environment, caches, builds (studies stay)
-	@rm -rf $(VENV) dist build htmlcov .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(ENGINES) dist build htmlcov .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,51 +1,107 @@
-"""Makes the page of results from what the benchmarks printed: ``python -m benchmarks.page out/*.txt``."""
+"""Makes the pages of results from what the benchmarks printed: ``python -m benchmarks.page``."""
 
 from __future__ import annotations
 
+import importlib
 import json
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-HEAD = """# Search on one machine, measured
+from benchmarks.figure import figure
 
-Made by `python -m benchmarks.page` from the last line that each benchmark printed; [what is measured, and
+RESULTS: Final = Path(__file__).parents[1] / "docs" / "results"
+LINES: Final = RESULTS / "lines"
+"""Holds the last line that each benchmark printed, in files of any name."""
+
+PAGES: Final = {
+    "search-on-one-machine": (
+        "Search on one machine, measured",
+        ("handout", "stragglers", "startup", "gap", "reports", "stopping", "quality"),
+    ),
+    "faults-and-scale": (
+        "Faults, and thousands of workers, measured",
+        ("chaos", "driver", "simulate", "fidelity", "asynchrony", "paper2"),
+    ),
+    "workers-elsewhere": ("Workers on other machines, measured", ("server",)),
+}
+"""Page -> its title, and the benchmarks on it."""
+
+DRAWN: Final = ("asynchrony", "paper2")
+"""Benchmarks with a figure beside their rows."""
+
+HEAD: Final = """# {title}
+
+Made by `python -m benchmarks.page` from the [last line that each benchmark printed](lines); [what is measured, and
 how](../../benchmarks/README.md). A probe of 1 says that the machine was quiet.
 """
 
 
-def page(results: Iterable[Mapping[str, Any]]) -> str:
-    """Return the page for some results, in the order in which they are given."""
-    return "\n".join([HEAD, *(section(result) for result in results)])
+def pages(results: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the pages that there are results for: name -> text."""
+    of: dict[str, list[Mapping[str, Any]]] = {}
+    for result in results:
+        of.setdefault(result["benchmark"], []).append(result)
+    made = {}
+    for name, (title, benchmarks) in PAGES.items():
+        shown = [section(result) for benchmark in benchmarks for result in of.get(benchmark, ())]
+        if shown:
+            made[name] = "\n".join([HEAD.format(title=title), *shown])
+    return made
 
 
 def section(result: Mapping[str, Any]) -> str:
-    """Return the part of the page about one benchmark."""
+    """Return the part of a page about one benchmark."""
     machine = result["machine"]
+    changed = ", with changes" if result["changed"] else ""
     lines = [
         f"## `{result['benchmark']}`",
         "",
-        f"Commit {result['commit']}, {machine['cores']} cores ({machine['cpu']}), Python {machine['python']}.",
+        f"Commit {result['commit']}{changed}, {machine['cores']} cores ({machine['cpu']}), Python {machine['python']}.",
         "",
         "| | median | least | most | unit | runs | probe |",
         "|---|---|---|---|---|---|---|",
     ]
+    if result["benchmark"] in DRAWN:
+        lines[3:3] = ["", f"![what is left of the time]({result['benchmark']}.svg)"]
     for row in result["rows"]:
         numbers = " | ".join(f"{row[key]:,.{row['digits']}f}" for key in ("median", "min", "max"))
         lines.append(f"| {row['name']} | {numbers} | {row['unit']} | {row['runs']} | {row['probe']:.2f} |")
-    lines += ["", "| target | | measured | |", "|---|---|---|---|"]
+    if result["targets"]:
+        lines += ["", "| target | | measured | |", "|---|---|---|---|"]
     for target in result["targets"]:
         met = "met" if target["met"] else "**missed**"
         lines.append(f"| {target['what']} | {target['target']} | {target['measured']:,.4g} | {met} |")
+    if note := _note(result["benchmark"]):
+        lines += ["", " ".join(note.split())]
     return "\n".join([*lines, ""])
 
 
-def main(files: Iterable[str]) -> None:
-    """Print the page for files that hold what benchmarks printed."""
-    results = [json.loads(Path(file).read_text().strip().splitlines()[-1]) for file in files]
-    print(page(results), end="")
+def _note(benchmark: str) -> str:
+    """Return what a benchmark says of how to read it."""
+    known = {name for _, names in PAGES.values() for name in names}
+    if benchmark not in known:
+        return ""
+    note: str = importlib.import_module(f"benchmarks.{benchmark}").BENCHMARK.note
+    return note
+
+
+def kept() -> list[Mapping[str, Any]]:
+    """Read the lines that were kept."""
+    return [json.loads(path.read_text().strip().splitlines()[-1]) for path in sorted(LINES.glob("*.json"))]
+
+
+def files(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return all that is made of the results: name of the file -> its content."""
+    drawn = {f"{r['benchmark']}.svg": figure(r) for r in results if r["benchmark"] in DRAWN}
+    return {f"{name}.md": text for name, text in pages(results).items()} | drawn
+
+
+def main() -> None:
+    """Write the pages and their figures."""
+    for name, text in files(kept()).items():
+        (RESULTS / name).write_text(text)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

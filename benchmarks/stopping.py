@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks import peers
 from benchmarks.common import Benchmark, Cell, Quantity, Result, Target, space
+from benchmarks.tickets import tickets
 
 WORKERS = 4
 STEP_S = 0.020
@@ -141,15 +142,10 @@ def risk(rule: str, curves: Curves, *, orders: int) -> Result:
 
 def make_train(folder: str, curves: Curves) -> Callable[..., float]:
     """Return a training function whose k-th call, in whichever process, goes along the k-th curve."""
+    take_ticket = tickets(folder)
 
     def train(lr: float, drop: float, units: int, opt: str, run: Any) -> float:
-        k = len([name for name in os.listdir(folder) if name.startswith("ticket-")])
-        while True:
-            try:
-                os.close(os.open(f"{folder}/ticket-{k}", os.O_CREAT | os.O_EXCL))
-                break
-            except FileExistsError:
-                k += 1
+        k = take_ticket()
         log = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(log, b"%d 0 %.6f\n" % (k, time.time()))
         if k >= len(curves):  # two peers' processes may both take a last one

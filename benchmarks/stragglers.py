@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks import peers
 from benchmarks.common import Benchmark, Cell, Quantity, Result, Target, space
+from benchmarks.tickets import tickets
 
 WORKERS = 4
 
@@ -34,16 +35,11 @@ def list_schedule(lengths: Sequence[float], workers: int) -> float:
 
 def make_train(folder: str, lengths: Sequence[float]) -> Callable[..., float]:
     """Return a training function whose k-th call, in whichever process, sleeps for the k-th length."""
+    take_ticket = tickets(folder)
 
     def train(lr: float, drop: float, units: int, opt: str) -> float:
         begun = time.time()
-        k = len([name for name in os.listdir(folder) if name.startswith("ticket-")])
-        while True:
-            try:
-                os.close(os.open(f"{folder}/ticket-{k}", os.O_CREAT | os.O_EXCL))
-                break
-            except FileExistsError:
-                k += 1
+        k = take_ticket()
         if k < len(lengths):
             time.sleep(lengths[k])
         fd = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -54,6 +54,7 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _own_studies(_session: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path / "studies"))
     monkeypatch.setenv("ETUDE_PROGRESS", "0")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +104,7 @@ def _files() -> dict[int, str]:
 
 def _opened_since(before: dict[int, str]) -> dict[int, str]:
     engine = sys.modules.get("etude.engines.local")
-    warm = {w.sock.fileno() for w in engine._warm} if engine is not None else set()
+    warm = {w.fileno() for w in engine._warm} if engine is not None else set()
     return {
         fd: target
         for fd, target in _files().items()

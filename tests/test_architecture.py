@@ -29,24 +29,37 @@ ARROWS: Final = {
     "mage": {"core", "ablate"},
     "worker": {"core", "wire", "frameworks"},
     "engines": {"core", "wire", "worker"},
-    "testing": {"core", "wire", "store", "engines", "tune"},
+    "testing": {"core", "wire", "store", "engines", "tune", "worker"},
     # The modules that stand on top of the rooms, from the lowest to the highest.
     "definition": {"core"},
     "crew": {"core", "wire", "engines", "worker"},
-    "study": {"core", "wire", "store", "tune", "engines", "worker", "crew"},
+    "safekeeping": {"core", "wire", "store", "crew"},
+    "desk": {"core", "tune"},
+    "notes": set(),
+    "at_work": {"core", "store", "tune", "notes"},
+    "study": {"core", "wire", "store", "tune", "engines", "worker", "crew", "safekeeping", "desk", "at_work"},
+    "virtual_run": {"core", "tune", "engines", "desk"},
+    "curve_source": {"core", "tune", "engines", "worker"},
+    "simulation": {"core", "store", "tune", "engines", "at_work", "virtual_run"},
     "going_on": set(),
-    "call": {"core"},
+    "call": {"core", "engines", "worker"},
     "shipping": {"core", "definition"},
-    "results": {"core", "store", "going_on"},
+    "summary": {"core", "store", "going_on"},
+    "results": {"core", "store", "summary"},
     "snapshot": {"core", "results"},
-    "progress": {"core", "going_on", "results", "snapshot", "study"},
+    "progress": {"core", "going_on", "notes", "results", "snapshot"},
     "launch": {
         *{"core", "wire", "store", "tune", "engines", "worker"},
-        *{"call", "definition", "shipping", "study", "results", "progress"},
+        *{"call", "definition", "shipping", "study", "curve_source", "simulation", "results", "progress"},
     },
+    "forecasting": {"core", "definition", "store", "tune", "engines", "desk", "virtual_run", "results", "progress"},
     "check": {"core", "worker", "frameworks", "definition"},
-    "experiment": {"core", "worker", "frameworks", "tune", "results", "call", "launch", "check"},
-    "demo": {"core", "results", "call"},
+    "redefined": {"definition"},
+    "experiment": {
+        *{"core", "worker", "frameworks", "tune", "redefined", "results"},
+        *{"call", "launch", "check", "forecasting"},
+    },
+    "demo": {"core", "results", "worker"},
     "cli": None,  # on top: it may import everything
     "etude": None,  # the window shows everything
 }
@@ -54,13 +67,15 @@ ARROWS: Final = {
 
 MAY_IMPORT_THE_WINDOW: Final = {"cli", "demo", "check"}
 
-WORKER_FOR_STUDY: Final = {"etude.worker.attempt", "etude.worker.processes"}
-"""All that the driver's shell needs of the workers: where an outcome lies, and how leftovers are ended."""
+WORKER_FOR_STUDY: Final = {"etude.worker.attempt", "etude.worker.processes", "etude.worker.received"}
+"""All that the driver's shell needs of the workers: where an outcome lies, how leftovers are ended, and where files go
+that come from elsewhere."""
 
 ONLY_IN: Final = {
     "torch": {"frameworks", "demo"},
     "optuna": {"tune"},
-    "sqlite3": {"store", "study", "cli"},
+    "sqlite3": {"store", "at_work", "study", "simulation", "cli"},
+    "fsspec": {"store"},
     "ray": {"engines"},
     "pyspark": {"engines"},
     "rich": {"cli", "progress", "snapshot", "check", "demo"},
@@ -230,7 +245,19 @@ def test_no_circle_is_hidden_in_a_function_or_from_type_checkers() -> None:
 
 # --- what loads what ------------------------------------------------------------------------------
 
-HEAVY: Final = ("torch", "ray", "pyspark", "optuna", "numpy", "sklearn", "pandas", "matplotlib", "rich", "typer")
+HEAVY: Final = (
+    "torch",
+    "ray",
+    "pyspark",
+    "optuna",
+    "numpy",
+    "fsspec",
+    "sklearn",
+    "pandas",
+    "matplotlib",
+    "rich",
+    "typer",
+)
 WIRES: Final = ("asyncio", "sqlite3")
 
 

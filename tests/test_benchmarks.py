@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
+import random
+import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from benchmarks import common
+from benchmarks import asynchrony, common
+from hypothesis import given
+from hypothesis import strategies as st
+
+import etude
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("gap", "handout", "quality", "reports", "startup", "stopping", "stragglers")
+NAMES = (
+    "asynchrony", "chaos", "driver", "fidelity", "gap", "handout", "paper2", "quality", "reports", "server", "simulate",
+    "startup", "stopping", "stragglers",
+)  # fmt: skip
 
 
 def test_every_benchmark_is_tested():
@@ -22,8 +33,10 @@ def test_every_benchmark_is_tested():
 @pytest.mark.parametrize("name", NAMES)
 def test_a_benchmark_ends_with_one_line_of_json(name: str, tmp_path: Path):
     command = [sys.executable, "-m", f"benchmarks.{name}", "--small", "--runs", "1", "--only", "étude"]
+    place = tmp_path / "place"
+    place.mkdir()
     done = subprocess.run(
-        [*command, "--work-dir", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        [*command, "--work-dir", str(place)], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
     if "lies in memory" in done.stderr:
         pytest.skip("the temporary folder is no disk")
@@ -45,7 +58,7 @@ def test_a_benchmark_ends_with_one_line_of_json(name: str, tmp_path: Path):
         assert set(target) == {"what", "target", "measured", "met"}
         assert isinstance(target["met"], bool)
     assert lines[0].split()[:1] == ["median"]
-    assert not any(tmp_path.iterdir()), "studies are swept up"
+    assert not any(place.iterdir()), "studies are swept up"
 
 
 def test_the_bound_is_that_of_a_list_schedule():
@@ -70,6 +83,144 @@ def test_the_floors_are_those_of_the_rules_themselves():
     at_once = simulate(make("asha"), curves, workers=4, late=0)
     assert at_once["run"] < simulate(make("asha"), curves, workers=4)["run"]
     assert risk("asha", crossing(100, 30), orders=3)["share"] < 0.3
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+def test_a_wave_begins_when_the_one_before_has_ended(workers: int):
+    from benchmarks.stragglers import durations, list_schedule
+    from benchmarks.waves import FORMS, four, tune
+
+    lengths = durations(13)
+    curve = asynchrony.make_curve("y", [[(length, -length)] for length in lengths])
+    experiment = etude.Experiment(asynchrony.nothing, metric="y", mode="max")
+    studies = []
+
+    def run(**form: Any) -> etude.Search:
+        start = [{"k": k} for k in range(len(lengths))]
+        engine = etude.Simulated(curves=curve, workers=workers)
+        space = {"k": list(range(len(lengths)))}
+        studies.append(tune(experiment, space, trials=13, workers=workers, start=start, engine=engine, **form))
+        return studies[-1]
+
+    found = four(run)
+    assert list(found) == list(FORMS)
+    in_waves = sum(max(lengths[at : at + workers]) for at in range(0, 13, workers))
+    assert found["waves"].makespan_s == pytest.approx(in_waves)
+    assert found["async"].makespan_s == pytest.approx(list_schedule(lengths, workers))
+    assert found["waves"].best == found["async"].best == -min(lengths)
+    begun = [trial.started_at for trial in studies[0].trials]
+    ended = [trial.ended_at for trial in studies[0].trials]
+    for at in range(workers, 13, workers):
+        assert set(begun[at : at + workers]) == {max(ended[at - workers : at])}
+
+
+def test_a_rule_may_stop_trials_in_a_wave():
+    from benchmarks.waves import Went, tune
+
+    curve = asynchrony.make_curve("y", [[(1.0, float(k < 4))] * 3 for k in range(8)])
+    study = tune(
+        etude.Experiment(asynchrony.nothing, metric="y", mode="max"),
+        {"k": list(range(8))},
+        trials=8,
+        start=[{"k": k} for k in range(8)],
+        workers=4,
+        name="stopped",
+        waves=True,
+        stopper="median",
+        engine=etude.Simulated(curves=curve, workers=4),
+    )
+    assert Went.of(study) == Went(makespan_s=5.0, best=1.0, stopped=4)  # a stop is seen at the next report
+
+
+@given(st.floats(0.01, 1.0), st.floats(0.01, 1.0))
+def test_shares_of_what_multiplies_add_up(asynchrony_alone: float, stopping_alone: float):
+    from benchmarks.shares import share_of_asynchrony
+
+    def share(waves_median: float, asynchronous: float) -> float:
+        times = {"waves": 1.0, "waves_median": waves_median, "async": asynchronous}
+        return share_of_asynchrony({**times, "async_median": waves_median * asynchronous})
+
+    if asynchrony_alone * stopping_alone == 1.0:
+        assert math.isnan(share(stopping_alone, asynchrony_alone))
+        return
+    both = share(stopping_alone, asynchrony_alone) + share(asynchrony_alone, stopping_alone)
+    assert both == pytest.approx(1.0)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30))
+def test_an_interval_holds_the_mean_of_what_does_not_vary_and_lies_among_the_values(values: list[float]):
+    from benchmarks.shares import interval
+
+    low, high = interval(values, resamples=50)
+    assert (low, high) == interval(values, resamples=50)
+    slack = 1e-9 * max(1.0, *map(abs, values))
+    assert min(values) - slack <= low <= high <= max(values) + slack
+
+
+def test_an_interval_is_about_as_wide_as_the_error_of_the_mean_says():
+    from benchmarks.shares import interval
+
+    draws = random.Random(1)
+    values = [draws.gauss(5.0, 1.0) for _ in range(100)]
+    low, high = interval(values)
+    assert high - low == pytest.approx(2 * 1.96 * statistics.stdev(values) / 10, rel=0.1)
+
+
+def test_live_trials_are_the_curves_made_short():
+    curves = asynchrony.Curves(small=True)
+    along = asynchrony.courses(curves, trials=6, mean_s=0.4)
+    lengths = [sum(seconds for seconds, _ in course) for course in along]
+    assert sum(lengths) / 6 == pytest.approx(0.4)
+    drawn = [r for r in curves.records if any(r["metrics"]["accuracy"][-1] == course[-1][1] for course in along)]
+    assert len(drawn) >= 6
+
+
+def test_the_seconds_of_lost_attempts_count_as_work():
+    from benchmarks.waves import tune
+
+    curve = asynchrony.make_curve("y", [[(10.0, 1.0)]] * 40)
+    study = tune(
+        etude.Experiment(asynchrony.nothing, metric="y", mode="max"),
+        {"k": list(range(40))},
+        trials=40,
+        start=[{"k": k} for k in range(40)],
+        workers=3,
+        name="lossy",
+        engine=etude.Simulated(curves=curve, workers=3, failures=0.3),
+    )
+    busy_s, lost = asynchrony.at_work(study)
+    assert lost == sum(trial.attempts - (trial.state == "finished") for trial in study.trials) > 0
+    finished = study.counts()["finished"]
+    assert 10.0 * finished < busy_s <= 3 * study.makespan_s
+    assert asynchrony.most_s(study, share=1.0) == max(trial.ended_at for trial in study.trials)
+
+
+def test_the_papers_curves_are_the_first_configurations_of_the_search():
+    from benchmarks import paper2_curves
+
+    records, how = paper2_curves.records(), paper2_curves.how()
+    assert len(records) == paper2_curves.TRIALS
+    assert {len(record["seconds"]) for record in records} == {how["epochs"]}
+    search = etude.Experiment(asynchrony.nothing, metric="accuracy", mode="max").tune(
+        paper2_curves.space(),
+        trials=len(records),
+        sampler="random",
+        stopper="none",
+        seed=how["seed"],
+        engine=etude.Simulated(curves=etude.RecordedCurves(records), workers=4),
+    )
+    assert [trial.params for trial in search.trials] == [record["params"] for record in records]
+    assert search.best.value == max(record["metrics"]["accuracy"][-1] for record in records)
+
+
+def test_the_papers_network_takes_every_kernel_and_pooling():
+    torch = pytest.importorskip("torch")
+    from benchmarks import paper2_curves
+
+    for kernel in range(2, 9):
+        for pool in range(2, 9):
+            net = paper2_curves.model(kernel, pool, 0.5)
+            assert net(torch.zeros(1, 1, 28, 28)).shape == (1, 10)
 
 
 def test_p_values_are_corrected_for_their_number():
@@ -103,13 +254,54 @@ def test_a_failing_cell_ends_the_benchmark(tmp_path: Path):
         common.run_cell("stragglers", common.Cell("broken", {"trials": "many"}), tmp_path)
 
 
-def test_the_page_shows_rows_and_says_what_was_missed():
-    from benchmarks.page import page
+def test_a_page_shows_rows_and_says_what_was_missed():
+    from benchmarks.page import pages
 
     row = {"name": "étude: rate", "median": 1234.5, "min": 1.0, "max": 2.0, "runs": 3, "unit": "1/s"}
     target = {"what": "fast", "target": ">= 2000 1/s", "measured": 1234.5, "met": False}
     machine = {"cores": 2, "cpu": "a cpu", "python": "3.11"}
-    result = {"benchmark": "b", "commit": "c", "machine": machine, "targets": [target]}
-    text = page([{**result, "rows": [{**row, "probe": 1.0, "digits": 1}]}])
+    result = {"benchmark": "gap", "commit": "c", "changed": False, "machine": machine, "targets": [target]}
+    (text,) = pages([{**result, "rows": [{**row, "probe": 1.0, "digits": 1}]}]).values()
     assert "| étude: rate | 1,234.5 | 1.0 | 2.0 | 1/s | 3 | 1.00 |" in text
     assert "| fast | >= 2000 1/s | 1,234 | **missed** |" in text
+
+
+def test_the_pages_of_results_are_what_the_kept_lines_give():
+    from benchmarks.page import RESULTS, files, kept
+
+    results = kept()
+    assert not any(result["small"] for result in results)
+    found = {path.name: path.read_text() for path in RESULTS.iterdir() if path.is_file() and path.stem != "README"}
+    assert found == files(results), "run `python -m benchmarks.page`"
+
+
+def test_a_benchmark_without_targets_has_no_table_of_them():
+    from benchmarks.page import section
+
+    machine = {"cores": 2, "cpu": "a cpu", "python": "3.11"}
+    none = {"targets": [], "rows": []}
+    text = section({"benchmark": "b", "commit": "c", "changed": True, "machine": machine, **none})
+    assert "| target |" not in text
+
+
+def test_the_figure_has_a_bar_and_a_whisker_for_each_ratio():
+    from xml.etree import ElementTree
+
+    from benchmarks.figure import figure, read
+    from benchmarks.shares import RATIOS
+
+    ends = {"": 0.5, "_low": 0.4, "_high": 0.6}
+    rows = [
+        {"name": f"étude {workers} workers: {name}{end}", "median": value}
+        for workers in (16, 4)
+        for name in RATIOS
+        for end, value in ends.items()
+    ]
+    others = [{"name": f"étude 4 workers: {name}", "median": 9.0} for name in ("async_s", "change_low", "waves_best")]
+    result = {"benchmark": "paper2", "rows": [*rows, *others, {"name": "étude live, 2 workers: both", "median": 9.0}]}
+    assert read(result) == {n: dict.fromkeys(RATIOS, (0.5, 0.4, 0.6)) for n in (4, 16)}
+    drawn = [element.tag.rpartition("}")[2] for element in ElementTree.fromstring(figure(result)).iter()]
+    assert drawn.count("rect") == 1 + len(RATIOS) + 2 * len(RATIOS)
+    assert drawn.count("path") == 1 + 2
+    plain = ElementTree.fromstring(figure({**result, "benchmark": "asynchrony"})).iter()
+    assert not [element for element in plain if element.tag.endswith("path")]

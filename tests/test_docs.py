@@ -22,6 +22,7 @@ from etude.core import lifecycle
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+FAILURES = ROOT / "docs" / "failures.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -51,6 +52,11 @@ def anchors(page: str) -> set[str]:
     """Return the names under which the headings of a page can be linked."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def names_of_tests(source: str) -> set[str]:
+    """Return the names of the tests in a file, under which a page links them."""
+    return set(re.findall(r"^(?:async )?def (test_\w+)", source, re.MULTILINE))
 
 
 def with_diagram(page: str) -> str:
@@ -97,9 +103,32 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
             continue
         file, _, anchor = target.partition("#")
         there = (page.parent / file).resolve() if file else page
-        if not there.exists() or (anchor and anchor not in anchors(there.read_text())):
+        names = names_of_tests if there.suffix == ".py" else anchors
+        if not there.exists() or (anchor and anchor not in names(there.read_text())):
             broken.append(target)
     assert not broken, f"{name_of(page)} links to what is not there: {broken}"
+
+
+def test_everything_that_can_happen_leads_to_a_test_that_shows_it() -> None:
+    rows = [line for line in FAILURES.read_text().splitlines() if line.startswith("| ")]
+    assert len(rows) > 40
+    bare = [row for row in rows if not row.startswith("| what happens") and "](../tests/" not in row]
+    assert not bare, f"docs/failures.md says what no test shows: {bare}"
+
+
+def test_no_two_things_that_can_happen_are_shown_by_the_same_tests() -> None:
+    """No check can tell whether a test shows what its row says; but what shows two rows alike tells neither apart."""
+    seen: dict[frozenset[str], str] = {}
+    for row in FAILURES.read_text().splitlines():
+        links = re.findall(r"\[(\w+)\]\((\.\./tests/[^)]+)\)", row)
+        if not row.startswith("| ") or not links:
+            continue
+        assert {kind for kind, _ in links} <= {"p", "v"}, row
+        assert len(set(links)) == len(links), f"a link stands twice: {row}"
+        whole = [path for kind, path in links if kind == "v" and path.startswith("../tests/study/")]
+        assert not whole, f"a v is no whole study: {whole}"
+        twin = seen.setdefault(frozenset(path for _, path in links), row)
+        assert twin is row, f"two rows of docs/failures.md have the same links:\n{twin}\n{row}"
 
 
 def test_the_diagram_in_the_docs_is_the_tables() -> None:

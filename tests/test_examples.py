@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import re
 import subprocess
@@ -9,8 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import etude
+from etude.cli import app
 
 REPOSITORY = Path(__file__).parent.parent
 EXAMPLES = REPOSITORY / "examples"
@@ -24,7 +28,7 @@ def run(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_demo_finds_a_good_network_and_shows_it_again_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
@@ -42,6 +46,9 @@ def test_the_demo_finds_a_good_network_and_shows_it_again_at_once(
     again = etude.open("digits-demo")
     assert [t.attempts for t in again.trials] == [t.attempts for t in first.trials]
     assert capsys.readouterr().out == out
+    monkeypatch.setattr(demo, "tune", functools.partial(demo.tune, trials=5, epochs=6, progress=False))
+    told = json.loads(CliRunner().invoke(app, ["demo", "--json"]).stdout)
+    assert (told["study"], told["best"][0]["accuracy"]) == ("digits-demo", first.best.value)
 
 
 def test_the_demo_says_what_is_missing(tmp_path: Path) -> None:

@@ -55,6 +55,13 @@ waiting = etude.Experiment(waits, metric="score", mode="max")
     "interrupted": WAITING,
     "after the interruption": "last = waiting.last\nprint(last.running, last.complete, last.trials[0].state)\nlast",
     "gone on": "pathlib.Path('go').touch()\nsearch = " + WAITING + "print([t.attempts for t in search.trials])",
+    "train apart": "def apart(lr: float):\n    return lr",
+    "experiment apart": "split = etude.Experiment(apart, metric='score', mode='max')\nprint(split.run(lr=0.5))",
+    "train apart again": "def apart(lr: float):\n    return lr",
+    "run as it was": "print(split.run(lr=0.5))",
+    "train apart edited": "def apart(lr: float):\n    return 2 * lr",
+    "run in spite of the edit": "print(split.run(lr=0.5))",
+    "run once more": "print(split.run(lr=0.5))",
     "several metrics": """
 two = etude.Experiment(lambda lr: {"up": lr, "down": lr}, metric={"up": "max", "down": "min"})
 two.tune({"lr": [0.1, 0.5, 0.9]}, trials=3, workers=1, name="two")
@@ -162,6 +169,24 @@ def test_an_interrupted_kernel_winds_the_study_down_and_keeps_it(outputs: dict[s
     assert outputs["after the interruption"].stream("stdout") == "False False finished\n"
     (table,) = outputs["after the interruption"].data("execute_result")
     assert "Not complete: interrupted. The same call goes on." in table
+
+
+def test_the_picture_that_an_interruption_leaves_shows_nothing_running(outputs: dict[str, Outputs]) -> None:
+    (picture,) = outputs["interrupted"].data("display_data", "text/plain")
+    assert "1 finished" in picture
+    assert "running" not in picture
+    assert "trial 1" not in picture
+
+
+def test_a_function_that_was_edited_behind_the_experiments_back_is_told_once(outputs: dict[str, Outputs]) -> None:
+    assert outputs["run as it was"].stream("stderr") == ""
+    told = outputs["run in spite of the edit"]
+    assert told.stream("stdout") == "0.5\n"
+    assert (
+        "UserWarning: apart was defined again, and this experiment still has the one before, which is what runs. "
+        "Run the cell that makes the Experiment again." in told.stream("stderr")
+    )
+    assert outputs["run once more"].stream("stderr") == ""
 
 
 def test_an_interrupted_study_goes_on_where_it_was(outputs: dict[str, Outputs]) -> None:

@@ -18,6 +18,7 @@ from rich.live import Live
 
 import etude
 from etude import progress
+from etude.core.clock import WallClock
 from etude.core.events import (
     AnyFact,
     Assigned,
@@ -33,6 +34,7 @@ from etude.core.events import (
 from etude.core.history import History
 from etude.core.lifecycle import State, Turn
 from etude.core.metrics import Metrics, Mode
+from etude.notes import Notes
 from etude.snapshot import AtWork, Best, Snapshot, line, render, snapshot, time_left
 
 
@@ -176,15 +178,21 @@ class FakeStudy:
 
     def __init__(self, looks: int, *, interrupted: bool = False) -> None:
         self.history = told(*A_STUDY)
-        self.notes: list[str] = []
+        self.notes = Notes()
+        self.unsaid = self.notes.unsaid
         self.error = None
         self.folder = Path("etude-studies/s")
         self.trials, self.workers = 8, 2
+        self.clock = WallClock()
         self._looks, self._interrupted = looks, interrupted
+        self.asked: list[str] = []
+
+    def stop(self, reason: str) -> None:
+        self.asked.append(reason)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         self._looks -= 1
-        self.notes = ["the disk is full"]
+        self.notes.add("the disk is full")
         if self._interrupted and self._looks == 0:
             raise KeyboardInterrupt
         return self._looks <= 0
@@ -194,7 +202,7 @@ META = {"experiment": "script.py:experiment", "call": {"constraint": False}}
 
 
 def watched(study: FakeStudy, shown: bool | None = None, meta: dict[str, Any] = META) -> None:
-    handle: Any = SimpleNamespace(over=False)
+    handle: Any = SimpleNamespace(over=False, notes=study.notes.texts)
     search = etude.Search(study.folder, study.history, handle=handle, meta=meta)
     progress.watch(study, search, shown=shown)  # type: ignore[arg-type]
 
@@ -220,14 +228,44 @@ def test_the_environment_turns_progress_off_and_notes_stay(capsys: pytest.Captur
     assert capsys.readouterr() == ("", "the disk is full\n")
 
 
-def test_silence_is_silent(on: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_progress_notes_are_said_and_nothing_else(on: None, capsys: pytest.CaptureFixture[str]) -> None:
     watched(FakeStudy(looks=3), shown=False)
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("", "the disk is full\n")
 
 
-def test_an_interruption_passes_through_and_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_comes_up_while_a_study_winds_down_is_said_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    study = FakeStudy(looks=1, interrupted=True)
     with pytest.raises(KeyboardInterrupt):
-        watched(FakeStudy(looks=2, interrupted=True), shown=True)
+        watched(study, shown=False)
+    assert capsys.readouterr() == ("", "the disk is full\n")
+
+
+def test_a_note_is_said_at_once_while_nobody_watches_and_once_in_all(capsys: pytest.CaptureFixture[str]) -> None:
+    notes = Notes()
+    notes.add("early")
+    notes.add("early")
+    assert capsys.readouterr() == ("", "early\n")
+    assert notes.unsaid() == []
+    notes.add("late")
+    notes.add("early")
+    assert capsys.readouterr() == ("", "")
+    assert (notes.unsaid(), notes.unsaid(), notes.texts) == (["late"], [], ["early", "late"])
+
+
+def test_a_note_that_cannot_be_said_ends_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    notes = Notes()
+    with (tmp_path / "closed").open("w") as closed:
+        pass
+    monkeypatch.setattr(sys, "stderr", closed)
+    notes.add("unheard")
+    assert notes.texts == ["unheard"]
+
+
+def test_an_interruption_winds_down_passes_through_and_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    study = FakeStudy(looks=2, interrupted=True)
+    with pytest.raises(KeyboardInterrupt):
+        watched(study, shown=True)
+    assert study.asked == ["interrupted"]
     assert capsys.readouterr().err.splitlines()[-1] == (
         "interrupted: 2 trials finished; the same call goes on, or: etude resume etude-studies/s"
     )
@@ -295,6 +333,53 @@ def test_a_notebook_is_redrawn_in_place(
     assert len(notebook.shown) == 2
     assert "4/8" in notebook.shown[0]._repr_mimebundle_((), ())["text/plain"]
     assert capsys.readouterr() == ("", "the disk is full\n")  # no last line: the picture stays
+
+
+class FakeTerminal(io.StringIO):
+    """A terminal to write to."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def counted(nth: int) -> progress.Counted:
+    return progress.Counted(f"{nth} of 3", ended=nth, trials=3)
+
+
+def test_a_computation_is_counted_in_a_terminal_and_leaves_it_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = FakeTerminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.counting(True) as step:
+        step(counted(1))
+        assert "1 of 3" in terminal.getvalue()
+    assert "\x1b[2K" in terminal.getvalue().rpartition("1 of 3")[2]  # the line is erased
+
+
+def test_in_a_notebook_the_last_count_stays(on: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = FakeNotebook()
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    with progress.counting() as step:
+        for nth in range(4):
+            step(counted(nth))
+    assert [str(shown) for shown in (notebook.shown[0], notebook.shown[-1])] == ["0 of 3", "3 of 3"]
+
+
+def test_a_log_file_gets_a_count_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter((0.0, 1.0, 10.0, 31.0, 31.0, 32.0))  # made, and then looked at: twice where a line is due
+    lines = progress.Lines(lambda: next(times))
+    for nth in range(4):
+        lines.show(lambda nth=nth: counted(nth))
+    assert capsys.readouterr().err == "2 of 3\n"
+
+
+@pytest.mark.parametrize("shown", [None, False])
+def test_nothing_is_counted_where_no_progress_is_wanted(monkeypatch: pytest.MonkeyPatch, shown: bool | None) -> None:
+    terminal = FakeTerminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.counting(shown) as step:  # in tests, ETUDE_PROGRESS is 0
+        step(counted(1))
+    assert terminal.getvalue() == ""
 
 
 def test_ipython_in_a_terminal_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:

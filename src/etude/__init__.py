@@ -29,8 +29,17 @@ if TYPE_CHECKING:
         StudyError,
         StudyInUseError,
     )
+    from etude.core.plan import GO_ON, Act, Decision, Report, Standing
     from etude.core.signature import Derived, Stateless
+    from etude.engines import Door, Engine
+    from etude.engines.cluster import Cluster
+    from etude.engines.curves import RecordedCurves, SyntheticCurves
+    from etude.engines.ray import Ray
+    from etude.engines.simulated import Simulated
+    from etude.engines.spark import Spark
     from etude.experiment import Experiment
+    from etude.forecasting.forecast import forecast
+    from etude.forecasting.result import Forecast
     from etude.results import Search, TrialResult
     from etude.results import read as open  # noqa: A004
     from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
@@ -69,6 +78,11 @@ _HOME = {
     "CMAES": "etude.tune.by_optuna",
     "NSGA2": "etude.tune.by_optuna",
     "Stopper": "etude.tune.stop",
+    "Report": "etude.core.plan",
+    "Standing": "etude.core.plan",
+    "Decision": "etude.core.plan",
+    "Act": "etude.core.plan",
+    "GO_ON": "etude.core.plan",
     "MedianRule": "etude.tune.median",
     "ASHA": "etude.tune.halving",
     "Hyperband": "etude.tune.halving",
@@ -76,6 +90,16 @@ _HOME = {
     "Divergence": "etude.tune.rules",
     "WallTime": "etude.tune.rules",
     "NeverStop": "etude.tune.stop",
+    "Cluster": "etude.engines.cluster",
+    "Door": "etude.engines",
+    "Engine": "etude.engines",
+    "Ray": "etude.engines.ray",
+    "Spark": "etude.engines.spark",
+    "Simulated": "etude.engines.simulated",
+    "RecordedCurves": "etude.engines.curves",
+    "SyntheticCurves": "etude.engines.curves",
+    "forecast": "etude.forecasting.forecast",
+    "Forecast": "etude.forecasting.result",
     "Search": "etude.results",
     "TrialResult": "etude.results",
     "open": "etude.results",
@@ -95,17 +119,24 @@ _HOME = {
 __all__ = [
     "ASHA",
     "CMAES",
+    "GO_ON",
     "GP",
     "NSGA2",
     "QMC",
     "TPE",
+    "Act",
+    "Cluster",
     "ConfigError",
     "Data",
+    "Decision",
     "DefinitionChangedError",
     "Derived",
     "Divergence",
+    "Door",
+    "Engine",
     "EtudeError",
     "Experiment",
+    "Forecast",
     "Grid",
     "Hyperband",
     "Invalid",
@@ -115,21 +146,29 @@ __all__ = [
     "NotAStudyError",
     "Plateau",
     "Random",
+    "Ray",
+    "RecordedCurves",
+    "Report",
     "Request",
     "ResultError",
     "Sampler",
     "Search",
     "SignatureError",
+    "Simulated",
     "Space",
     "SpaceError",
+    "Spark",
+    "Standing",
     "Stateless",
     "Stopper",
     "StudyError",
     "StudyInUseError",
+    "SyntheticCurves",
     "Told",
     "TrialResult",
     "WallTime",
     "choice",
+    "forecast",
     "integers",
     "loguniform",
     "open",

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from etude.core.errors import ConfigError
-from etude.core.numbers import is_number, whole
+from etude.core.numbers import is_finite, is_number, whole
+from etude.core.spending import NO_CEILING, Ceiling, check_priced
+from etude.core.text import brief
+from etude.engines.named import read_engine
+from etude.engines.simulated import Simulated
+from etude.worker.processes import available_cores
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -17,38 +25,59 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 class Call:
     """How a study is to be run. All of it may change from one run of a study to the next, but for the name.
 
+    Of a simulated study nothing may: how it is run is what it is to find out, and ``parts`` says so.
+
     Attributes:
-        workers: How many trials run at a time.
+        workers: How many trials run at a time, at most.
+        least_workers: How many workers have to be there before the first trial is handed out.
         name: The study's name; None if it is to be named by its definition.
         retries: How often a trial is run again whose process was killed or lost.
         timeout_s: Seconds after which a trial is ended; None for no limit.
         grace_s: Seconds that a trial has to see a stop.
         reuse_child: Whether one process runs trial after trial.
+        ceiling: What the study may take in all.
+        mirror: Where copies of studies are kept; None for none.
+        engine: What starts the workers, or says how they would be.
+        engine_text: How it was given, if that was as text; else its kind.
     """
 
     workers: int
+    least_workers: int = 1
     name: str | None = None
     retries: int = 2
     timeout_s: float | None = None
     grace_s: float = 10.0
     reuse_child: bool = False
+    ceiling: Ceiling = NO_CEILING
+    mirror: str | None = None
+    engine: Any = None
+    engine_text: str = "local"
 
     @classmethod
     def read(
         cls,
         *,
-        workers: int | None,
+        workers: int | tuple[int, int] | None,
         name: str | None,
         retries: int,
         timeout_s: float | None,
         grace_s: float,
         reuse_child: bool,
+        deadline_s: float | None = None,
+        max_failures: int | None = None,
+        max_cost: float | None = None,
+        price_per_hour: float | None = None,
+        mirror: str | os.PathLike[str] | None = None,
+        engine: object = None,
     ) -> Call:
         """Read what a verb was given.
 
         Raises:
             ConfigError: Something of it cannot be.
         """
+        for what, given in (("timeout_s", timeout_s), ("grace_s", grace_s), ("deadline_s", deadline_s)):
+            if isinstance(given, int) and not is_finite(given):
+                raise ConfigError(f"{what}={brief(given)} is more than any clock can count. Pass fewer seconds.")
         if timeout_s is not None and not (is_number(timeout_s) and timeout_s > 0):
             raise ConfigError(f"timeout_s={timeout_s!r} leaves no time. Pass seconds above 0, or None for no limit.")
         if not (is_number(grace_s) and grace_s >= 0):
@@ -58,16 +87,41 @@ class Call:
                 f"name={name!r} cannot name a folder. Use letters, digits, '.', '_' and '-', and start with a "
                 "letter or a digit."
             )
+        engine, engine_text = read_engine(engine)
+        if mirror is not None and isinstance(engine, Simulated):
+            raise ConfigError(
+                f"mirror={brief(mirror)} was given for a simulated study, which is not mirrored: the same call gives "
+                "it again on any machine. Leave mirror= out."
+            )
+        least, most = _how_many(workers, engine)
         return cls(
-            workers=whole(
-                "workers", available_cores() if workers is None else workers, 1, "nobody would run the trials"
-            ),
+            workers=most,
+            least_workers=least,
             name=name,
             retries=whole("retries", retries, 0, "0 already runs every trial just once"),
             timeout_s=timeout_s,
             grace_s=grace_s,
             reuse_child=reuse_child,
+            ceiling=_ceiling(deadline_s, max_failures, max_cost, price_per_hour),
+            mirror=None if isinstance(engine, Simulated) else _mirror(mirror),
+            engine=engine,
+            engine_text=engine_text,
         )
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        """What of it changes what comes of a study, as text: of a simulated one all, of a real one nothing."""
+        if not isinstance(self.engine, Simulated):
+            return {}
+        ceiling = msgspec.structs.asdict(self.ceiling)
+        return {
+            "engine workers": str(self.workers),  # unless the engine has a schedule
+            **self.engine.parts,
+            "retries": str(self.retries),
+            "timeout_s": _as_float(self.timeout_s),
+            "grace_s": _as_float(self.grace_s),
+            **{name: _as_float(limit) for name, limit in ceiling.items() if limit is not None},
+        }
 
     @property
     def threads(self) -> int:
@@ -75,8 +129,68 @@ class Call:
         return max(1, available_cores() // self.workers)
 
 
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _ceiling(
+    deadline_s: float | None, max_failures: int | None, max_cost: float | None, price_per_hour: float | None
+) -> Ceiling:
+    if deadline_s is not None and not is_number(deadline_s):
+        raise ConfigError(f"deadline_s={brief(deadline_s)} is no number. Pass seconds, as in 3600 for an hour.")
+    if deadline_s is not None and not _is_positive(deadline_s):
+        raise ConfigError(
+            f"deadline_s={deadline_s!r} leaves the study no time. Pass the seconds that it may be worked on in all, "
+            "or None for no limit."
+        )
+    for name, value, what in (
+        ("max_cost", max_cost, "what the workers may cost in all"),
+        ("price_per_hour", price_per_hour, "what an hour of one worker costs"),
+    ):
+        if value is not None and not _is_positive(value):
+            raise ConfigError(f"{name}={value!r} is no sum of money above 0. Pass {what}, or leave it out.")
+    check_priced(max_cost, price_per_hour)
+    if price_per_hour is not None and max_cost is None:
+        raise ConfigError(
+            f"price_per_hour={price_per_hour!r} was given without a limit, so it would change nothing. Pass "
+            "max_cost=<what the workers may cost in all> as well, or leave it out."
+        )
+    if max_failures is not None:
+        max_failures = whole("max_failures", max_failures, 0, "0 already ends the study with the first failed trial")
+    return Ceiling(deadline_s, max_failures, max_cost, price_per_hour)
+
+
+def _mirror(given: str | os.PathLike[str] | None) -> str | None:
+    """Return where mirrors go, as a URL or a whole path: ``mirror=``, or else ``ETUDE_MIRROR``."""
+    if given is not None and not isinstance(given, str | os.PathLike):
+        raise ConfigError(
+            f"mirror={brief(given)} is no place. Pass a URL that fsspec understands, such as s3://bucket/studies, or a "
+            "folder."
+        )
+    place = os.fspath(given) if given is not None else os.environ.get("ETUDE_MIRROR")
+    if not place:
+        return None
+    return place.rstrip("/") if "://" in place else os.path.abspath(place)
+
+
+def _as_float(value: float | None) -> str:
+    """Return a limit as text: 5 and 5.0 are the same."""
+    return "none" if value is None else repr(float(value)).removesuffix(".0")
+
+
+def _is_positive(value: object) -> bool:
+    return is_finite(value) and value > 0  # type: ignore[operator]
+
+
+def _how_many(workers: int | tuple[int, int] | None, engine: object) -> tuple[int, int]:
+    """Return how many workers there are, at least and at most: what the call says, or the engine, or one per core."""
+    own: int | None = getattr(engine, "most_workers", None)
+    least = 1
+    if isinstance(workers, tuple | list):
+        if len(workers) != len(("least", "most")) or workers[0] > workers[1]:
+            raise ConfigError(f"workers={workers!r} is no range. Pass a number, or (least, most), as in (2, 16).")
+        least, workers = whole("workers", workers[0], 1, "nobody would run the trials"), workers[1]
+    if workers is not None:
+        whole("workers", workers, 1, "nobody would run the trials")
+    if workers is not None and own is not None and workers != own:
+        kind = type(engine).__name__
+        raise ConfigError(
+            f"workers={workers}, and engine={kind}(...) has {own} of its own. Say it once: leave workers= out."
+        )
+    return least, own or workers or getattr(engine, "usual_workers", None) or available_cores()

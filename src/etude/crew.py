@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,15 +13,22 @@ import msgspec
 
 from etude.core import events
 from etude.core.clock import Clock, Silence
-from etude.core.errors import DefinitionChangedError, StudyError
+from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
 from etude.core.events import AnyEvent, How, Joined, Left, Reported
 from etude.core.text import count
 from etude.engines import Engine
-from etude.wire import messages
+from etude.engines.settling import sources_of
+from etude.wire import messages, server, spool
+from etude.wire.credentials import Invitation, make_keys
+from etude.wire.gate import Gate, NodeWorker, told
 from etude.wire.messages import Serve
+from etude.wire.node_messages import Piece
 from etude.wire.server import WorkerLink
+from etude.worker.received import keep
 
-SILENCE_S: Final = 30.0
+NODE_S: Final = 5.0
+"""Seconds that a node has to end a worker; then it is taken to be gone, and what it may yet say is too late."""
+
 BAD_STARTS: Final = 3
 """Workers in a row that ended before they were ready; then the study gives up on starting more."""
 
@@ -33,6 +41,8 @@ class Crew:
         serve: What they are told about the study.
         clock: The driver's clock.
         wanted: How many there should be, as things stand.
+        most: How many there may be.
+        least: How many have to be ready before the driver hears of any.
         tell: Takes what happens as events.
         note: Takes what users should be told.
         fail: Takes the reason why the study cannot go on.
@@ -45,6 +55,8 @@ class Crew:
         *,
         clock: Clock,
         wanted: Callable[[], int],
+        most: int,
+        least: int,
         tell: Callable[[AnyEvent], None],
         note: Callable[[str], None],
         fail: Callable[[BaseException], None],
@@ -53,32 +65,104 @@ class Crew:
         self._serve = serve
         self._clock = clock
         self._wanted = wanted
+        self._least = least
+        self._most = most
+        self._early: dict[str, Joined] = {}
+        self._reserve: list[NodeWorker] = []
         self._tell = tell
         self._note = note
         self._fail = fail
-        self._links: dict[str, WorkerLink] = {}
-        self._silence = Silence(SILENCE_S)
+        self._links: dict[str, WorkerLink | NodeWorker] = {}
+        self._silence = Silence(serve.silence_s)
         self._bad_starts = 0
         self._derived: dict[str, dict[str, Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._given: dict[str, messages.Run] = {}  # to each worker last
+        self._missed: set[str] = set()  # workers that were gone when an attempt was to reach them
+        self._replaces: dict[str, str] = {}
+        self._replacing = ""
         self._closed = False
+        self._gate: Gate | None = None
+        self._invitation: Invitation | None = None
+        self.folder = Path(serve.trials).parent
 
-    def start(self, n: int) -> None:
+    def start(self, n: int, *, replaces: str = "") -> None:
         """Start ``n`` workers."""
+        self._replacing = replaces
+        self._loop = asyncio.get_running_loop()
+        self._engine.start(n, self)
 
-        def connect(name: str, sock: socket.socket) -> None:
-            link = WorkerLink(name, sock, self)
-            self._links[name] = link
-            self._silence.heard(name, self._clock.now_s())
-            self._do(link.open(self._serve))
+    # --- how workers come (engines.Door) ----------------------------------------------------------
 
-        self._engine.start(n, connect)
+    def connect(self, name: str, sock: socket.socket) -> None:
+        """Take in a worker of this machine."""
+        link = server.connect(name, sock, self)
+        self._replaces[name] = self._replacing
+        self._take_in(link)
+
+    def invite(self, bind: str, port: int = 0, advertise: Sequence[str] = ()) -> Invitation:
+        """Let nodes in from now on."""
+        if self._invitation is not None:
+            return self._invitation
+        serve = self._serve
+        self._gate = Gate(serve, host=self, keys=make_keys(), sources=sources_of(serve.files, serve.path))
+        try:
+            self._invitation = self._gate.open(bind, port, advertise)
+            return self._invitation
+        except OSError as error:
+            raise ConfigError(
+                f"No workers can be let in at {bind}, port {port}: {error.strerror or error}. Name an address of this "
+                "machine, and a port that nobody uses, or 0."
+            ) from error
+
+    def fail(self, error: BaseException) -> None:
+        """Take in, from any thread, that no worker will come any more."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._fail, error)
+
+    def arrived(self, link: NodeWorker) -> None:
+        """Take in a worker that a node brings; if there are enough, it is kept in reserve."""
+        if link.name in self._links:
+            link.close()
+        elif len(self._links) < self._most:
+            self._take_in(link)
+        else:
+            self._reserve.append(link)
+
+    def brought(self, link: NodeWorker, piece: Piece) -> None:
+        """Write part of a file of an attempt, if it is one that this worker was given."""
+        self._silence.heard(link.name, self._clock.now_s())
+        given = self._given.get(link.name)
+        if given is None or (given.trial, given.attempt) != (piece.trial, piece.attempt):
+            return
+        try:
+            keep(piece, self._serve.trials)
+        except OSError as error:
+            self._note(f"What trial {piece.trial} wrote on its machine cannot be kept here: {error}.")
+
+    def _tell_who_is_there(self, now: float) -> None:
+        """Let the driver hear of those that are ready, once there are enough of them."""
+        if len(self._early) >= min(self._least, self._wanted()):
+            self._least = 1
+            for joined in self._early.values():
+                self._tell(msgspec.structs.replace(joined, at=now))
+            self._early.clear()
+
+    def _take_in(self, link: WorkerLink | NodeWorker) -> None:
+        self._links[link.name] = link
+        self._silence.heard(link.name, self._clock.now_s())
+        self._do(link.open(self._serve))
 
     def send(self, worker: str, message: messages.Message) -> bool:
         """Send a message to a worker; return whether it is there."""
         link = self._links.get(worker)
         if link is not None:
             link.send(message)
+        if isinstance(message, messages.Run):
+            if link is None:
+                self._missed.add(worker)
+            else:
+                self._given[worker] = message
         return link is not None
 
     def flush(self) -> None:
@@ -89,7 +173,7 @@ class Crew:
     def tick(self, now_s: float) -> None:
         """Part with workers that have been silent for too long."""
         for worker in self._silence.tick(now_s):
-            self.part_with(worker, f"silent for {SILENCE_S:g} s")
+            self.part_with(worker, f"silent for {self._serve.silence_s:g} s")
 
     def part_with(self, worker: str, reason: str) -> None:
         """Let a worker go, end what it holds, and start another in its place."""
@@ -98,12 +182,11 @@ class Crew:
             return
         link.close()
         self._silence.forget(worker)
-        if link.ready:
-            self._tell(Left(at=self._clock.now_s(), worker=worker, reason=reason))
-        else:
-            self._bad_starts += 1
+        self._early.pop(worker, None)
+        if not link.ready and not (isinstance(link, NodeWorker) and link.node.gone):
+            self._bad_starts += 1  # it tells nothing of workers if a machine went away
         if self._bad_starts < BAD_STARTS:
-            self._do(self._replace(worker))
+            self._do(self._replace(link, reason))
         else:
             log = Path(self._serve.trials).parent / "workers.log"
             self._fail(
@@ -120,11 +203,18 @@ class Crew:
             link.close()
         for task in self._tasks:
             task.cancel()
-        await asyncio.get_running_loop().run_in_executor(None, self._engine.stop)
+        if self._gate is not None:
+            self._gate.close()
+            if refused := told(self._gate.refusals):
+                self._note(refused)
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, self._engine.stop)
+        except Exception as error:  # what came of the study is written down all the same
+            self._fail(error)
 
     # --- what workers say (wire.server.Listener) --------------------------------------------------
 
-    def heard(self, link: WorkerLink, message: messages.FromWorker) -> None:
+    def heard(self, link: WorkerLink | NodeWorker, message: messages.FromWorker) -> None:
         """Take in what a worker says."""
         now = self._clock.now_s()
         self._silence.heard(link.name, now)
@@ -135,20 +225,21 @@ class Crew:
             case messages.Reports(trial=trial, attempt=attempt, rows=rows):
                 for step, metrics in rows:
                     self._tell(Reported(at=now, trial=trial, attempt=attempt, step=step, metrics=metrics))
-            case messages.Ended(trial=trial, attempt=attempt, outcome=outcome):
-                outcome = self._check_derived(outcome)
-                self._tell(events.Ended(at=now, worker=link.name, trial=trial, attempt=attempt, outcome=outcome))
+            case messages.Ended():
+                self._take_end(link.name, message)
             case messages.Broken(reason=reason, edited=True):
                 self._fail(DefinitionChangedError(reason))
             case messages.Broken(reason=reason):
                 self.part_with(link.name, reason)
 
-    def gone(self, link: WorkerLink, reason: str) -> None:
+    def gone(self, link: WorkerLink | NodeWorker, reason: str) -> None:
         """Take in that a worker's connection ended."""
         if self._links.get(link.name) is link:
             self.part_with(link.name, reason)
+        elif link in self._reserve:
+            self._reserve.remove(link)
 
-    def _heard_early(self, link: WorkerLink, message: messages.FromWorker, now: float) -> None:
+    def _heard_early(self, link: WorkerLink | NodeWorker, message: messages.FromWorker, now: float) -> None:
         """Before it is ready for this study, a worker may still speak of the one before."""
         match message:
             case messages.Ready(study=study, note=note) if study == self._serve.study:
@@ -156,7 +247,8 @@ class Crew:
                 self._bad_starts = 0
                 if note:
                     self._note(f"Attempts are spawned, which is slower than a fork: {note}.")
-                self._tell(Joined(at=now, worker=link.name))
+                self._early[link.name] = Joined(at=now, worker=link.name, replaces=self._replaces.pop(link.name, ""))
+                self._tell_who_is_there(now)
             case messages.Broken(study=study, reason=reason, edited=True) if study == self._serve.study:
                 self._fail(DefinitionChangedError(reason))
             case messages.Broken(study=study, reason=reason) if study == self._serve.study:
@@ -167,10 +259,41 @@ class Crew:
                     )
                 )
 
-    async def _replace(self, worker: str) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self._engine.end, worker)
-        if not self._closed and len(self._links) < self._wanted():
-            self.start(1)
+    async def _replace(self, link: WorkerLink | NodeWorker, reason: str) -> None:
+        """End a worker and all that it started, take in what it left behind, and start another.
+
+        Only when nothing of it lives can an attempt of it end no more, and its trial be given to somebody else.
+        """
+        loop, worker = asyncio.get_running_loop(), link.name
+        if isinstance(link, NodeWorker):  # its node told what it left behind
+            await link.ended(NODE_S)
+            left = None
+        else:
+            await loop.run_in_executor(None, self._engine.end, worker)
+            left = await loop.run_in_executor(None, self._left_behind, self._given.get(worker))
+        self._given.pop(worker, None)
+        if self._closed:  # whoever closes reads the spool
+            return
+        if link.ready:
+            if left is not None:
+                self._take_end(worker, left)
+                await asyncio.sleep(0)  # the driver may give it something more, which misses it
+            began = worker not in self._missed
+            self._missed.discard(worker)
+            self._tell(Left(at=self._clock.now_s(), worker=worker, reason=reason, began=began))
+        if not isinstance(link, NodeWorker) and len(self._links) < self._wanted():
+            self.start(1, replaces=worker)
+        while self._reserve and len(self._links) < self._most:
+            self._take_in(self._reserve.pop(0))
+
+    def _left_behind(self, job: messages.Run | None) -> messages.Ended | None:
+        """Return the outcome of an attempt that was spooled, and perhaps not told."""
+        return spool.find_in(self._serve.spool, job.trial, job.attempt) if job is not None else None
+
+    def _take_end(self, worker: str, ended: messages.Ended) -> None:
+        ended = msgspec.structs.replace(ended, outcome=self._check_derived(ended.outcome))
+        for event in as_events(ended, at=self._clock.now_s(), worker=worker):
+            self._tell(event)
 
     def _check_derived(self, outcome: events.Outcome) -> events.Outcome:
         """Derived values have to be the same on every trial with the same data."""
@@ -197,3 +320,10 @@ class Crew:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
+
+
+def as_events(ended: messages.Ended, *, at: float, worker: str = "") -> list[AnyEvent]:
+    """Return what the end of an attempt means for the driver: the reports that came with it, and the end."""
+    trial, attempt = ended.trial, ended.attempt
+    reports = [Reported(at=at, trial=trial, attempt=attempt, step=step, metrics=row) for step, row in ended.rows]
+    return [*reports, events.Ended(at=at, worker=worker, trial=trial, attempt=attempt, outcome=ended.outcome)]

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import etude
-from etude.call import available_cores
 from etude.results import show
+from etude.worker.processes import available_cores
 
 try:
     import torch
@@ -106,9 +106,14 @@ def accuracy(net: nn.Module, loader: DataLoader[Any]) -> float:
 experiment = etude.Experiment(train, model=model, data=data, metric="accuracy", mode="max")
 
 
+def tune(*, trials: int = 24, epochs: int = 12, progress: bool | None = None) -> etude.Search:
+    """Run the search of the demo, or go on with it."""
+    return experiment.tune({**SPACE, "epochs": epochs}, trials=trials, workers=WORKERS, name=NAME, progress=progress)
+
+
 def main(*, trials: int = 24, epochs: int = 12, progress: bool | None = None) -> float:
     """Run the demo, or go on with it, or show what came of it; return the winner's test accuracy."""
-    search = experiment.tune({**SPACE, "epochs": epochs}, trials=trials, workers=WORKERS, name=NAME, progress=progress)
+    search = tune(trials=trials, epochs=epochs, progress=progress)
     print(search.summary())
     print("\nThe five best, by accuracy on the validation images:\n")
     print(f"{'trial':>7}{'accuracy':>10}" + "".join(f"{name:>12}" for name in SPACE))

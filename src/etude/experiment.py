@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from etude.core.errors import SignatureError
 from etude.core.metrics import Metrics, Mode
 from etude.core.signature import Kind, Signature
+from etude.redefined import Redefined
 from etude.results import Search
 from etude.tune.domains import Domain
 from etude.tune.sampler import Sampler
@@ -15,6 +17,9 @@ from etude.tune.spaces import Space
 from etude.tune.stop import Stopper
 from etude.worker.bind import Bound, kept_generators
 from etude.worker.run import Run, default_device
+
+if TYPE_CHECKING:
+    from etude.forecasting.result import Forecast
 
 
 class Experiment:
@@ -55,6 +60,7 @@ class Experiment:
         given = {"train": train, "model": model, "data": data}
         self.functions: dict[str, Callable[..., Any]] = {r: f for r, f in given.items() if f is not None}
         self.signature = Signature.read(self.functions)
+        self._redefined = Redefined(self.functions)
         self.last: Search | None = None
         """The search that was started last, also if it was interrupted."""
 
@@ -71,6 +77,7 @@ class Experiment:
         Raises:
             SignatureError: A parameter is unknown, missing or of the wrong type.
         """
+        self._redefined.warn(stacklevel=2)
         flat = self._checked(params)
         handle = Run(
             metrics=self.metrics.names, params={**self.signature.defaults(), **flat}, seed=seed, device=default_device()
@@ -96,6 +103,7 @@ class Experiment:
         """
         from etude.check import check
 
+        self._redefined.warn(stacklevel=2)
         return check(self, self._checked(params), seed=seed)
 
     def tune(
@@ -103,7 +111,7 @@ class Experiment:
         space: Mapping[str, object],
         *,
         trials: int | None = None,
-        workers: int | None = None,
+        workers: int | tuple[int, int] | None = None,
         sampler: str | Sampler = "tpe",
         stopper: str | Stopper | Sequence[str | Stopper] | None = None,
         fidelity: str | None = None,
@@ -117,6 +125,12 @@ class Experiment:
         timeout_s: float | None = None,
         grace_s: float = 10.0,
         reuse_child: bool = False,
+        deadline_s: float | None = None,
+        max_failures: int | None = None,
+        max_cost: float | None = None,
+        price_per_hour: float | None = None,
+        mirror: str | os.PathLike[str] | None = None,
+        engine: object = None,
         wait: bool = True,
         progress: bool | None = None,
     ) -> Search:
@@ -131,7 +145,8 @@ class Experiment:
             trials: How many configurations to try, those of earlier calls included. May be left out where the
                 sampler comes to an end, as a grid does, and for one full set of brackets with Hyperband and a
                 fidelity. Promoted trials count.
-            workers: How many trials run at a time; the number of cores, or of GPUs, if left out.
+            workers: How many trials run at a time; the number of cores, or of GPUs, if left out. A range, as in
+                ``(2, 16)``, waits for two workers before it begins, and takes up to sixteen as they come.
             sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"gp"``, ``"cmaes"`` or ``"nsga2"``, one of those
                 with options (``etude.TPE(startup=20)``), or an object with ``tell(told)`` and ``suggest(request)``.
             stopper: ``"median"``, ``"median-best"``, ``"asha"``, ``"hyperband"``, ``"plateau"``, ``"divergence"``,
@@ -141,18 +156,34 @@ class Experiment:
             fidelity: The parameter that says how much a trial may cost, such as its number of epochs or its share of
                 the data. With ``"asha"`` and ``"hyperband"`` trials then run with a small budget to their end, and
                 the best are run again, from scratch, with a larger one; with other stoppers all have the largest.
-            budget: The smallest and the largest value of the fidelity.
+            budget: The smallest and the largest value of the fidelity. Trials have the largest one, an ``eta``-th of
+                it, and so on, as long as that is not below the smallest.
             eta: Each budget is so many times the one before, and one trial in so many is promoted; 3 if left out.
             seed: The seed of the search, and of the training of every trial.
             start: Configurations to try first; what they leave out has the function's default.
             name: Name of the study. Without one it is named by its definition, so an edit starts a new one.
             constraint: Asks by name for parameters (``**params``: for all) and says whether they go together; a
-                str or False ends the trial as invalid, True or None lets it run. What is no part of a
-                configuration comes as None. It is tried on some configurations before anything is launched.
+                str or False rules the configuration out, and another one is drawn, True or None lets it run. What
+                is no part of a configuration comes as None. It is tried on some configurations before anything is
+                launched.
             retries: How often a trial is run again whose process was killed or lost.
             timeout_s: Seconds after which a trial is ended and fails; no limit if left out.
             grace_s: Seconds that a trial has to see a stop, at its next report, before its process is ended.
             reuse_child: Let one process run trial after trial: faster, without isolation between trials.
+            deadline_s: Seconds that the study may be worked on, all its runs together. When one of these limits is
+                reached, what runs goes back into the queue and the search is returned, not complete; the same call
+                with a larger limit goes on.
+            max_failures: How many trials may fail, invalid ones not counted; one more ends the study.
+            max_cost: What the workers may cost, all runs together, in the money of ``price_per_hour``.
+            price_per_hour: What an hour of one worker costs, whether it has work or not.
+            mirror: Where a copy of the study is kept up to date while it runs, under its name: a URL that fsspec
+                understands (``"s3://bucket/studies"``), or a folder; ``ETUDE_MIRROR`` if left out. After the loss of
+                this machine, ``etude resume <URL>/<name>`` goes on elsewhere.
+            engine: What starts the workers: ``"local"``, ``"ray"``, ``"spark"``, or ``"cluster"`` for those that come
+                by themselves; with options as text (``"ray(cpus=2)"``) or as an object (``etude.Ray(cpus=2)``);
+                ``ETUDE_ENGINE``, or else this machine, if left out. ``etude.Simulated(curves=...)`` starts none, and
+                shows in virtual time what the study would do; the functions are not called then. All of the call is
+                the definition of a simulated study.
             wait: Return when the search has ended; else at once, with ``.wait()`` and ``.stop()``.
             progress: Show progress; by default if ``ETUDE_PROGRESS`` is not ``0``.
 
@@ -167,8 +198,10 @@ class Experiment:
         from etude.call import Call
         from etude.core.numbers import seed_of
         from etude.launch import Launch
+        from etude.tune.fidelity import check_fidelity
         from etude.tune.question import search
 
+        self._redefined.warn(stacklevel=2)
         call = Call.read(
             workers=workers,
             name=name,
@@ -176,7 +209,14 @@ class Experiment:
             timeout_s=timeout_s,
             grace_s=grace_s,
             reuse_child=reuse_child,
+            deadline_s=deadline_s,
+            max_failures=max_failures,
+            max_cost=max_cost,
+            price_per_hour=price_per_hour,
+            mirror=mirror,
+            engine=engine,
         )
+        check_fidelity(fidelity, self.signature)
         question = search(
             self,
             self._checked_space(space, besides=() if fidelity is None else (fidelity,)),
@@ -195,6 +235,26 @@ class Experiment:
         if wait:
             live.wait(progress=progress)
         return live.search
+
+    def forecast(self, *, trials: int | None = None, **options: Any) -> Forecast:
+        """Say what a study of this experiment will take, from the last or newest study that it has.
+
+        Args:
+            trials: How many trials it will have; as many as that study if left out.
+            options: What else ``etude.forecast`` takes: ``workers``, ``stopper``, ``price_per_hour``, ...
+
+        Returns:
+            The forecast: print it.
+
+        Raises:
+            ConfigError: The call cannot be, or there is no study to go by.
+            StudyError: Too few of its trials ran to their end.
+        """
+        from etude.forecasting.forecast import forecast
+        from etude.forecasting.found import newest_study_of
+
+        last = self.last if self.last is not None and not self.last.simulated else newest_study_of(self)
+        return forecast(last, trials=trials, **options)
 
     def _checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         flat = self.signature.flat(params)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+BY_NAME: Final = ("cluster", "local", "ray", "spark")
+"""Engines that are given as text, with their options; what an object was given is in no journal."""
 
 
 def in_no_journal(call: Mapping[str, Any]) -> list[str]:
@@ -20,17 +23,21 @@ def in_no_journal(call: Mapping[str, Any]) -> list[str]:
     Example:
         >>> in_no_journal({"stopper": "Patience", "sampler": {"name": "tpe"}, "constraint": True})
         ['a constraint', 'a stopper of its own (Patience)']
+        >>> in_no_journal({"constraint": "script.py:rule"})
+        []
     """
-    own = ["a constraint"] if call.get("constraint") else []
+    own = ["a constraint"] if call.get("constraint") is True else []  # else its journal says where it is
+    engine = call.get("engine", "local")
+    own += [f"an engine with options ({engine})"] if engine.partition("(")[0] not in BY_NAME else []
     ours = {kind: call.get(kind) for kind in ("sampler", "stopper")}  # as plain data; those of the user by their name
     return own + [f"a {kind} of its own ({given})" for kind, given in ours.items() if isinstance(given, str)]
 
 
-def resume_command(folder: Path, meta: Mapping[str, Any]) -> str | None:
+def resume_command(study: Path | str, meta: Mapping[str, Any]) -> str | None:
     """Return the command that goes on with a study; None if only the call that started it can.
 
     Args:
-        folder: The study's folder.
+        study: The study's folder, or its mirror.
         meta: What its journal says about the study.
 
     Example:
@@ -41,4 +48,4 @@ def resume_command(folder: Path, meta: Mapping[str, Any]) -> str | None:
     """
     if meta.get("experiment") is None or in_no_journal(meta.get("call") or {}):
         return None
-    return f"etude resume {folder}"
+    return f"etude resume {study}"

@@ -6,28 +6,39 @@ Everything that can be refused is refused here or before, while nothing has been
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 import re
-import sys
+import shutil
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from etude.call import Call
-from etude.core.driver import Limits
-from etude.core.errors import DefinitionChangedError
+from etude.core.errors import DefinitionChangedError, StudyError
+from etude.core.limits import Limits
 from etude.core.signature import Definition
+from etude.curve_source import curve_source
 from etude.definition import Code, difference, read_code, source_line, where_is
-from etude.engines.local import DRIVER_ID, LocalEngine, sweep_after
+from etude.engines.local import DRIVER_ID, sweep_after
+from etude.engines.simulated import Simulated
+from etude.progress import AtWork
 from etude.results import Search, studies_folder
 from etude.shipping import packed
-from etude.store import provenance
+from etude.simulation import Rehearsal, Simulation
+from etude.store import provenance, shared
 from etude.store.journal import FILE, Journal
+from etude.store.mirror import Mirror
+from etude.store.mirror_place import open_mirror
+from etude.store.remote import Remote
 from etude.study import Recipe, Study
-from etude.tune.question import Question, search_path
+from etude.tune.question import Question
 from etude.wire.messages import Serve
+from etude.wire.search_path import search_path
 from etude.worker import script_logging
 
 
@@ -44,12 +55,17 @@ class Launch:
         self._experiment = experiment
         self._question = question
         self._call = call
-        self._code = read_code({**experiment.functions, **question.functions})
+        simulated = call.engine if isinstance(call.engine, Simulated) else None
+        own = simulated.functions if simulated is not None else {}
+        self._code = read_code({**experiment.functions, **question.functions, **own})
         self._parts = {
             **self._code.parts,
             **{f"package {name}": version for name, version in self._code.packages.items()},
             **question.parts,
+            **call.parts,
+            **({"trials": str(question.trials)} if simulated is not None else {}),
         }
+        self._notes: list[str] = []  # what users should be told first
         self._name = call.name if call.name is not None else _name(experiment, self._code, self._parts)
 
     def start(self) -> LiveStudy:
@@ -59,23 +75,84 @@ class Launch:
             StudyError: The folder cannot be used.
             ConfigError: The functions cannot be sent to workers.
         """
+        engine = self._call.engine
+        limits = Limits(
+            workers=self._call.workers,
+            retries=self._call.retries,
+            ceiling=self._call.ceiling,
+            larger="is another study" if isinstance(engine, Simulated) else "goes on",
+        )
+        home = (studies_folder() / self._name).absolute()
+        if isinstance(engine, Simulated):
+            return self._simulated(home, engine, limits)
         content = packed(self._experiment.functions)
-        folder = (studies_folder() / self._name).absolute()
+        if prepare := getattr(engine, "prepare", None):
+            prepare(self._call.workers)
+        try:
+            return self._live(content, home, limits)
+        except BaseException:
+            if prepare is not None:
+                engine.stop()  # what it prepared is of no use any more
+            raise
+
+    def _live(self, content: bytes, home: Path, limits: Limits) -> LiveStudy:
+        folder = home
+        place = self._call.mirror
+        remotes = [open_mirror(place, self._name, folder=home)] if place is not None else []
+        if kind := shared.kind_of_shared(home):
+            folder = shared.to_work_on(home)
+            self._notes.append(
+                f"{home} is on a network file system ({kind}), where SQLite is not safe: the journal is kept in "
+                f"{folder} and mirrored there."
+            )
+        mirrors = [Mirror(folder, remote) for remote in remotes]
+        mirrors += [Mirror(folder, Remote(str(home)), files=False)] if folder != home else []
+        is_new = folder == home and not folder.exists()
         journal = self._open(folder)
+        meta = journal.meta()  # before the driver's thread has the journal for itself
         for place in ("spool", "trials"):
             (folder / place).mkdir(exist_ok=True)
-        meta = journal.meta()  # before the driver's thread has the journal for itself
         recipe = Recipe(
             question=self._question,
-            engine=LocalEngine(),
+            engine=self._call.engine,
             workers=self._call.workers,
+            least_workers=self._call.least_workers,
             serve=self._serve(content, folder),
-            limits=Limits(workers=self._call.workers, retries=self._call.retries),
+            limits=limits,
             provenance=self._provenance,
+            mirrors=tuple(mirrors),
         )
         study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=sweep_after)
-        study.start()
+        try:
+            study.start(self._notes)
+        except StudyError:
+            if is_new:  # refused before anything was written: no study of nothing stays behind
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
         return LiveStudy(study, meta=meta)
+
+    def _simulated(self, folder: Path, engine: Simulated, limits: Limits) -> LiveStudy:
+        defaults = self._experiment.signature.defaults()
+        source, notes = curve_source(engine.curves, self._question, defaults)
+        if place := os.environ.get("ETUDE_MIRROR"):
+            notes.append(f"ETUDE_MIRROR={place} was left aside: a simulated study is not mirrored.")
+        self._notes += notes
+        rehearsal = Rehearsal(
+            question=self._question,
+            engine=engine,
+            source=source,
+            workers=self._call.workers,
+            defaults=defaults,
+            limits=limits,
+            timeout_s=self._call.timeout_s,
+            grace_s=self._call.grace_s,
+            provenance=lambda: {"call": self._called(), **_circumstances()},
+        )
+        journal = self._open(folder)
+        meta = journal.meta()
+        simulation = Simulation(journal, rehearsal, driver_id=DRIVER_ID)
+        simulation.start(self._notes)
+        return LiveStudy(simulation, meta=meta)
 
     def _serve(self, content: bytes, folder: Path) -> Serve:
         metrics = self._question.metrics
@@ -102,6 +179,7 @@ class Launch:
     def _open(self, folder: Path) -> Journal:
         if not (folder / FILE).exists():
             self._say_if_edited(folder)
+            self._notes += self._question.notes
             return Journal.create(folder, self._meta())
         journal = Journal.write(folder)
         try:
@@ -124,9 +202,10 @@ class Launch:
             return
         base = self._name.rpartition("-")[0]
         others = sorted(folder.parent.glob(f"{base}-*/{FILE}"), key=lambda p: p.stat().st_mtime)
-        if others and os.environ.get("ETUDE_PROGRESS") != "0":
-            before = others[-1].parent.name
-            print(f"The definition is not that of {before}: this is a new study, {self._name}.", file=sys.stderr)  # noqa: T201
+        if others:
+            self._notes.append(
+                f"The definition is not that of {others[-1].parent.name}: this is a new study, {self._name}."
+            )
 
     # --- what is written down ---------------------------------------------------------------------
 
@@ -143,22 +222,42 @@ class Launch:
             "cwd": os.path.relpath(os.getcwd(), studies_folder() / self._name),
             "question": dict(self._question.meta),
             "call": self._called(),
+            **({"simulated": dict(self._call.engine.meta)} if isinstance(self._call.engine, Simulated) else {}),
         }
 
     def _called(self) -> dict[str, Any]:
         call = self._call
         return {
             **{name: value for name, value in self._question.meta.items() if name != "space"},
+            "constraint": self._constraint(),
             "name": self._name,
-            "workers": call.workers,
+            "workers": call.workers if call.least_workers == 1 else [call.least_workers, call.workers],
             "retries": call.retries,
             "timeout_s": call.timeout_s,
             "grace_s": call.grace_s,
             "reuse_child": call.reuse_child,
+            **msgspec.structs.asdict(call.ceiling),
+            "mirror": call.mirror,
+            "engine": call.engine_text,
         }
+
+    def _constraint(self) -> str | bool:
+        """Say where the constraint is, if it is beside the experiment; else whether there is one."""
+        function = self._question.functions.get("constraint")
+        if function is None:
+            return False
+        place, home = where_is(function), where_is(self._experiment)
+        beside = place is not None and home is not None and place.rpartition(":")[0] == home.rpartition(":")[0]
+        return place if beside and place is not None else True
 
     def _provenance(self) -> Mapping[str, Any]:
         return {"call": self._called(), "threads": self._call.threads, **provenance.collect()}
+
+
+@functools.cache
+def _circumstances() -> Mapping[str, Any]:
+    """Return what is recorded about this process: once, since simulations may be many and take less time than this."""
+    return provenance.collect()
 
 
 def _name(experiment: Definition, code: Code, parts: Mapping[str, str]) -> str:
@@ -183,12 +282,12 @@ class LiveStudy:
         search: What comes of it.
     """
 
-    def __init__(self, study: Study, *, meta: Mapping[str, Any]) -> None:
+    def __init__(self, study: AtWork, *, meta: Mapping[str, Any]) -> None:
         self._study = study
         self.search = Search(study.folder, study.history, handle=self, meta=meta)
 
     @property
-    def study(self) -> Study:
+    def study(self) -> AtWork:
         """The shell that does the work."""
         return self._study
 
@@ -196,6 +295,11 @@ class LiveStudy:
     def over(self) -> bool:
         """Whether it has ended."""
         return self._study.over
+
+    @property
+    def notes(self) -> list[str]:
+        """What users should be told of this run."""
+        return self._study.notes
 
     def stop(self) -> None:
         """Have it wind down, and wait until it has."""
@@ -206,11 +310,6 @@ class LiveStudy:
         """Wait for the end, with progress shown; Ctrl-C winds the study down first."""
         from etude.progress import watch
 
-        try:
-            watch(self._study, self.search, shown=progress)
-        except KeyboardInterrupt:
-            self._study.stop("interrupted")
-            self._study.wait()
-            raise
+        watch(self._study, self.search, shown=progress)
         if self._study.error is not None:
             raise self._study.error

@@ -1,4 +1,4 @@
-"""What came of a study: its trials, the best of them, and a summary for people.
+"""What came of a study: its trials, and the best of them.
 
 Read from the journal, so it needs none of the user's code; ``etude.open(folder)`` does the same for
 any study. While a study runs, the same object shows how far it is.
@@ -6,35 +6,30 @@ any study. While a study runs, the same object shows how far it is.
 
 from __future__ import annotations
 
-import html
 import os
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from etude.core import totals
 from etude.core.errors import StudyError
 from etude.core.events import How, Params
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State
 from etude.core.metrics import Fidelity, Metrics
 from etude.core.ranking import best_of, front, ranked
-from etude.core.text import count
-from etude.going_on import resume_command
+from etude.core.text import count, show
+from etude.store import shared
+from etude.store.fetch import copy, is_mirror, is_url, split
+from etude.store.filesystems import cache_folder, place_name
 from etude.store.journal import FILE, Journal
+from etude.summary import as_html, summary
 
-SHOWN: Final = 5
-"""Trials that a summary shows of a Pareto front, and a table of the best."""
+__all__ = ["Report", "Search", "TrialResult", "column", "find", "read", "show", "studies_folder", "studies_here"]
 
-SHOWN_IN_TABLES: Final = 20
-"""Trials that a table shows of a Pareto front."""
-
-INSET: Final = "  "
-"""Begins the lines of a summary that a table says better."""
-
-OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as")
+OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as", "promotes", "simulated")
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -67,7 +62,13 @@ class TrialResult:
         reason: Why it stands where it stands, in one line.
         same_as: The earlier trial with the same configuration, whose result this is; else None.
         promotes: The earlier trial that this one carried on with a larger budget; else None.
+        because: Why that one was promoted; empty where nothing was decided.
         attempts: How many times it was tried.
+        losses: How many of these were lost: its process or its worker died.
+        how: How its last attempt ended, such as "finished", "raised" or "timed out"; empty if none has.
+        started_at: When its newest attempt was handed out, by the driver's clock: seconds since 1970, or since
+            the study began if it is simulated; None before the first.
+        ended_at: When something ended for it last, by the same clock; None before that.
         halted: Whether its study had it stop, be it that it was not worth going on with or had shown what it can.
     """
 
@@ -82,14 +83,20 @@ class TrialResult:
         self.reason = trial.reason
         self.same_as = trial.same_as
         self.promotes = trial.promotes
+        self.because = trial.because
         self.attempts = trial.attempt
-        told_to = trial.outcome is not None and trial.outcome.how is How.STOPPED
+        self.losses = trial.losses
+        self.started_at = trial.started_at
+        self.ended_at = trial.ended_at
+        outcome = trial.outcome
+        self.how = outcome.how.value if outcome is not None else ""
+        told_to = outcome is not None and outcome.how is How.STOPPED
         self.halted = trial.same_as is None and (told_to or trial.state is State.STOPPED)
         self.curve = list(trial.curve)
         """The watched metric at steps 1, 2, ... of the newest attempt."""
-        self.usage = trial.outcome.usage if trial.outcome is not None else None
+        self.usage = outcome.usage if outcome is not None else None
         """Wall and CPU seconds and peak memory of the last attempt; None if none has ended."""
-        self.traceback = trial.outcome.traceback if trial.outcome is not None else ""
+        self.traceback = outcome.traceback if outcome is not None else ""
         self._folder = folder
 
     @property
@@ -125,6 +132,11 @@ class TrialResult:
 
 class Handle(Protocol):
     """A study at work."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What users should be told of this run."""
+        ...
 
     @property
     def over(self) -> bool:
@@ -169,7 +181,7 @@ class Search:
     @property
     def name(self) -> str:
         """The study's name."""
-        return self.folder.name
+        return shared.home_of(self.folder).name
 
     @property
     def trials(self) -> list[TrialResult]:
@@ -191,8 +203,7 @@ class Search:
             )
         best = best_of(list(self._history.finished), self.metrics)
         if best is None:
-            states = Counter(t.state.value for t in self._history.trials)
-            told = ", ".join(f"{n} {state}" for state, n in states.items()) or "none yet"
+            told = ", ".join(f"{n} {state}" for state, n in self.counts().items()) or "none yet"
             failed = next((t for t in self._history.trials if t.state is State.FAILED), None)
             why = f" Trial {failed.number} failed: {failed.reason}." if failed else ""
             raise StudyError(
@@ -215,13 +226,59 @@ class Search:
 
     def counts(self) -> dict[str, int]:
         """Return how many trials stand where."""
-        return dict(Counter(t.state.value for t in list(self._history.trials)))
+        return totals.counts(self._history)
 
     @property
     def complete(self) -> bool:
         """Whether the plan was carried out to its end."""
         closed = self._history.closed
         return closed is not None and closed.complete
+
+    @property
+    def limit(self) -> str:
+        """The limit that ended it before the plan was carried out, such as ``"deadline_s"``; empty if none did."""
+        closed = self._history.closed
+        return closed.limit if closed is not None else ""
+
+    @property
+    def why(self) -> str:
+        """Why it ended, in a sentence; empty while it has not."""
+        closed = self._history.closed
+        return closed.reason if closed is not None else ""
+
+    @property
+    def notes(self) -> list[str]:
+        """What its users should be told, in sentences, of all its runs: a torn end, a full disk, a mirror out of reach.
+
+        They are said on standard error when they come up, whatever ``progress`` is; of a driver that was killed, only
+        those are known that it began with.
+        """
+        runs = sorted((int(key.split()[1]), texts) for key, texts in self.meta.items() if key.startswith("notes "))
+        own = self._handle.notes if self._handle is not None else []
+        return list(dict.fromkeys([*(text for _, texts in runs for text in texts), *own]))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether no trial was run: what they reported came from curves, and all times are virtual."""
+        return self.meta.get("simulated") is not None
+
+    @property
+    def makespan_s(self) -> float | None:
+        """Seconds from the first attempt's hand-out to the last end, virtual ones if simulated; None if none has ended.
+
+        Attempts that were lost are part of it, and so is the time between two runs of a study; the start of the first
+        worker is not.
+        """
+        return totals.makespan_s(self._history)
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """Seconds that it was worked on, from the start of its workers to its end; virtual ones if simulated.
+
+        All its runs together, without the time between them: what ``deadline_s`` limits, and a forecast foretells. Of
+        one that goes on, up to what happened last. None if nobody has begun.
+        """
+        return totals.elapsed_s(self._history)
 
     @property
     def running(self) -> bool:
@@ -248,22 +305,25 @@ class Search:
 
         A stopped trial is taken to have had as many reports to go to as the longest finished one had.
         """
-        stopped = [t for t in self._history.trials if t.state is State.STOPPED and t.same_as is None]
-        full = max((len(t.curve) for t in self._history.finished), default=0)
-        return len(stopped), sum(max(0, full - len(t.curve)) for t in stopped)
+        return totals.saved(self._history)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict per trial, without times: equal for studies that computed the same."""
-        names = self._param_names()
+        names = totals.parameters(self._history)
         rows = []
         for t in list(self._history.trials):
-            row: dict[str, Any] = {"trial": t.number, "state": t.state.value, self.metrics.main: t.value}
-            for name in names:  # a name that is taken already says what it is
-                row[f"params.{name}" if name in row or name in OWN_COLUMNS else name] = t.params.get(name)
+            row: dict[str, Any] = {"trial": t.number, "state": t.state.value}
+            row[column(self.metrics.main, OWN_COLUMNS, "metrics")] = t.value
+            for name in names:
+                row[column(name, (*row, *OWN_COLUMNS), "params")] = t.params.get(name)
             row["seed"] = t.seed
             for name, value in t.extra.items() if t.state is State.FINISHED else ():
-                row[f"metrics.{name}" if name in row or name in OWN_COLUMNS else name] = value
+                row[column(name, (*row, *OWN_COLUMNS), "metrics")] = value
             row["same_as"] = t.same_as
+            if self.metrics.fidelity is not None:
+                row["promotes"] = t.promotes
+            if self.simulated:  # who reads the table alone must not take it for measured
+                row["simulated"] = True
             rows.append(row)
         return rows
 
@@ -288,77 +348,31 @@ class Search:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        lines = [html.escape(line) for line in self._summary() if not line.startswith(INSET)]
-        best = self.top(SHOWN) if len(self.metrics.names) == 1 else self.front[:SHOWN_IN_TABLES]
-        names = self._param_names()
-        head = "".join(f"<th>{html.escape(title)}</th>" for title in ("trial", *self.metrics.names, *names))
-        rows = [[t.number, *t.values.values(), *(t.params.get(name) for name in names)] for t in best]
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(show(v))}</td>' for v in row)}</tr>" for row in rows)
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-        return f"<div>{'<br>'.join(lines)}{table}</div>"
+        return as_html(self._history, self._summary())
 
     def _summary(self) -> list[str]:
-        counts = self.counts()
-        told = ", ".join(f"{n} {state}" for state, n in sorted(counts.items(), key=lambda c: -c[1]))
-        lines = [f"Study {self.name}: {count(sum(counts.values()), 'trial')} ({told or 'none yet'})."]
-        finished = list(self._history.finished)
-        if len(self.metrics.names) > 1 and finished:
-            lines.append(f"Pareto front of {' and '.join(self.metrics.names)}: {count(len(self.front), 'trial')}.")
-            lines += [f"{INSET}trial {t.number}: {_told(t.values)} with {_told(t.params)}" for t in self.front[:SHOWN]]
-        elif (best := best_of(finished, self.metrics)) is not None:
-            value = show(best.value)
-            lines.append(f"Best {self.metrics.main}: {value} in trial {best.number} with {_told(best.params)}.")
-        stopped, spared = self.saved()
-        if stopped:
-            ran = sum(len(t.curve) for t in self._history.trials if t.same_as is None)
-            share = spared / (ran + spared) if ran + spared else 0.0
-            lines.append(
-                f"Stopped early: {count(stopped, 'trial')}, which spared {count(spared, 'report')} of {ran + spared:,} "
-                f"({share:.0%})."
-            )
-        for state in (State.FAILED, State.INVALID):
-            lines += self._why(state)
-        closed = self._history.closed
-        if not self.running and self.driver is None and (closed is None or not closed.complete):
-            why = closed.reason if closed is not None else "its driver ended without a word"
-            command = resume_command(self.folder, self.meta)
-            ways = f"The same call, or `{command}`, goes on." if command else "The same call goes on."
-            lines.append(f"Not complete: {why}. {ways}")
-        return lines
-
-    def _why(self, state: State) -> list[str]:
-        found = [t for t in self._history.trials if t.state is state]
-        reasons = Counter(t.reason for t in found).most_common(3)
-        lines = []
-        for reason, n in reasons:
-            first = next(t for t in found if t.reason == reason)
-            which = f"trial {first.number}" if n == 1 else f"{n} trials, {first.number} the first"
-            lines.append(f"{state.value.capitalize()} ({which}): {reason[:300] or 'no reason given'}")
-        if len(found) > sum(n for _, n in reasons):
-            lines.append(f"... and {len(found) - sum(n for _, n in reasons)} more {state.value}.")
-        return lines
-
-    def _param_names(self) -> list[str]:
-        names: dict[str, None] = {}
-        for trial in self._history.trials:
-            names.update(dict.fromkeys(trial.params))
-        return list(names)
+        at_work = self.running or self.driver is not None
+        return [
+            *summary(self._history, self.folder, self.meta, at_work=at_work),
+            *(f"Note: {note}" for note in self.notes),
+        ]
 
 
-def _told(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}={show(value)}" for name, value in values.items())
+def column(name: str, taken: Collection[str], kind: str) -> str:
+    """Return under which name a parameter or a metric stands in a row; a name that is taken says what it is.
 
-
-def show(value: object) -> str:
-    """Return a value as it stands in tables."""
-    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
+    Example:
+        >>> column("lr", OWN_COLUMNS, "params"), column("seed", OWN_COLUMNS, "metrics")
+        ('lr', 'metrics.seed')
+    """
+    return f"{kind}.{name}" if name in taken else name
 
 
 def read(folder: str | os.PathLike[str]) -> Search:
     """Open a study to look at it: it is not changed, and none of the user's code is needed.
 
     Args:
-        folder: The study's folder, or its name among the studies here.
+        folder: The study's folder, its name among the studies here, or the URL of its mirror.
 
     Raises:
         NotAStudyError: There is no study.
@@ -383,9 +397,30 @@ def studies_folder() -> Path:
     return Path(os.environ.get("ETUDE_STUDIES") or "etude-studies")
 
 
-def find(study: str | os.PathLike[str]) -> Path:
-    """Return the folder of a study that is given by its path or its name."""
+def studies_here() -> list[Path]:
+    """Return the folders of all studies that are kept there, by name."""
+    return sorted(path.parent for path in studies_folder().glob(f"*/{FILE}"))
+
+
+def find(study: str | os.PathLike[str], *, logs: bool = True) -> Path:
+    """Return the folder of a study that is given by its path, its name, or its mirror: a URL, or a folder.
+
+    A mirror is copied into the user's cache, without the files that its trials kept, and with its logs if ``logs``.
+    """
+    if is_url(study):
+        return _copied(str(study), logs=logs)
     path = Path(study)
     if not (path / FILE).exists() and (studies_folder() / path / FILE).exists():
         return studies_folder() / path
+    for there in (path, studies_folder() / path):
+        if shared.is_shared(there):
+            return shared.to_look_at(there)
+        if is_mirror(there):
+            return _copied(str(there.absolute()), logs=logs)
     return path
+
+
+def _copied(mirror: str, *, logs: bool) -> Path:
+    folder = cache_folder() / "mirrors" / place_name(mirror) / split(mirror)[1]
+    copy(mirror, folder, logs=logs)
+    return folder

@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from etude.core import events
-from etude.core.clock import Clock, WallClock
-from etude.core.driver import Driver, Limits
+import msgspec
+
+from etude.at_work import LEASE_S, AtWork
+from etude.core.clock import Clock, Standstill, WallClock
+from etude.core.driver import Driver
 from etude.core.errors import ConfigError, StudyError, StudyInUseError
 from etude.core.events import (
     AnyCommand,
@@ -30,25 +31,32 @@ from etude.core.events import (
     End,
     Fail,
     Opened,
-    Params,
     Pause,
     Persist,
+    Quarantined,
     Release,
     Reported,
     Retire,
+    Settled,
+    StoodStill,
     Stop,
-    Suggest,
-    Suggested,
     Ticked,
     WaitUntil,
+    WindDown,
 )
 from etude.core.history import History
-from etude.crew import Crew
+from etude.core.limits import Limits
+from etude.core.spending import NO_CEILING
+from etude.core.text import count
+from etude.crew import Crew, as_events
+from etude.desk import Desk, thinks, wanted_workers
 from etude.engines import Engine
+from etude.safekeeping import Safekeeping
 from etude.store.journal import FILE, Journal
+from etude.store.mirror import Mirror
 from etude.tune import sampling
 from etude.tune.question import Question
-from etude.tune.sampler import Request, checked, needs_process, recalls
+from etude.tune.sampler import recalls
 from etude.tune.sampler_link import SamplerLink
 from etude.wire import messages, spool
 from etude.wire.messages import Serve
@@ -56,8 +64,8 @@ from etude.wire.messages import Serve
 REPORTS_WAIT_S: Final = 0.1
 REPORTS_AT_ONCE: Final = 200
 TICK_S: Final = 1.0
-LEASE_S: Final = 2.0
-STOP_FILE: Final = "stop-requested"
+STILL_S: Final = 5.0
+"""Who shows itself a sign of life each second, and has not for so long, has stood still."""
 
 
 @dataclass
@@ -67,10 +75,12 @@ class Recipe:
     Attributes:
         question: What the study is to find out.
         engine: What starts the workers.
-        workers: How many.
+        workers: How many, at most.
+        least_workers: How many have to be there before the first trial is handed out.
         serve: What workers are told about the study.
         limits: How patient the driver is.
         provenance: Collects what is recorded about the run; it may take its time.
+        mirrors: Keep copies of the study elsewhere.
     """
 
     question: Question
@@ -78,11 +88,13 @@ class Recipe:
     workers: int
     serve: Serve
     limits: Limits = field(default_factory=Limits)
+    least_workers: int = 1
     provenance: Callable[[], Mapping[str, Any]] | None = None
+    mirrors: tuple[Mirror, ...] = ()
 
 
-class Study:
-    """A study at work.
+class Study(AtWork):
+    """A real study at work.
 
     Args:
         journal: Its journal, open for writing, without the lease.
@@ -90,11 +102,6 @@ class Study:
         driver_id: Marks this process and all that it starts.
         sweep: Ends what an earlier driver of this study left behind, given that driver's id.
         clock: The driver's clock.
-
-    Attributes:
-        history: The study as it stands. Other threads may look.
-        notes: What users should be told, once each.
-        error: What ended the study, if it was no end of the plan's.
     """
 
     def __init__(
@@ -106,35 +113,40 @@ class Study:
         sweep: Callable[[str], int],
         clock: Clock | None = None,
     ) -> None:
-        self.folder = journal.folder
-        self.history = History(recipe.question.metrics)
-        self.notes: list[str] = []
-        self.error: BaseException | None = None
-        self._journal = journal
+        super().__init__(
+            journal,
+            recipe.question,
+            History(recipe.question.metrics),
+            driver_id=driver_id,
+            clock=clock or WallClock(),
+            workers=recipe.workers,
+            thread="etude-driver",
+        )
         self._recipe = recipe
-        self._driver_id = driver_id
         self._sweep = sweep
-        self._clock = clock or WallClock()
-        self._question = recipe.question
         self._driver = Driver(recipe.question.plan, self.history, recipe.limits)
         self._events: deque[AnyEvent] = deque()
-        self._facts: list[AnyFact] = []
-        self._orders: list[AnyCommand] = []  # for workers, and for ourselves
-        self._questions: list[tuple[int, int]] = []  # for the sampler: k and redraw
+        self._desk = Desk(self._question, self.clock)
         self._drain_is_due = False
         self._flush_timer: asyncio.TimerHandle | None = None
         self._blocked = False
+        self._limit = ""  # the one that ended it
+        self._standstill = Standstill(STILL_S)
         self._crew = Crew(
             recipe.engine,
             recipe.serve,
-            clock=self._clock,
+            clock=self.clock,
             wanted=self._wanted_workers,
+            most=recipe.workers,
+            least=recipe.least_workers,
             tell=self._tell,
             note=self._note,
             fail=self._fail,
         )
         self._sampler: SamplerLink | None = None
-        if self._question.sampler is not None and self._question.set_up is not None:
+        if thinks(self._question):
+            assert self._question.sampler is not None
+            assert self._question.set_up is not None
             self._sampler = SamplerLink(
                 self._question.set_up,
                 self.history,
@@ -142,75 +154,42 @@ class Study:
                 answered=self._on_answer,
                 failed=self._fail,
             )
+        self._safekeeping = Safekeeping(recipe.mirrors, self._crew)
         self._worked = False  # whether a trial was handed out
-        self._why_early = ""
         self._recording: asyncio.Task[None] | None = None
         self._ended: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
-        self._thread = threading.Thread(target=self._work, name="etude-driver", daemon=True)
-        self._done = threading.Event()
-
-    # --- for other threads ------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Take the study up and let its thread work on.
-
-        Raises:
-            StudyInUseError: Another driver works on it.
-            JournalError: The journal is damaged.
-        """
-        (self.folder / STOP_FILE).unlink(missing_ok=True)  # meant for a driver that is gone
-        try:
-            epoch = self._journal.take(self._driver_id)
-            for fact in self._journal.facts():
-                self.history.apply(fact)
-                if self._sampler is not None:
-                    self._sampler.tell([fact])
-            for earlier in set(self.history.drivers) - {self._driver_id}:
-                self._sweep(earlier)
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self._journal.lease.release()
-            self._journal.close()
-            raise
-        self._events.extend(self._spooled())
-        self._events.append(Opened(at=self._clock.now_s(), driver=self._driver_id, epoch=epoch))
-        self._thread.start()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the study to end; return whether it has."""
-        return self._done.wait(timeout_s)
-
-    @property
-    def over(self) -> bool:
-        """Whether the study has ended, for this driver."""
-        return self._done.is_set()
-
-    @property
-    def workers(self) -> int:
-        """How many workers it is given."""
-        return self._recipe.workers
-
-    @property
-    def trials(self) -> int:
-        """How many trials it will have, at most."""
-        return self._question.trials
 
     def stop(self, reason: str = "stopped by hand") -> None:
         """Have the study wind down; it can go on later."""
-        self._why_early = self._why_early or reason
+        super().stop(reason)
         with contextlib.suppress(RuntimeError, AttributeError):  # it has ended already, or not yet begun
             self._loop.call_soon_threadsafe(self._wind_down, reason)
+
+    def _take_up(self) -> None:
+        if self._journal.lost:
+            self._note(self._journal.lost)
+        for fact in self._journal.facts():
+            self.history.apply(fact)
+            if self._sampler is not None:
+                self._sampler.tell([fact])
+        for earlier in set(self.history.drivers) - {self._driver_id}:
+            self._sweep(earlier)
+        self._safekeeping.attach(self._note)
+
+    def _let_go(self) -> None:
+        self._safekeeping.close(0)
+        super()._let_go()
+
+    def _open(self, epoch: int) -> None:
+        # They came before this run, so no time of this run is theirs.
+        self._events.extend(self._spooled(self.history.at or self.clock.now_s()))
+        self._events.append(Opened(at=self.clock.now_s(), driver=self._driver_id, epoch=epoch))
 
     # --- the thread -------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        try:
-            asyncio.run(self._run())
-        except BaseException as error:
-            self.error = error
-        finally:
-            self._done.set()
+        asyncio.run(self._run())
 
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -218,27 +197,31 @@ class Study:
         self._ended = asyncio.Event()
         if self._why_early:  # it was stopped before it began
             self._ended.set()
+        self._show_life()
         ticks = self._loop.create_task(self._tick())
+        self._safekeeping.start(self._loop, self._fail)
         try:
             self._drain()
-            if not self._events and not self._facts:  # what was spooled is in the journal
+            if not self._events and not self._desk.facts:  # what was spooled is in the journal
                 spool.clear(self._recipe.serve.spool)
             if not self._ended.is_set():
                 self._crew.start(self._wanted_workers())
+                self._standstill.awake(self.clock.now_s())
             await self._ended.wait()
         finally:
             ticks.cancel()
             await self._close()
 
     def _wanted_workers(self) -> int:
-        """No more workers than there are trials left to run."""
-        left = self.history.unsettled + self.trials - len(self.history.trials)
-        return max(1, min(self._recipe.workers, left))
+        return wanted_workers(self.history, trials=self.trials, workers=self._recipe.workers)
 
     def _wind_down(self, reason: str) -> None:
-        """End before the plan does; it can go on later."""
-        self._why_early = self._why_early or reason
+        super()._wind_down(reason)
         self._ended.set()
+
+    def _end_at(self, limit: str, reason: str) -> None:
+        self._limit = limit
+        self._wind_down(reason)
 
     async def _close(self) -> None:
         if self._flush_timer is not None:
@@ -250,10 +233,15 @@ class Study:
         if self._recording is not None:
             await asyncio.wait([self._recording], timeout=TICK_S * 10)
         try:
-            with contextlib.suppress(sqlite3.Error, StudyInUseError):
+            with contextlib.suppress(StudyInUseError):
                 self._write_the_end()
                 spool.clear(self._recipe.serve.spool)
+        except sqlite3.Error as error:
+            self._say_what_is_not_written(error)
         finally:  # whatever was wrong, the next driver finds the study free
+            self._keep_notes(self.history.epoch)
+            await self._loop.run_in_executor(None, self._safekeeping.close, self._journal.seq)
+            self._keep_notes(self.history.epoch)  # once more, since a mirror may have said what it lacks
             with contextlib.suppress(sqlite3.Error, OSError):
                 await self._loop.run_in_executor(None, self._journal.sync)
                 self._journal.lease.release()
@@ -262,25 +250,35 @@ class Study:
     def _write_the_end(self) -> None:
         """Write down what the workers left, and why it ended if that was not the plan's doing."""
         if not self._driver.over:
-            for event in [*self._events, *self._spooled()]:
+            # No limit may close the study before all that has ended is taken in: what is not would be run again.
+            self._driver.limits = msgspec.structs.replace(self._driver.limits, ceiling=NO_CEILING)
+            for event in [*self._events, *self._spooled(self.clock.now_s())]:
                 self._take_in(event)
-            self._take_in(Cancelled(at=self._clock.now_s(), reason=self._why_early or "stopped"))
+            reason = self._why_early or "stopped"
+            self._take_in(Cancelled(at=self.clock.now_s(), reason=reason, limit=self._limit))
         self._commit()
+
+    def _say_what_is_not_written(self, error: sqlite3.Error) -> None:
+        """Tell what becomes of that which the journal does not have at the end."""
+        facts = self._desk.facts
+        ended = {(f.trial, f.attempt) for f in facts if type(f) is Settled and f.outcome is not None and f.attempt}
+        kept = ended & {(one.trial, one.attempt) for one in spool.read_all(self._recipe.serve.spool)}
+        again = " The others are run again." if len(kept) < len(ended) else ""
+        self._note(
+            f"{self.folder} could not be written up to the end ({error}): {count(len(facts), 'fact')} are not in the "
+            f"journal. Of {count(len(ended), 'attempt')} that ended since it could, the outcomes of {len(kept)} are in "
+            f"the spool, and the next call takes them in.{again}"
+        )
 
     def _on_mistake(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An exception that nobody caught, in a callback of the loop's: users must not wait for ever."""
         self._fail(context.get("exception") or StudyError(str(context.get("message"))))
 
-    def _fail(self, error: BaseException) -> None:
-        """End the study with an error; everything that was committed stays."""
-        if self.error is None:
-            self.error = error
-        self._wind_down(str(error).strip().rpartition("\n")[2] or type(error).__name__)
-
     # --- the queue --------------------------------------------------------------------------------
 
     def _tell(self, event: AnyEvent) -> None:
         """Put an event into the queue; it is handled together with whatever else comes by then."""
+        self._look_for_a_standstill(event.at)
         self._events.append(event)
         if not self._drain_is_due:
             self._drain_is_due = True
@@ -296,25 +294,21 @@ class Study:
             self._flush()
         except Exception as error:
             self._fail(error)
+        self._standstill.awake(self.clock.now_s())  # what took its time was our own doing
 
     def _take_in(self, event: AnyEvent) -> None:
-        for command in self._driver.handle(event):
-            match command:
-                case Persist(fact=fact):
-                    self._facts.append(fact)
-                case Suggest(k=k, redraw=redraw) if not self._needs_process(k):
-                    # Pure, so it needs nothing on disk, and nobody waits for it.
-                    self._events.append(self._propose(k, redraw))
-                case Suggest(k=k, redraw=redraw):
-                    self._questions.append((k, redraw))
-                case _:
-                    self._orders.append(command)
+        commands = self._driver.handle(event)
+        self._desk.sort(commands, answer=self._events.append)
+        for command in commands:
+            if type(command) is Persist and isinstance(fact := command.fact, Quarantined):
+                self._note(f"Worker {fact.worker} is in quarantine: {fact.reason}. Another process takes its place.")
 
     def _flush(self) -> None:
         """Commit and carry out; reports that nothing hangs on may wait for others."""
-        only_reports = not self._orders and not self._questions and all(type(fact) is Reported for fact in self._facts)
-        if only_reports and len(self._facts) < REPORTS_AT_ONCE:
-            if self._facts and self._flush_timer is None:
+        desk = self._desk
+        only_reports = not desk.orders and not desk.questions and all(type(fact) is Reported for fact in desk.facts)
+        if only_reports and len(desk.facts) < REPORTS_AT_ONCE:
+            if desk.facts and self._flush_timer is None:
                 self._flush_timer = self._loop.call_later(REPORTS_WAIT_S, self._flush_now)
             return
         self._flush_now()
@@ -326,26 +320,27 @@ class Study:
         try:
             facts = self._commit()
         except StudyInUseError as error:
-            self._facts.clear()
+            self._desk.facts.clear()
             self._fail(error)
             return
         except sqlite3.Error as error:
             self._block(error)
             return
-        orders, self._orders = self._orders, []
+        orders, self._desk.orders = self._desk.orders, []
         for order in orders:
             self._carry_out(order)
+        self._safekeeping.hurry()
         self._crew.flush()
-        questions, self._questions = self._questions, []
+        questions, self._desk.questions = self._desk.questions, []
         if self._sampler is not None:  # after the workers, since it wakes a process that will be busy
             self._sampler.tell(facts)
             self._sampler.ask(questions)
 
     def _commit(self) -> list[AnyFact]:
-        facts = self._facts
+        facts = self._desk.facts
         if facts:
             self._journal.append(facts)
-            self._facts = []
+            self._desk.facts = []
         return facts
 
     def _block(self, error: sqlite3.Error) -> None:
@@ -356,6 +351,7 @@ class Study:
                 "what ended meanwhile is kept in memory."
             )
         self._blocked = True
+        self._standstill.awake(self.clock.now_s())  # it may have waited for a lock
         self._loop.call_later(TICK_S, self._unblock)
 
     def _unblock(self) -> None:
@@ -364,10 +360,6 @@ class Study:
         self._blocked = False
         self._flush_now()
         self._drain()
-
-    def _note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
 
     # --- commands ---------------------------------------------------------------------------------
 
@@ -380,13 +372,15 @@ class Study:
                 self._crew.send(worker, messages.Halt(trial, attempt))
             case Pause(worker=worker, trial=trial, attempt=attempt):
                 self._crew.send(worker, messages.Hold(trial, attempt))
-            case Release(worker=worker, trial=trial, attempt=attempt):
-                self._crew.send(worker, messages.Forget(trial, attempt))
+            case Release():
+                self._safekeeping.release(command, self._journal.seq)
             case Retire(worker=worker):
                 self._crew.part_with(worker, "let go")
             case WaitUntil(at=at):
-                delay_s = max(0.0, at - self._clock.now_s())
-                self._loop.call_later(delay_s, lambda: self._tell(Ticked(at=self._clock.now_s())))
+                delay_s = max(0.0, at - self.clock.now_s())
+                self._loop.call_later(delay_s, lambda: self._tell(Ticked(at=self.clock.now_s())))
+            case WindDown(reason=reason, limit=limit):
+                self._end_at(limit, reason)
             case End():
                 self._ended.set()
             case Fail(error=error):
@@ -394,66 +388,60 @@ class Study:
 
     # --- proposals --------------------------------------------------------------------------------
 
-    def _needs_process(self, k: int) -> bool:
-        return self._question.sampler is not None and needs_process(self._question.sampler, k)
-
-    def _propose(self, k: int, redraw: int) -> Suggested:
-        sampler, space = self._question.sampler, self._question.space
-        assert sampler is not None
-        assert space is not None
-        request = Request(k, redraw, space, self._question.seed, len(self._question.metrics.names))
-        return self._suggested(k, redraw, checked(sampler.suggest(request), sampler, request), upto=None)
-
-    def _suggested(self, k: int, redraw: int, params: Params, upto: int | None) -> Suggested:
-        try:
-            forbidden = self._question.forbids(params)
-        except Exception as error:
-            forbidden = f"constraint raised {type(error).__name__}: {error}"
-        return Suggested(at=self._clock.now_s(), k=k, params=params, redraw=redraw, upto=upto, forbidden=forbidden)
-
     def _on_answer(self, answer: sampling.Answer, upto: int) -> None:
         if answer.refused:
             self._fail(ConfigError(answer.problem))
         elif answer.params is None:
             self._fail(StudyError(f"The sampler failed on proposal {answer.k}:\n{answer.problem}"))
         else:
-            self._tell(self._suggested(answer.k, answer.redraw, answer.params, upto))
+            self._tell(self._desk.suggested(answer.k, answer.redraw, answer.params, upto))
 
-    def _spooled(self) -> list[AnyEvent]:
-        """Outcomes that an earlier driver did not live to write down."""
-        now = self._clock.now_s()
-        return [
-            events.Ended(at=now, worker="", trial=ended.trial, attempt=ended.attempt, outcome=ended.outcome)
-            for ended in spool.read_all(self._recipe.serve.spool)
-        ]
+    def _spooled(self, at: float) -> list[AnyEvent]:
+        """Outcomes that an earlier driver, or a worker that is gone, did not live to tell or to write down."""
+        return [event for ended in spool.read_all(self._recipe.serve.spool) for event in as_events(ended, at=at)]
 
     # --- time -------------------------------------------------------------------------------------
+
+    def _show_life(self) -> None:
+        """Notice that we are at work; who was stopped comes too late for that."""
+        self._look_for_a_standstill(self.clock.now_s())
+        self._loop.call_later(TICK_S, self._show_life)
+
+    def _look_for_a_standstill(self, now_s: float) -> None:
+        """Tell the driver of one before anything that came after it: no limit was reached in that time."""
+        still_s = self._standstill.over(now_s)
+        if still_s:
+            self._events.append(StoodStill(at=now_s, seconds=still_s))
+
+    def _heed_the_ceiling(self, now_s: float) -> None:
+        """End the study at a limit while nothing can be written: the driver is told nothing then, and does not see."""
+        ceiling, spending = self._recipe.limits.ceiling, self.history.spending
+        reached = ceiling.reached(spending, failed=self.history.failed, now_s=now_s)
+        if reached is not None and not self._ended.is_set():
+            self._end_at(*reached)
 
     async def _tick(self) -> None:
         next_lease = 0.0
         while not self._ended.is_set():
             await asyncio.sleep(TICK_S)
-            now = self._clock.now_s()
+            now = self.clock.now_s()
             self._crew.tick(now)
             self._record_provenance()
             try:
                 if now >= next_lease and not self._blocked:
                     next_lease = now + LEASE_S
                     self._journal.lease.beat()
+                    self._standstill.awake(self.clock.now_s())
                 await self._loop.run_in_executor(None, self._journal.sync)
             except (sqlite3.Error, OSError) as error:
                 self._note(f"{self.folder} cannot be written ({error}).")
-            self._look_for_stop_request()
+            self._heed_a_stop_request()
+            if self._blocked:
+                self._heed_the_ceiling(now)
             if not (self.folder / FILE).exists():
                 gone = f"The journal {self.folder / FILE} is gone: somebody removed or moved the study's folder."
                 self._fail(StudyError(f"{gone} What this run did since cannot be kept. Run it again."))
             self._tell(Ticked(at=now))
-
-    def _look_for_stop_request(self) -> None:
-        path = self.folder / STOP_FILE
-        if path.exists():
-            path.unlink(missing_ok=True)
-            self._wind_down("stopped by `etude stop`")
 
     def _record_provenance(self) -> None:
         """Collect what is known about this run, once it works and without haste, and write it down."""

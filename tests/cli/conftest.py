@@ -52,10 +52,25 @@ def small(lr):
 
 
 class Stubborn:
-    def decide(self, report, standing):
-        from etude.core.plan import GO_ON
+    def __init__(self, n=1):
+        self.n = n
 
-        return GO_ON
+    def decide(self, report, standing):
+        return etude.GO_ON if report.step < self.n else etude.Decision(etude.Act.ENOUGH, "enough of it")
+
+
+class Middle:
+    def __init__(self, lr=0.5):
+        self.lr = lr
+
+    def tell(self, told):
+        pass
+
+    def suggest(self, request):
+        return {"lr": self.lr / (1 + request.k)}
+
+
+middle = Middle()
 
 
 experiment = etude.Experiment(train, metric="score", mode="max")
@@ -99,6 +114,20 @@ class Etude:
         while not what():
             assert time.monotonic() < give_up_at, "it did not happen in time"
             time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def made_by(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Give what runs a script in a new folder, which keeps its studies, and returns that folder."""
+
+    def run(script: str) -> Path:
+        folder = tmp_path_factory.mktemp("made")
+        (folder / "made.py").write_text(script)
+        env = {**os.environ, "ETUDE_STUDIES": str(folder / "studies")}
+        subprocess.run([sys.executable, "made.py"], cwd=folder, env=env, check=True)
+        return folder
+
+    return run
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_studies_and_trials_are_offered(tuned: Etude) -> None:
 
 def test_samplers_stoppers_states_and_formats_are_offered(tuned: Etude) -> None:
     assert "tpe" in offered("etude tune script.py --sampler t")
-    assert "median" in offered("etude tune script.py --stopper m")
+    assert offered("etude tune script.py --stopper m") == ["median", "median-best"]
     assert offered("etude trials one --state f") == ["finished", "failed"]
     assert offered("etude export one --format js") == ["json", "jsonl"]
 

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,13 +62,9 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(made_by: Callable[[str], Path]) -> Path:
     """Give a folder with a study of two metrics, and one whose trials were stopped."""
-    folder = tmp_path_factory.mktemp("made")
-    (folder / "made.py").write_text(SCRIPT)
-    env = {**os.environ, "ETUDE_STUDIES": str(folder / "studies")}
-    subprocess.run([sys.executable, "made.py"], cwd=folder, env=env, check=True)
-    return folder
+    return made_by(SCRIPT)
 
 
 @pytest.fixture
@@ -171,7 +167,18 @@ def test_an_edit_is_shown_and_run(studied: Etude) -> None:
 
 
 def test_what_was_never_run_has_no_record(etude: Etude) -> None:
-    options = ["--trials", "4", "--workers", "1", "--name", "ruled", "--sampler", "random", "--constraint", "small"]
+    options = [
+        "--trials",
+        "4",
+        "--workers",
+        "1",
+        "--name",
+        "ruled",
+        "--sampler",
+        "grid(points=4)",
+        "--constraint",
+        "small",
+    ]
     assert etude("tune", "script.py:experiment", "lr=uniform(0, 1)", *options).code == 0
     code, out, _ = run(etude, "ruled", numbers("invalid", "ruled")[0])
     assert code == 0

@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +38,9 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(made_by: Callable[[str], Path]) -> Path:
     """Give a folder with two studies that computed the same, one and two trials at a time."""
-    folder = tmp_path_factory.mktemp("made")
-    (folder / "made.py").write_text(SCRIPT)
-    env = {**os.environ, "ETUDE_STUDIES": str(folder / "studies")}
-    subprocess.run([sys.executable, "made.py"], cwd=folder, env=env, check=True)
-    return folder
+    return made_by(SCRIPT)
 
 
 @pytest.fixture
@@ -90,6 +84,21 @@ def test_times_are_told_when_asked_for(equal: Etude) -> None:
     assert row["at"] == library.open("one").trials[0].reports[0].at
 
 
+def test_a_metric_with_the_name_of_a_column_keeps_its_values(etude: Etude) -> None:
+    experiment = library.Experiment(
+        lambda lr: {"seed": lr, "duration_s": -lr}, metric={"seed": "max", "duration_s": "min"}
+    )
+    search = experiment.tune({"lr": [0.25]}, trials=1, workers=1, sampler="random", seed=7, name="taken")
+    (row,) = search.rows()
+    assert (row["metrics.seed"], row["seed"], row["duration_s"]) == (0.25, 7, -0.25)
+    (exported,) = json.loads(etude("export", "taken", "--format", "json", "--times").out)
+    wall_s = search.trials[0].duration_s
+    assert exported == {**row, "usage.duration_s": wall_s, **{name: exported[name] for name in ("cpu_s", "memory_mb")}}
+    (shown,) = json.loads(etude("show", "taken", "--json").out)["front"]
+    assert (shown["metrics.seed"], shown["seed"]) == (0.25, 7)
+    assert (shown["metrics.duration_s"], shown["duration_s"]) == (-0.25, wall_s)
+
+
 def test_a_file_is_replaced_as_a_whole_and_its_name_says_the_format(
     equal: Etude, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +117,26 @@ def test_a_file_is_replaced_as_a_whole_and_its_name_says_the_format(
         export._replace(target, b"half of it")
     assert target.read_bytes() == before
     assert sorted(path.name for path in Path().iterdir() if "table" in path.name) == ["table.json"]
+
+
+def test_json_is_asked_for_as_everywhere(equal: Etude) -> None:
+    assert equal("export", "one", "--json").out == equal("export", "one", "--format", "json").out
+    assert equal("export", "one", "--json", "--format", "json").code == 0
+    done = equal("export", "one", "--json", "--format", "csv")
+    assert (done.code, done.out, done.err) == (2, "", "--json and --format csv are two formats. Leave one of them.\n")
+
+
+def test_a_name_that_ends_in_no_format_is_refused_unless_the_format_is_said(equal: Etude) -> None:
+    done = equal("export", "one", "-o", "table.xlsx")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "--output table.xlsx ends in '.xlsx', which is no format that can be written. "
+        "End it in one of .csv, .json, .jsonl, .parquet, or say the format: --format csv.\n"
+    )
+    assert not Path("table.xlsx").exists()
+    assert equal("export", "one", "-o", "table.txt", "--format", "csv").code == 0
+    assert equal("export", "one", "-o", "table").code == 0
+    assert Path("table").read_bytes() == Path("table.txt").read_bytes()
 
 
 def test_a_place_that_is_none_is_refused(equal: Etude) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 import etude as library
 from etude import __version__
@@ -22,7 +27,7 @@ def test_without_a_command_there_is_help(etude: Etude) -> None:
     done = etude()
     assert done.code == 2
     for command in (
-        *("ls", "show", "trials", "logs", "export", "debug"),
+        *("ls", "show", "trials", "logs", "export", "debug", "forecast"),
         *("tune", "resume", "stop", "demo", "doctor"),
     ):
         assert f"\n  {command} " in done.out + done.err
@@ -61,6 +66,72 @@ def test_a_damaged_study_hides_no_other(tuned: Etude) -> None:
     listed = {study["study"]: study["standing"] for study in json.loads(tuned("ls", "--json").out)}
     assert listed["one"] == "complete"
     assert listed["broken"].startswith("unreadable: ")
+
+
+@pytest.fixture
+def mirrored(etude: Etude) -> Iterator[str]:
+    """Give a place with the mirrors of two studies, and with something else."""
+    place = f"memory://{secrets.token_hex(4)}"
+
+    def train(lr: float) -> float:
+        print("a log")
+        return lr
+
+    for name, trials in (("one", 3), ("two", 2)):
+        library.Experiment(train, metric="score", mode="max").tune(
+            {"lr": library.uniform(0, 1)}, trials=trials, workers=1, sampler="random", name=name, mirror=place
+        )
+    files = fsspec.filesystem("memory")
+    files.pipe_file(f"{place}/note.txt", b"not a study")
+    files.pipe_file(f"{place}/notes/more.txt", b"not a study either")
+    yield place
+    files.rm(place, recursive=True)
+
+
+def test_the_studies_in_a_mirror_are_listed_without_their_logs(etude: Etude, mirrored: str, tmp_path: Path) -> None:
+    here = {row["study"]: row for row in json.loads(etude("ls", "--json").out)}
+    shutil.rmtree("studies")
+    listed = json.loads(etude("ls", mirrored, "--json").out)
+    assert listed == [{**here[name], "mirror": f"{mirrored}/{name}"} for name in ("one", "two")]
+    assert json.loads(etude("ls", f"{mirrored}/two", "--json").out) == listed[1:]
+    told = [line.split()[:3] for line in etude("ls", mirrored).out.splitlines()]
+    assert [row for row in told if "complete" in row] == [["one", "complete", "3"], ["two", "complete", "2"]]
+    assert not list((tmp_path / "cache").rglob("trials"))
+    assert etude("show", f"{mirrored}/one").out.startswith("Study one: ")
+    assert list((tmp_path / "cache").rglob("log.txt"))
+
+
+def test_a_damaged_mirror_hides_no_other(etude: Etude, mirrored: str) -> None:
+    files = fsspec.filesystem("memory")
+    segment = min(files.ls(f"{mirrored}/one/segments", detail=False))
+    files.pipe_file(segment, files.cat_file(segment)[:-1] + b"x")
+    one, two = json.loads(etude("ls", mirrored, "--json").out)
+    assert one["standing"].startswith(f"unreadable: The mirror {mirrored}/one is damaged: ")
+    assert two["standing"] == "complete"
+
+
+def test_a_place_without_mirrors_is_no_error_and_one_out_of_reach_is(
+    etude: Etude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (etude("ls", "memory://nothing").code, etude("ls", "memory://nothing").out) == (
+        0,
+        "There are no studies in memory://nothing.\n",
+    )
+
+    def ls(*args: object, **options: object) -> None:
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(MemoryFileSystem, "ls", ls)
+    done = etude("ls", "memory://nothing")
+    assert (done.code, done.out, done.err) == (
+        1,
+        "",
+        "The mirror memory://nothing cannot be reached: ConnectionError: no route to host. Look whether the address is "
+        "right, and whether what it needs (credentials, an endpoint) is set here as it was there.\n",
+    )
+    done = etude("ls", "nothing://here")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("mirror='nothing://here' is no place that can be used: Protocol not known: nothing.")
 
 
 def test_no_studies_are_no_error(etude: Etude) -> None:

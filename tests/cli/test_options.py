@@ -45,7 +45,7 @@ def test_several_stoppers_are_a_list() -> None:
         (
             read_sampler,
             "tpe(start=2)",
-            "--sampler 'tpe(start=2)': tpe has no option 'start'. Did you mean 'startup'? It has: startup.",
+            "--sampler 'tpe(start=2)': tpe has no option 'start'. Did you mean 'startup'? It has: startup, newest.",
         ),
         (read_sampler, "random(n=2)", "--sampler 'random(n=2)': random has no option 'n'. It has none."),
         (
@@ -61,9 +61,9 @@ def test_several_stoppers_are_a_list() -> None:
         ),
         (read_sampler, "tpe(1)[0]", "--sampler 'tpe(1)[0]' is no call whose options are Python literals."),
         (read_sampler, "tpe(**{})", "--sampler 'tpe(**{})': tpe has no option 'None'."),
-        (read_sampler, "tpe(1, 2)", "--sampler 'tpe(1, 2)' cannot be called so: "),
+        (read_sampler, "tpe(1, 2, 3)", "--sampler 'tpe(1, 2, 3)' cannot be called so: "),
         (lambda text: read_stoppers([text]), "medain", "stopper='medain' is not known. Did you mean 'median'? "),
-        (lambda text: read_stoppers([text]), "median(first_after=0)", "first_after=0 is below 1: "),
+        (lambda text: read_stoppers([text]), "median(first_after=0)", "first_after=0 cannot be: "),
         (read_start, "", "--start '' is no configuration. Write NAME=VALUE: --start 'lr=0.1 width=64'."),
         (read_start, "0.1 lr=2", "--start '0.1 lr=2' is no configuration. "),
         (read_start, "lr=1 lr=2", "--start 'lr=1 lr=2' gives lr twice. Leave one; another --start is another trial."),

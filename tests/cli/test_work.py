@@ -38,6 +38,38 @@ def test_failed_trials_have_an_exit_code_of_their_own(etude: Etude) -> None:
     assert "too large" in done.out
 
 
+def test_a_limit_has_an_exit_code_of_its_own_and_a_larger_one_goes_on(etude: Etude) -> None:
+    call = ["tune", "script.py:failing", UNIFORM, "--trials", "8", "--workers", "1", "--stopper", "none"]
+    done = etude(*call, "--name", "bad", "--max-failures", "0")
+    assert done.code == 4
+    assert "Not complete: max_failures=0 is reached: 1 trial failed" in done.out
+    assert etude("resume", "bad").code == 4  # the limits are the study's, until others are given
+    assert json.loads(etude("resume", "bad", "--json").out)["why"].startswith("max_failures=0 is reached")
+    priced = ["--max-cost", "100", "--price-per-hour", "0.5", "--deadline", "600", "--max-failures", "8"]
+    assert etude("resume", "bad", *priced).code == 3
+    assert etude("resume", "bad", "--trials", "9", "--no-limits").code == 3
+    assert sum(library.open("bad").counts().values()) == 9
+
+
+def test_a_study_whose_journal_is_kept_elsewhere_goes_on_by_its_name_and_is_listed(
+    etude: Etude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from etude.store import shared
+
+    studies = (etude.folder / "studies").resolve()
+    monkeypatch.setattr(shared, "network_kind", lambda path: "nfs" if path.is_relative_to(studies) else "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(etude.folder / "cache"))
+    assert etude("tune", "script.py:experiment", UNIFORM, "--trials", "3", "--workers", "1", "--name", "far").code == 0
+    assert not (studies / "far" / "journal.sqlite").exists()
+    assert [row["study"] for row in json.loads(etude("ls", "--json").out)] == ["far"]
+    done = etude("resume", "far", "--trials", "4", "--mirror", f"{etude.folder}/mirrors")
+    assert done.code == 0, done.err
+    search = library.open("far")
+    assert (len(search.trials), search.name) == (4, "far")
+    assert search.meta["run 2"]["call"]["mirror"] == f"{etude.folder}/mirrors"
+    assert (etude.folder / "mirrors" / "far" / "segments").is_dir()  # both mirrors are kept
+
+
 def test_options_reach_the_search(etude: Etude) -> None:
     options = ["--sampler", "tpe(startup=3)", "--stopper", "median(first_after=9)", "--seed", "7", "--timeout", "50"]
     rest = ["--reuse-child", "--constraint", "small", "-q", "--name", "opts", "--trials", "4", "--workers", "1"]
@@ -46,13 +78,13 @@ def test_options_reach_the_search(etude: Etude) -> None:
     search = library.open("opts")
     call = search.meta["call"]
     assert {name: call[name] for name in WANTED} == WANTED
-    assert call["constraint"] is True
+    assert call["constraint"] == "script.py:small"
     assert [t.params["lr"] for t in search.trials[:2]] == [0.25, 0.125]
     assert all(t.state == ("invalid" if t.params["lr"] > 0.5 else "finished") for t in search.trials)
 
 
 WANTED = {
-    "sampler": {"name": "tpe", "startup": 3},
+    "sampler": {"name": "tpe", "startup": 3, "newest": 1000},
     "stopper": {"name": "median", "first_after": 9, "best_so_far": False, "metric": None},
     "seed": 7,
     "timeout_s": 50.0,
@@ -105,7 +137,9 @@ def test_programs_get_one_document_and_nothing_else(etude: Etude) -> None:
         assert "hello" in err
         assert "there" in err
     assert sum(told["counts"].values()) == 5
-    assert json.loads(etude("show", "said", "--json").out).keys() == told.keys()
+    assert told["started"]
+    shown = json.loads(etude("show", "said", "--json").out)
+    assert {**shown, "folder": told["folder"]} == told
     done = etude("tune", "talks.py:nothing", UNIFORM, *options)
     assert (done.code, done.out) == (2, "")  # nothing came of it
 
@@ -141,7 +175,7 @@ def test_going_on_restores_the_whole_call(etude: Etude) -> None:
         ),
         (["script.py:experiment", "lrr=1"], "No function takes 'lrr'. Did you mean 'lr'?"),
         (["script.py:experiment", "lr=unifrm(0, 1)"], "lr: There is no domain 'unifrm'. Did you mean 'uniform'?"),
-        (["script.py:experiment", UNIFORM, "--sampler", "tpee"], "sampler='tpee' is not known."),
+        (["script.py:experiment", UNIFORM, "--sampler", "tpee"], "--sampler tpee is not known."),
         (["script.py:experiment", UNIFORM, "--constraint", "smal"], "script.py has no 'smal'. Did you mean 'small'?"),
     ],
 )
@@ -277,14 +311,79 @@ def test_a_study_that_was_edited_does_not_go_on(tuned: Etude) -> None:
     assert "+        run.report(score=1 - (lr - 0.4)" in err
 
 
-def test_a_study_with_a_constraint_and_a_stopper_of_its_own_wants_its_script(etude: Etude) -> None:
+def test_a_study_with_a_stopper_of_its_own_wants_its_script(etude: Etude) -> None:
     subprocess.run([sys.executable, "script.py"], check=True)
     done = etude("resume", "ruled")
     assert done.code == 2
     assert done.err == (
-        "Study ruled was started with a constraint and a stopper of its own (Stubborn), which no journal can hold. "
+        "Study ruled was started with a stopper of its own (Stubborn), which no journal can hold. "
         "Run the script again instead (script.py): the same call goes on.\n"
     )
+
+
+def test_a_study_with_a_constraint_of_the_script_goes_on_with_it(etude: Etude) -> None:
+    assert etude("tune", "script.py:experiment", UNIFORM, "--constraint", "small", *RULED, "--trials", "4").code == 0
+    done = etude("resume", "ruled", "--trials", "8")
+    assert done.code == 0, done.err
+    trials = library.open("ruled").trials
+    assert [trial.state for trial in trials] == ["finished"] * 8
+    assert all(trial.params["lr"] <= 0.5 for trial in trials)
+
+
+def test_a_search_with_a_part_of_its_own_wants_its_command(etude: Etude, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = ["tune", "script.py:experiment", UNIFORM, "--sampler", "Middle(0.25)", "--trials", "2", "--name", "own"]
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/etude", *args])
+    assert etude(*args).code == 0
+    done = etude("resume", "own")
+    assert done.code == 2
+    assert done.err == (
+        "Study own was started with a sampler of its own (Middle), which no journal can hold. Give the same command "
+        "again instead, it goes on: etude tune script.py:experiment 'lr=uniform(0, 1)' --sampler 'Middle(0.25)' "
+        "--trials 2 --name own\n"
+    )
+
+
+RULED = ("--name", "ruled", "--workers", "1", "--sampler", "random", "--stopper", "none")
+
+
+@pytest.mark.parametrize(("text", "first"), [("middle", 0.5), ("Middle(0.25)", 0.25), ("script.py:Middle(lr=1)", 1.0)])
+def test_a_sampler_and_a_stopper_of_the_script_go_by_their_names(etude: Etude, text: str, first: float) -> None:
+    own = ["--sampler", text, "--stopper", "Stubborn(2)", "--trials", "2", "--workers", "1", "--name", "own"]
+    done = etude("tune", "script.py:experiment", UNIFORM, *own)
+    assert done.code == 0, done.err
+    trials = library.open("own").trials
+    assert [trial.params["lr"] for trial in trials] == [first, first / 2]
+    assert {len(trial.curve) for trial in trials} <= {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "message"),
+    [
+        (
+            "--sampler",
+            "midle",
+            "--sampler midle is not known. There are: 'random', 'grid', 'qmc', 'tpe', 'gp', 'cmaes', 'nsga2'. "
+            "script.py has no 'midle' either.\n",
+        ),
+        ("--sampler", "Middle", "--sampler Middle is a class, and no sampler yet. Call it: --sampler 'Middle()'.\n"),
+        ("--sampler", "Middle(x=1)", "--sampler 'Middle(x=1)': Middle of script.py raised TypeError: "),
+        (
+            "--stopper",
+            "other.py:Stubborn(2)",
+            "--stopper 'other.py:Stubborn(2)' is in other.py, and the experiment in script.py. "
+            "Import it there, and write --stopper Stubborn(2).\n",
+        ),
+        (
+            "--sampler",
+            "grid",
+            "--sampler 'Grid()' cannot be used here: 'lr' is a continuum; say how many of its values to ",
+        ),
+    ],
+)
+def test_what_neither_has_is_refused_with_both_places(etude: Etude, option: str, text: str, message: str) -> None:
+    done = etude("tune", "script.py:experiment", UNIFORM, "--trials", "2", option, text)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(message)
 
 
 def test_a_study_from_a_notebook_wants_its_notebook(etude: Etude) -> None:

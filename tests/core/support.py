@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from etude.core.clock import VirtualClock
-from etude.core.driver import Driver, Limits
+from etude.core.driver import Driver
 from etude.core.events import (
     AnyCommand,
     AnyEvent,
@@ -44,10 +44,13 @@ from etude.core.events import (
     Suggest,
     Suggested,
     Ticked,
+    WindDown,
 )
 from etude.core.history import History, Trial, Worker
 from etude.core.lifecycle import FINAL, State, Turn
+from etude.core.limits import Limits
 from etude.core.metrics import Metrics
+from etude.core.packed import Loose
 from etude.core.plan import GO_ON, Act, Decision, Done, Promote, Propose, Report, Standing, Wait
 
 METRIC = "accuracy"
@@ -112,9 +115,10 @@ class Stage:
 
     Args:
         plan: The driver's plan.
-        limits: Its patience.
+        limits: Its patience; two workers if not given.
         sampler: Answers its questions at once; None if the test answers by itself.
         forbids: Says why a configuration is ruled out.
+        lingers: Whether the shell takes its time to wind down; the test cancels by itself then.
 
     Attributes:
         facts: What was persisted, in order, by all drivers that stood on this stage.
@@ -131,10 +135,12 @@ class Stage:
         metrics: Metrics = METRICS,
         sampler: Sampler | None = all_different,
         forbids: Callable[[Params], str | None] = lambda params: None,
+        lingers: bool = False,
     ) -> None:
+        self.lingers = lingers
         self.clock = VirtualClock()
         self.plan = Script(plan) if isinstance(plan, int) else plan
-        self.limits = limits
+        self.limits = limits or Limits(workers=2)
         self.metrics = metrics
         self.sampler = sampler
         self.forbids = forbids
@@ -146,7 +152,7 @@ class Stage:
         self._attempts: dict[int, int] = {}
         self._finished: set[int] = set()
         self._replayed = History(metrics)
-        self.driver = Driver(self.plan, History(metrics), limits)
+        self.driver = Driver(self.plan, History(metrics), self.limits)
 
     # --- what a test says ---------------------------------------------------------------------
 
@@ -214,7 +220,9 @@ class Stage:
 
     def suggest(self, k: int, params: Params, *, redraw: int = 0) -> list[AnyCommand]:
         """Let the sampler answer."""
-        return self.tell(Suggested(at=self.now, k=k, params=params, redraw=redraw, forbidden=self.forbids(params)))
+        upto = len(self.facts)
+        forbidden = self.forbids(params)
+        return self.tell(Suggested(at=self.now, k=k, params=params, redraw=redraw, upto=upto, forbidden=forbidden))
 
     def wait(self, seconds: float) -> list[AnyCommand]:
         """Let time go by, and the driver notice."""
@@ -295,6 +303,8 @@ class Stage:
                 self.waiting.append(question)
             else:
                 said += self.suggest(question.k, self.sampler(question.k, question.redraw), redraw=question.redraw)
+        for order in [command for command in said if isinstance(command, WindDown) and not self.lingers]:
+            said += self.tell(Cancelled(at=self.now, reason=order.reason, limit=order.limit))
         return said
 
     def _watch(self, command: AnyCommand) -> None:
@@ -322,7 +332,8 @@ class Stage:
                 assert worker in self._here
                 assert self.last(Quarantined).worker == worker
             case End(complete=complete):
-                assert self.facts[-1] == Closed(at=self.now, reason=command.reason, complete=complete)
+                limit = self.last(Closed).limit
+                assert self.facts[-1] == Closed(at=self.now, reason=command.reason, complete=complete, limit=limit)
                 assert complete <= all(state in FINAL for state in self.states)
 
 
@@ -349,8 +360,8 @@ def assert_same_state(one: History, other: History) -> None:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Trial | Worker):
-        return [getattr(value, name) for name in value.__slots__]
+    if isinstance(value, Trial | Worker | Loose):
+        return [_plain(getattr(value, name)) for name in value.__slots__]
     if isinstance(value, dict):
         return [(key, _plain(item)) for key, item in value.items()]
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """Clocks, and who has been silent for too long."""
 
-from etude.core.clock import Clock, Silence, VirtualClock, WallClock
+from etude.core.clock import Clock, Silence, Standstill, VirtualClock, WallClock
 
 
 def ticks(silence: Silence, clock: VirtualClock, seconds: float) -> list[str]:
@@ -62,3 +62,23 @@ def test_a_gap_in_the_drivers_own_ticks_charges_nobody() -> None:
     assert silence.tick(clock.now_s()) == []
     assert ticks(silence, clock, 30.0) == []
     assert ticks(silence, clock, 1.0) == ["a"]
+
+
+def test_a_standstill_is_a_gap_in_ones_own_signs_of_life() -> None:
+    still = Standstill(5.0)
+    assert still.over(1000.0) == 0.0, "nobody knows what was before the first"
+    assert still.over(1005.0) == 0.0
+    assert still.over(1010.5) == 5.5
+    assert still.over(1011.0) == 0.0
+    still.awake(1100.0)  # it was at work all the time
+    still.awake(1050.0)  # which is said late
+    assert still.over(1104.0) == 0.0
+
+
+def test_a_gap_before_the_first_tick_charges_nobody_either() -> None:
+    silence = Silence(30.0)
+    silence.heard("a", 0.0)
+    assert silence.tick(3600.0) == []
+    assert silence.tick(3601.0) == []
+    assert silence.tick(3616.0) == []
+    assert silence.tick(3630.5) == ["a"]

@@ -1,12 +1,11 @@
 """The driver, told as stories in virtual time. ``support.Stage`` checks its promises after every event."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import pytest
 
-from etude.core.driver import MAX_REDRAWS, Limits
 from etude.core.events import (
     AnyCommand,
     Assign,
@@ -17,6 +16,7 @@ from etude.core.events import (
     Fail,
     How,
     Joined,
+    Left,
     Opened,
     Outcome,
     Params,
@@ -32,8 +32,10 @@ from etude.core.events import (
     WaitUntil,
 )
 from etude.core.lifecycle import FINAL, State
+from etude.core.limits import Limits
 from etude.core.metrics import Metrics
-from etude.core.plan import Decision, Report, Standing
+from etude.core.plan import Decision, Done, Propose, Report, Standing, Wait
+from etude.core.proposals import MAX_REDRAWS
 
 from .support import ENOUGH, METRIC, PAUSE, STOP, Script, Stage, assert_same_state, folded
 
@@ -64,7 +66,17 @@ def test_an_assignment_says_everything_that_the_worker_needs() -> None:
     assert Assign("a", 0, 1, {"x": 0, "redraw": 0}, 7) in stage.join("a")
 
 
-def test_one_proposal_is_always_in_hand() -> None:
+def test_with_one_worker_a_proposal_is_asked_for_when_all_is_known() -> None:
+    stage = Stage(10, sampler=None, limits=Limits(workers=1))
+    assert stage.open() == [Suggest(0)]  # before any worker is there: nothing could be learned meanwhile
+    assert stage.join("a") == []
+    assert only(Suggest, stage.suggest(0, {"x": 0})) == []
+    assert [type(command) for command in stage.end(0)] == [Release, Suggest]
+    stage.leave("a")
+    assert only(Suggest, stage.suggest(1, {"x": 1})) == []  # it waits for the worker, and that is enough
+
+
+def test_one_proposal_is_in_hand_with_several_workers() -> None:
     stage = Stage(10, sampler=None)
     assert stage.open() == [Suggest(0)]  # before any worker is there
     assert stage.join("a") == [Suggest(1)]  # one for the worker, one in hand
@@ -73,6 +85,20 @@ def test_one_proposal_is_always_in_hand() -> None:
     said = stage.end(0)
     assert [type(command) for command in said] == [Release, Assign, Suggest]
     assert said[-1] == Suggest(2)
+
+
+def test_a_second_proposal_is_in_hand_where_thinking_takes_as_long_as_a_trial() -> None:
+    stage = Stage(10, sampler=None, limits=Limits(workers=2))
+    stage.join("a", "b")
+    assert stage.waiting == [Suggest(0), Suggest(1), Suggest(2)]
+    for k in range(3):
+        stage.suggest(k, {"x": k})
+        stage.wait(1.0)
+    stage.end(0)
+    stage.wait(1.0)
+    stage.end(1)
+    stage.wait(1.0)
+    assert only(Suggest, stage.end(2)) == [Suggest(5), Suggest(6)]
 
 
 def test_a_plan_may_bring_its_own_configurations() -> None:
@@ -170,6 +196,27 @@ def test_a_lost_trial_goes_back_to_the_only_worker_there_is() -> None:
     assert stage.story(0) == ["assigned to a", "lost", "assigned to a"]
 
 
+def test_an_attempt_that_never_reached_its_worker_is_charged_to_nobody() -> None:
+    stage = Stage(2, limits=Limits(retries=0))
+    stage.join("a", "b")
+    stage.hands.pop("a")
+    stage.tell(Left(at=stage.now, worker="a", reason="its process ended", began=False))
+    assert stage.states[0] is State.QUEUED
+    assert (stage.trial(0).losses, stage.trial(0).tried_on) == (0, ())
+    assert stage.trial(0).reason == "worker a was gone before the attempt reached it"
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 2
+
+
+def test_what_a_worker_had_completed_before_it_left_counts() -> None:
+    stage = Stage(2, limits=Limits(retries=0))
+    stage.join("a", "b")
+    stage.end(0, value=0.9)  # found in its spool
+    stage.leave("a")
+    assert stage.states[0] is State.FINISHED
+    assert stage.trial(0).attempt == 1
+
+
 def test_a_worker_that_leaves_without_work_is_missed_by_nobody() -> None:
     stage = Stage(1)
     stage.join("a", "b")
@@ -220,7 +267,7 @@ def test_what_raises_where_another_trial_did_well_has_failed() -> None:
 
 
 def test_what_raises_on_the_only_worker_has_failed() -> None:
-    stage = Stage(1)
+    stage = Stage(1, limits=Limits(workers=1))
     stage.join("a")
     stage.end(0, How.RAISED)
     assert stage.story(0) == ["assigned to a", "given_up"]
@@ -333,7 +380,7 @@ DEFINITION_FAULTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("fault", DEFINITION_FAULTS, ids=["no result", "data raised"])
 def test_a_first_end_that_tells_of_all_trials_ends_the_study_and_fails_none(fault: dict[str, Any]) -> None:
-    stage = Stage(9)
+    stage = Stage(9, limits=Limits(workers=1))
     stage.join("a")
     stage.end(0, **fault)
     assert stage.driver.over
@@ -546,6 +593,33 @@ def test_a_plan_that_raises_fails_the_study_and_takes_no_report_along() -> None:
     assert stage.trials[0].state is State.FINISHED
 
 
+class WaitsForNothing(Script):
+    """A plan that never says that it is done."""
+
+    def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Any:
+        answer = super().ask(standing, pending=pending)
+        return Wait() if isinstance(answer, Done) else answer
+
+
+def test_a_plan_that_waits_for_nothing_fails_the_study_and_says_so() -> None:
+    stage = Stage(WaitsForNothing(2))
+    stage.join("a", "b")
+    assert only(Fail, stage.end(0)) == []  # there is trial 1 to wait for
+    (fail,) = only(Fail, stage.end(1))
+    assert str(fail.error) == (
+        "The plan waits, and there is nothing that it could wait for: no trial runs or is queued, and no proposal is "
+        "under way. A plan that has no more trials answers Done; one that has, Propose or Promote."
+    )
+
+
+def test_a_plan_may_wait_for_a_trial_that_nobody_works_on_yet() -> None:
+    stage = Stage(WaitsForNothing(1))
+    stage.join("a")
+    assert only(Fail, stage.leave("a")) == []
+    stage.join("b")
+    assert stage.hands == {"b": (0, 2)}
+
+
 def test_a_trial_is_asked_to_stop_once() -> None:
     stage = stopping()
     assert stage.report(0, 0.1) == []
@@ -715,7 +789,7 @@ def test_the_longest_wait_is_bounded_and_a_good_end_forgives() -> None:
 
 
 def test_a_driver_with_much_to_do_asks_to_be_woken_once() -> None:
-    stage = Stage(5, limits=Limits(retries=9, backoff_s=2.0))
+    stage = Stage(5, limits=Limits(workers=3, retries=9, backoff_s=2.0))
     stage.join("a", "b", "c")
     stage.take_over()  # three trials wait now
     stage.join("a")
@@ -775,6 +849,20 @@ def test_a_free_worker_gets_something_new_while_what_it_lost_waits_for_another()
         stage.end(trial, How.KILLED)
     assert stage.driver.history.ready == [0, 2, 3, 4, 5]
     assert stage.hands == {"a": (6, 1), "b": (1, 1)}
+
+
+def test_who_takes_the_place_of_a_worker_in_quarantine_starts_with_a_clean_record() -> None:
+    stage = losing_three()
+    stage.end(3)
+    assert only(Retire, stage.end(4)) == [Retire("bad")]
+    stage.leave("bad", "let go")
+    stage._here.add("fresh")
+    stage.tell(Joined(at=stage.now, worker="fresh", replaces="bad"))
+    fresh = stage.driver.history.workers["fresh"]
+    assert (fresh.fails, fresh.hurt, fresh.quarantined) == (0, set(), False)
+    assert "fresh" in stage.hands
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 8
 
 
 def test_a_worker_that_mends_what_it_lost_is_kept() -> None:
@@ -881,7 +969,7 @@ def test_every_command_comes_after_the_fact_that_it_follows_from() -> None:
 
 
 def test_facts_alone_give_the_state_again_whatever_happened() -> None:
-    stage = Stage(Script(12, verdicts={(1, 1): STOP, (2, 2): PAUSE}, promotes={2: 3}), limits=Limits(backoff_s=1.0))
+    stage = Stage(Script(12, verdicts={(1, 1): STOP, (2, 2): PAUSE}, promotes={2: 3}), limits=Limits(3, backoff_s=1.0))
     stage.join("a", "b", "c")
     stage.report(1, math.nan)
     stage.report(2, 0.5)

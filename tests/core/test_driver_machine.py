@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from etude.core.driver import MAX_REDRAWS, Limits
 from etude.core.events import Closed, Ended, How, Outcome, Params, Reported
 from etude.core.lifecycle import FINAL, State
+from etude.core.limits import Limits
 from etude.core.plan import GO_ON, Decision, Done, Promote, Propose, Report, Standing
+from etude.core.proposals import MAX_REDRAWS
 
 from .support import METRIC, PAUSE, STOP, Script, Stage, assert_same_state, folded
 

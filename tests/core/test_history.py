@@ -1,6 +1,8 @@
 """The fold: what facts mean for the state of a study."""
 
 import math
+import sys
+from typing import Any
 
 import pytest
 
@@ -19,9 +21,11 @@ from etude.core.events import (
     Queued,
     Reported,
     Settled,
+    Usage,
 )
 from etude.core.history import History, Trial, identity
 from etude.core.lifecycle import State, Turn
+from etude.core.packed import Loose, Packed
 
 from .support import METRIC, METRICS, assert_same_state, folded
 
@@ -190,3 +194,45 @@ def test_what_looks_alike_may_be_two_configurations(one: Params, other: Params) 
 def test_the_order_of_names_makes_no_difference() -> None:
     assert identity({"a": 1, "b": None}) == identity({"b": None, "a": 1})
     assert identity({"x": math.nan}) == identity({"x": math.nan})
+
+
+def ends(outcome: Outcome | None, started_at: float | None = 2.0) -> Loose:
+    loose = Loose(1.0)
+    loose.started_at, loose.ended_at, loose.outcome = started_at, 3.0, outcome
+    return loose
+
+
+@pytest.mark.parametrize("how", How)
+@pytest.mark.parametrize("value", [None, 0.5, -0.0, math.inf, math.nan])
+@pytest.mark.parametrize("gpu", [None, 12.5])
+def test_what_is_packed_says_what_it_said_before(how: How, value: float | None, gpu: float | None) -> None:
+    loose = ends(Outcome(how, value, usage=Usage(4.0, 0.1, 64.0, gpu)))
+    packed = loose.packed()
+    assert isinstance(packed, Packed)
+    for one in (loose, packed):
+        assert (one.queued_at, one.started_at, one.ended_at, repr(one.value)) == (1.0, 2.0, 3.0, repr(value))
+    assert repr(packed.outcome) == repr(loose.outcome)
+
+
+def test_what_ended_without_a_start_or_an_outcome_can_be_packed() -> None:
+    packed = ends(None, started_at=None).packed()
+    assert isinstance(packed, Packed)
+    assert (packed.queued_at, packed.started_at, packed.ended_at) == (1.0, None, 3.0)
+    assert (packed.value, packed.outcome) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "rich",
+    [{"reason": "killed"}, {"traceback": "..."}, {"raised_in": "data"}, {"extra": {"a": 1}}, {"derived": {"a": 1}}],
+)
+def test_an_outcome_that_holds_more_than_numbers_is_kept_as_it_is(rich: dict[str, Any]) -> None:
+    loose = ends(Outcome(How.FINISHED, 0.5, **rich))
+    assert loose.packed() is loose
+
+
+def test_a_trial_that_has_ended_takes_no_more_than_it_has_to_say() -> None:
+    """What counts is the order of size; ``benchmarks/driver.py`` measures it."""
+    trial = folded([*RUNNING, settled(0, Turn.FINISHED, How.FINISHED)]).trials[0]
+    assert isinstance(trial._ends, Packed)
+    assert sys.getsizeof(trial._ends) <= 128
+    assert (trial.value, trial.outcome) == (0.5, Outcome(How.FINISHED, 0.5))

@@ -69,6 +69,13 @@ def test_what_is_missing_is_nan() -> None:
             "Pass mode='max' or mode='min'.",
         ),
         ("", "max", "metric='' is no name. Pass the name of what train returns or reports."),
+        (
+            ["a", "b"],
+            ["max", "min"],
+            "metric=['a', 'b'] is no name. Pass the name of what train returns or reports. Several are a dict: "
+            'metric={"accuracy": "max", "latency_s": "min"}.',
+        ),
+        (None, None, "metric=None is no name. Pass the name of what train returns or reports."),
         (3, "max", "metric=3 is no name. Pass the name of what train returns or reports."),
         (
             {},

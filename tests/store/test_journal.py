@@ -40,7 +40,8 @@ from etude.core.events import (
 from etude.core.history import identity
 from etude.core.lifecycle import Turn
 from etude.store import journal as module
-from etude.store.journal import APPLICATION_ID, FILE, SCHEMA_VERSION, Journal, on_network, transaction
+from etude.store import journal_file
+from etude.store.journal import APPLICATION_ID, FILE, SCHEMA_VERSION, Journal, transaction
 
 # --- strategies -----------------------------------------------------------------------------------
 
@@ -345,46 +346,13 @@ def test_looking_at_a_study_from_within_its_driver_costs_the_driver_no_lock(tmp_
     assert read(copy) == read(tmp_path) == joined("a", "b")
 
 
-MOUNTS = """\
-/dev/sda1 / ext4 rw,relatime 0 0
-proc /proc proc rw 0 0
-server:/home /home nfs4 rw,vers=4.2 0 0
-/dev/sdb1 /home/local xfs rw 0 0
-tmpfs /mnt tmpfs rw 0 0
-me@host:/data /mnt/over\\040there fuse.sshfs rw 0 0
-//nas/share /mnt/nas cifs rw 0 0
-/dev/sdc1 /mnt/nas ext4 rw 0 0
-/dev/sdd1 /mnt/usb fuseblk rw 0 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("folder", "remote"),
-    [
-        ("/var/studies", False),
-        ("/home/ada/studies", True),
-        ("/homework", False),
-        ("/home/local/studies", False),
-        ("/mnt/over there/s", True),
-        ("/mnt/nas/s", False),  # something local was mounted over it
-        ("/mnt/usb/s", False),
-    ],
-)
-def test_network_file_systems_are_recognised_by_the_deepest_and_latest_mount(folder: str, remote: bool) -> None:
-    assert on_network(Path(folder), MOUNTS) is remote
-
-
-def test_without_a_list_of_mounts_a_folder_counts_as_local(tmp_path: Path) -> None:
-    assert on_network(tmp_path, "") is False
-
-
 def test_on_a_network_file_system_it_keeps_a_rollback_journal_and_waits_for_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(started(tmp_path)) as journal:  # made on a local disk, and then moved
         journal.append(joined("a"))
         journal.lease.release()
-    monkeypatch.setattr(module, "_mounts", lambda: f"server:/x {tmp_path} nfs rw 0 0\n")
+    monkeypatch.setattr(journal_file, "network_kind", lambda folder: "nfs")
     with closing(Journal.write(tmp_path)) as journal:
         assert journal._connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         assert journal._connection.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -739,8 +707,8 @@ def later_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         1: lambda connection: connection.execute("CREATE TABLE second (x)"),
         2: lambda connection: connection.execute("CREATE TABLE third (x)"),
     }
-    monkeypatch.setattr(module, "MIGRATIONS", migrations)
-    monkeypatch.setattr(module, "SCHEMA_VERSION", 3)
+    monkeypatch.setattr(journal_file, "MIGRATIONS", migrations)
+    monkeypatch.setattr(journal_file, "SCHEMA_VERSION", 3)
     return tmp_path
 
 
@@ -765,7 +733,7 @@ def test_a_step_that_fails_changes_nothing(later_schema: Path, monkeypatch: pyte
         connection.execute("CREATE TABLE half (x)")
         connection.execute("SELECT * FROM nowhere")
 
-    monkeypatch.setattr(module, "MIGRATIONS", {1: fail})
+    monkeypatch.setattr(journal_file, "MIGRATIONS", {1: fail})
     with pytest.raises(JournalError, match="no such table: nowhere"):
         Journal.write(later_schema)
     with closing(sqlite3.connect(later_schema / FILE)) as connection:
@@ -814,3 +782,20 @@ def test_a_checkpoint_that_is_half_way_through_is_no_damage(tmp_path: Path) -> N
     again = Journal.read(copy)
     assert list(again.facts()) == facts
     again.close()
+
+
+def test_a_lease_that_cannot_be_written_is_no_bare_error_of_sqlite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_file, "BUSY_S", 0.0)
+    with closing(Journal.create(tmp_path / "s", {})) as journal:
+        other = sqlite3.connect(tmp_path / "s" / FILE, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(JournalError) as refused:
+            journal.take("d")
+        other.close()
+        assert str(refused.value) == (
+            f"The journal {tmp_path / 's' / FILE} cannot be written: database is locked. Nothing in it was changed. "
+            "See to its permissions, to the space on its disk, and to who else has it open; then try again."
+        )
+        assert journal.take("d") == 1

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 from etude.engines.local import DRIVER_MARK
 from etude.worker import processes
 
@@ -88,4 +90,35 @@ def running(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
         wait_for(lambda: not left_behind_by(process))
 
 
-__all__ = ["left_behind_by", "processes", "run_script", "running", "start_script", "wait_for", "write_script"]
+class Disk(type(Path())):  # type: ignore[misc]
+    """A folder that is a small file system of its own."""
+
+    def be_read_only(self) -> None:
+        """Let nobody write to it any more."""
+        subprocess.run(["mount", "-o", "remount,ro", str(self)], check=True)
+
+
+@contextlib.contextmanager
+def small_disk(place: Path, *, megabytes: int) -> Iterator[Disk]:
+    """Give a file system in memory that is soon full; skip the test where none can be mounted."""
+    place.mkdir()
+    options = ["-o", f"size={megabytes}m", "none", str(place)]
+    mounted = subprocess.run(["mount", "-t", "tmpfs", *options], capture_output=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip("a small file system can only be mounted by root")
+    try:
+        yield Disk(place)
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+__all__ = [
+    "left_behind_by",
+    "processes",
+    "run_script",
+    "running",
+    "small_disk",
+    "start_script",
+    "wait_for",
+    "write_script",
+]

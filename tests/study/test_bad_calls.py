@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import etude
+from etude.core.text import brief
 from etude.engines import local
 from etude.results import studies_folder
 
@@ -35,6 +36,18 @@ REFUSED = {
         lambda: EXPERIMENT.tune(LR, trials=1, workers=0),
         "workers=0 cannot be: nobody would run the trials. Pass workers=1 or more.",
     ),
+    "more than a clock can count": (
+        lambda: EXPERIMENT.tune(LR, trials=1, timeout_s=10**400),
+        f"timeout_s={brief(10**400)} is more than any clock can count. Pass fewer seconds.",
+    ),
+    "more than a study can be given": (
+        lambda: EXPERIMENT.tune(LR, trials=1, deadline_s=10**400),
+        f"deadline_s={brief(10**400)} is more than any clock can count. Pass fewer seconds.",
+    ),
+    "more than any money": (
+        lambda: EXPERIMENT.tune(LR, trials=1, max_cost=10**400, price_per_hour=1),
+        f"max_cost={10**400} is no sum of money above 0. Pass what the workers may cost in all, or leave it out.",
+    ),
     "no time": (
         lambda: EXPERIMENT.tune(LR, trials=1, timeout_s=0),
         "timeout_s=0 leaves no time. Pass seconds above 0, or None for no limit.",
@@ -42,6 +55,38 @@ REFUSED = {
     "time as text": (
         lambda: EXPERIMENT.tune(LR, trials=1, timeout_s="10"),
         "timeout_s='10' leaves no time. Pass seconds above 0, or None for no limit.",
+    ),
+    "no time for the study": (
+        lambda: EXPERIMENT.tune(LR, trials=1, deadline_s=0),
+        "deadline_s=0 leaves the study no time. Pass the seconds that it may be worked on in all, or None for no "
+        "limit.",
+    ),
+    "for ever": (
+        lambda: EXPERIMENT.tune(LR, trials=1, deadline_s=float("inf")),
+        "deadline_s=inf leaves the study no time. Pass the seconds that it may be worked on in all, or None for no "
+        "limit.",
+    ),
+    "less than no failure": (
+        lambda: EXPERIMENT.tune(LR, trials=1, max_failures=-1),
+        "max_failures=-1 cannot be: 0 already ends the study with the first failed trial. Pass max_failures=0 or more.",
+    ),
+    "no money": (
+        lambda: EXPERIMENT.tune(LR, trials=1, max_cost=0, price_per_hour=1),
+        "max_cost=0 is no sum of money above 0. Pass what the workers may cost in all, or leave it out.",
+    ),
+    "work for nothing": (
+        lambda: EXPERIMENT.tune(LR, trials=1, max_cost=1, price_per_hour="free"),
+        "price_per_hour='free' is no sum of money above 0. Pass what an hour of one worker costs, or leave it out.",
+    ),
+    "money without a price": (
+        lambda: EXPERIMENT.tune(LR, trials=1, max_cost=5),
+        "max_cost=5 was given without a price, so nobody knows what the study costs. Pass price_per_hour=<what an "
+        "hour of one worker costs> as well.",
+    ),
+    "a price without a limit": (
+        lambda: EXPERIMENT.tune(LR, trials=1, price_per_hour=0.9),
+        "price_per_hour=0.9 was given without a limit, so it would change nothing. Pass max_cost=<what the workers "
+        "may cost in all> as well, or leave it out.",
     ),
     "a number for a name": (
         lambda: EXPERIMENT.tune(LR, trials=1, name=5),
@@ -88,6 +133,41 @@ REFUSED = {
     "a fidelity that no function takes": (
         lambda: EXPERIMENT.tune(LR, trials=1, fidelity="epochs", budget=(1, 9), stopper="asha"),
         "No function takes 'epochs'. They take: lr, path, width.",
+    ),
+    "a fidelity that is no name": (
+        lambda: EXPERIMENT.tune(LR, trials=1, fidelity=["epochs"], budget=(1, 9)),
+        "fidelity=['epochs'] (list) is no name. Name the parameter that says how much a trial may cost: "
+        "fidelity='epochs'.",
+    ),
+    "a fidelity that is a number": (
+        lambda: EXPERIMENT.tune({"width": [8, 16]}, trials=1, fidelity=5, budget=(1, 9)),
+        "fidelity=5 (int) is no name. Name the parameter that says how much a trial may cost: fidelity='epochs'.",
+    ),
+    "a start that is None": (
+        lambda: EXPERIMENT.tune(LR, trials=1, start=None),
+        "start=None (NoneType) is no list of configurations. Pass start=[{...}], or leave it out if nothing is to be "
+        "tried first.",
+    ),
+    "a start that is one configuration": (
+        lambda: EXPERIMENT.tune(LR, trials=1, start={"lr": 0.5}),
+        "start={'lr': 0.5} (dict) is one configuration. Pass a list of them: start=[{...}].",
+    ),
+    "a start that is longer than the search": (
+        lambda: EXPERIMENT.tune(LR, trials=1, start=[{"lr": 0.5}, {"lr": 0.25}]),
+        "start has 2 configurations, and trials=1, so not all of them would be tried. Pass trials=2 or more, or a "
+        "shorter start.",
+    ),
+    "a start that leaves out what has its default outside the space": (
+        lambda: EXPERIMENT.tune({**LR, "width": etude.integers(10, 20)}, trials=1, start=[{"lr": 0.5}]),
+        "start has {'lr': 0.5} without 'width', and the function's default, width=8, is below 10, so it is not in the "
+        "space: width is integers(10, 20). Give 'width' a value there.",
+    ),
+    "a start that names the fidelity": (
+        lambda: EXPERIMENT.tune(
+            LR, start=[{"lr": 0.5, "width": 3}], fidelity="width", budget=(1, 9), stopper="hyperband"
+        ),
+        "start has {'lr': 0.5, 'width': 3}, and 'width' is the fidelity: its values are the budgets, which are given "
+        "by budget=. Leave 'width' out.",
     ),
     "a budget without a fidelity": (
         lambda: EXPERIMENT.tune(LR, trials=1, budget=(1, 9), stopper="asha"),

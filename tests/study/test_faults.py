@@ -24,7 +24,7 @@ from etude.tune.constraint import TRIED
 def tune(train, trials=6, workers=2, space=None, **kwargs):
     experiment = etude.Experiment(train, metric="score", mode="max")
     space = space or {"x": etude.integers(0, 10**6)}
-    return experiment.tune(space, trials=trials, workers=workers, sampler="random", stopper="none", **kwargs)
+    return experiment.tune(space, trials=trials, workers=workers, **{"sampler": "random", "stopper": "none", **kwargs})
 
 
 def fate(search, number):
@@ -142,7 +142,7 @@ def test_a_constraint_that_raises_later_rules_out_and_says_so() -> None:
 
     def late(x: int) -> bool:
         asked.append(x)
-        if len(asked) == TRIED + 2:
+        if len(asked) > TRIED + 1:
             raise RuntimeError("not this one")
         return True
 
@@ -150,8 +150,8 @@ def test_a_constraint_that_raises_later_rules_out_and_says_so() -> None:
         return float(x)
 
     search = tune(train, trials=4, workers=1, constraint=late)
-    assert [t.state for t in search.trials] == ["finished", "invalid", "finished", "finished"]
-    assert search.trials[1].reason == "constraint raised RuntimeError: not this one"
+    assert [t.state for t in search.trials] == ["finished", "invalid", "invalid", "invalid"]
+    assert {t.reason for t in search.trials[1:]} == {"constraint raised RuntimeError: not this one"}
 
 
 def test_a_constraint_ends_a_trial_before_it_is_started() -> None:
@@ -160,8 +160,9 @@ def test_a_constraint_ends_a_trial_before_it_is_started() -> None:
 
     search = tune(
         train,
-        trials=20,
-        space={"x": etude.integers(0, 100), "y": etude.integers(0, 100)},
+        trials=16,
+        space={"x": etude.integers(0, 3), "y": etude.integers(0, 3)},
+        sampler="grid",
         constraint=lambda x, y: x < y or f"x={x} is not below y={y}",
     )
     for trial in search.trials:
@@ -183,6 +184,37 @@ def test_running_out_of_memory_is_told_from_other_ends() -> None:
     state, reason, attempts = fate(search, 2)
     assert (state, attempts) == ("failed", 2)
     assert reason == "lost 2 times, the last time: MemoryError"
+
+
+def test_an_error_that_is_called_as_torchs_is_out_of_memory_and_tried_again() -> None:
+    class OutOfMemoryError(RuntimeError):  # as torch.OutOfMemoryError is
+        pass
+
+    def train(run, x: int):
+        if run.trial == 2:
+            raise OutOfMemoryError("CUDA out of memory")
+        return 1.0
+
+    search = tune(train, retries=1)
+    reason = "lost 2 times, the last time: OutOfMemoryError: CUDA out of memory"
+    assert fate(search, 2) == ("failed", reason, 2)
+
+
+def test_a_trial_that_hangs_without_a_limit_holds_its_worker_until_the_study_is_stopped(tmp_path: Path) -> None:
+    def train(run, x: int):
+        if run.trial == 1:
+            (tmp_path / "hangs").touch()
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
+            time.sleep(1000)
+        return 1.0
+
+    search = tune(train, wait=False, grace_s=0.1)
+    wait_for((tmp_path / "hangs").exists)
+    wait_for(lambda: search.counts().get("finished") == 5)  # all others, on the other worker
+    assert search.trials[1].state == "running"
+    search.stop()
+    search.wait()
+    assert search.counts() == {"finished": 5, "queued": 1}
 
 
 def test_a_trial_that_hangs_is_ended_and_not_tried_again() -> None:
@@ -421,9 +453,9 @@ def test_a_stop_is_not_swallowed_and_is_raised_again() -> None:
 def test_a_journal_that_is_locked_for_a_while_loses_nothing_and_is_said_once(tmp_path: Path, monkeypatch) -> None:
     import sqlite3
 
-    from etude.store import journal
+    from etude.store import journal_file
 
-    monkeypatch.setattr(journal, "BUSY_S", 0.2)
+    monkeypatch.setattr(journal_file, "BUSY_S", 0.2)
 
     def train(run, x: int):
         (tmp_path / f"ran-{run.trial}").touch()
@@ -463,6 +495,25 @@ def test_a_process_that_keeps_dying_ends_no_study(victim: str, tmp_path: Path) -
     search = tune(train, trials=5, workers=1, retries=7)
     states = [t.state for t in search.trials]
     assert states == ["finished", "finished" if victim == "warm" else "failed", *["finished"] * 3]
+
+
+def test_the_template_after_a_warm_process_that_died_is_missed_like_any_other(tmp_path: Path) -> None:
+    """The new warm process must not hold the line to it: nobody would see that line end."""
+
+    def train(run, x: int):
+        flags = [tmp_path / "warm is dead", tmp_path / "template is dead"]
+        for flag in flags:
+            if not flag.exists():
+                flag.touch()
+                template = os.getppid()
+                os.kill(template if flag is flags[1] else processes.parent(template), signal.SIGKILL)
+                time.sleep(1000)
+        return float(x)
+
+    search = tune(train, trials=2, workers=1, retries=7, wait=False)
+    wait_for(lambda: search.complete or not search.running)
+    assert search.counts() == {"finished": 2}
+    assert search.trials[0].attempts == 3
 
 
 def test_a_time_limit_holds_even_if_the_template_is_stopped() -> None:

@@ -14,6 +14,7 @@ from support import left_behind_by, run_script, running, start_script, wait_for,
 import etude
 from etude.core.events import Assigned, Settled
 from etude.core.lifecycle import Turn
+from etude.progress import told_to_leave
 from etude.store.journal import Journal
 
 SCRIPT = """
@@ -93,6 +94,32 @@ def test_ctrl_c_winds_down_and_the_same_call_goes_on(tmp_path: Path, undisturbed
     assert "interrupted" in search.summary()
     done = run_script(script, "2", STARTS=str(starts))
     assert done.stdout == undisturbed
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_who_is_asked_to_leave_winds_down_and_the_same_call_goes_on(
+    tmp_path: Path, undisturbed: str, number: signal.Signals
+) -> None:
+    script = write_script(tmp_path, SCRIPT)
+    starts = tmp_path / "starts"
+    with running(start_script(script, "2", STARTS=str(starts))) as driver:
+        wait_for(lambda: starts.exists() and len(starts.read_text().split()) >= 5)
+        driver.send_signal(number)
+        out, _ = driver.communicate(timeout=30)
+        assert (driver.returncode, out) == (128 + number, "")
+        assert not left_behind_by(driver)
+    assert "Not complete: interrupted." in etude.open(tmp_path / "studies" / "study").summary()
+    assert run_script(script, "2", STARTS=str(starts)).stdout == undisturbed
+
+
+def test_a_script_that_has_its_own_way_with_a_signal_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    try:
+        own = signal.getsignal(signal.SIGTERM)
+        with told_to_leave():
+            assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_finished_study_is_not_run_again(tmp_path: Path) -> None:

@@ -97,6 +97,15 @@ def test_asha_with_tpe_goes_on_where_it_was_and_more_trials_add_exactly_so_many(
     assert more.best.params["epochs"] == 9
 
 
+def test_asha_without_a_number_of_trials_promotes_to_the_end_of_a_finite_space() -> None:
+    space = {"lr": [n / 10 for n in range(9)]}
+    search = EXPERIMENT.tune(space, fidelity="epochs", budget=(1, 9), stopper="asha", sampler="random", workers=1)
+    tried = [trial for trial in search.trials if trial.promotes is None]
+    assert sorted(trial.params["lr"] for trial in tried) == space["lr"]
+    assert search.best.params["epochs"] == 9
+    assert search.complete
+
+
 def test_one_worker_gives_the_same_search_each_time() -> None:
     given: dict[str, Any] = {"fidelity": "epochs", "budget": (1, 9), "sampler": "random", "workers": 1, "trials": 30}
     for stopper in ("asha", "hyperband"):
@@ -133,11 +142,34 @@ def test_a_stopper_that_was_asked_for_is_refused_after_a_trial_without_reports_a
         experiment.tune(SPACE, trials=10, workers=1, sampler="random", stopper="median")
     assert str(refused.value) == (
         "Trial 0 finished without one report of 'score', so stopper=MedianRule() has nothing to go by and would never "
-        "stop a trial. Report on the way, run.report(score=...), or pass stopper='none'. What has finished is kept."
+        "stop a trial. Report on the way, run.report(score=...), or leave it out (stopper='none' if there is no "
+        "other). What has finished is kept."
     )
     assert experiment.last is not None
     assert experiment.last.trials[0].state == "finished"
     assert etude.open(experiment.last.folder).trials[0].value == experiment.last.trials[0].value
+
+
+def test_beside_promotion_a_stopper_is_named_alone_if_it_has_nothing_to_go_by() -> None:
+    def short(lr: float, epochs: int):
+        return {"score": lr / epochs}
+
+    experiment = etude.Experiment(short, metric="score", mode="max")
+    with pytest.raises(StudyError) as refused:
+        experiment.tune(
+            SPACE, workers=1, sampler="random", stopper=["hyperband", "plateau"], fidelity="epochs", budget=(1, 9)
+        )
+    assert str(refused.value) == (
+        "Trial 0 finished without one report of 'score', so stopper=Plateau() has nothing to go by and would never "
+        "stop a trial. Report on the way, run.report(score=...), or leave it out (stopper='none' if there is no "
+        "other). What has finished is kept."
+    )
+
+
+@pytest.mark.parametrize("nothing", [["none"], ["none", "none"]])
+def test_who_stops_nothing_needs_no_reports_in_a_list_either(nothing: list[str]) -> None:
+    experiment = etude.Experiment(silent, metric="score", mode="max")
+    assert experiment.tune(SPACE, trials=3, workers=1, sampler="random", stopper=nothing).complete
 
 
 def test_the_stopper_that_nobody_asked_for_needs_no_reports_and_promotion_neither() -> None:

@@ -45,6 +45,18 @@ def test_a_parameter_of_its_own_keeps_its_default() -> None:
     assert constraint(lambda width=8, heads=9: f"{width} {heads}").why_not({"width": 64}) == "64 9"
 
 
+def test_the_fidelity_is_not_for_a_constraint() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Constraint(lambda x, epochs: x < epochs, known=["x", "epochs"], defaults={"epochs": 9}, budgeted="epochs")
+    assert str(caught.value) == (
+        "constraint asks for 'epochs', which is the fidelity: a configuration runs with one value of it after the "
+        "other, and a constraint says which configurations cannot be at all. Leave it out, or raise etude.Invalid in "
+        "the function."
+    )
+    seen = Constraint(lambda **params: str(params), known=["x"], defaults={"epochs": 9, "y": 1}, budgeted="epochs")
+    assert seen.why_not({"x": 2}) == "{'y': 1, 'x': 2}"
+
+
 def test_two_stars_get_the_whole_configuration_with_defaults_filled_in() -> None:
     params = {"width": 64, "optimizer.lr": 0.1}
     assert constraint(lambda **p: repr(p), heads=4).why_not(params) == "{'heads': 4, 'width': 64, 'optimizer.lr': 0.1}"

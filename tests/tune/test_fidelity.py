@@ -21,9 +21,9 @@ from etude.tune.fidelity import read_fidelity, split
 from etude.tune.halving import ASHA, Hyperband
 from etude.tune.rules import Divergence
 from etude.tune.sampler import Told
-from etude.tune.sampler_link import as_news, as_told
 from etude.tune.spaces import Space
 from etude.tune.stop import FirstOf, NeverStop
+from etude.tune.story import as_news, as_told
 
 
 def train(lr: float, epochs: int, share: float = 1.0, path: etude.Stateless[str] = "", anything=None):
@@ -163,6 +163,11 @@ def test_with_a_fidelity_halving_promotes_and_other_rules_go_by_reports() -> Non
     assert rest.stoppers == (divergence,)
 
 
+def test_where_nothing_is_promoted_one_budget_is_enough() -> None:
+    found = read_fidelity("epochs", (1, 2), None, signature=SIGNATURE, space=SPACE, promotes=False)
+    assert found == Fidelity("epochs", (2,))
+
+
 @pytest.mark.parametrize(
     ("stopper", "eta", "fidelity", "message"),
     [
@@ -185,6 +190,13 @@ def test_with_a_fidelity_halving_promotes_and_other_rules_go_by_reports() -> Non
             True,
             "Hyperband(min_steps=2) counts reports, and with a fidelity the rungs are budgets. "
             "Leave it out; the smaller number in budget= is the first rung.",
+        ),
+        (
+            Hyperband(brackets=1),
+            None,
+            True,
+            "Hyperband(brackets=1) with a fidelity: there is one for each rung. Leave it out; a larger smallest budget "
+            "makes fewer.",
         ),
         (ASHA(eta=4), 2, True, "eta=2, and ASHA(eta=4). Say it once."),
     ],

@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from board import Board
@@ -199,9 +200,22 @@ def test_best_so_far_compares_with_the_values_at_that_very_step() -> None:
 
 
 def test_a_median_rule_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ConfigError) as refused:
-        MedianRule(first_after=0)
-    assert str(refused.value) == (
-        "first_after=0 is below 1: a median needs at least one finished trial. "
-        "Pass 1 to let the rule work from the first one on."
-    )
+    options: Any
+    for options, message in (
+        (
+            {"first_after": 0},
+            "first_after=0 cannot be: a median needs at least one finished trial. Pass first_after=1 or more.",
+        ),
+        ({"first_after": "a"}, "first_after='a' (str) is no whole number. Pass one."),
+        ({"first_after": 2.5}, "first_after=2.5 (float) is no whole number. Pass one."),
+        ({"first_after": True}, "first_after=True (bool) is no whole number. Pass one."),
+        (
+            {"best_so_far": "no"},
+            "best_so_far='no' (str) is neither True nor False. Pass True to compare with the others' values at a step, "
+            "False to compare with their averages up to it.",
+        ),
+        ({"metric": 3}, "metric=3 is no name. Pass the name of what train returns or reports."),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            MedianRule(**options)
+        assert str(refused.value) == message

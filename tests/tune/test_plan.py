@@ -90,7 +90,7 @@ def test_what_is_no_decision_is_refused_by_the_name_of_the_stopper(answer: Any) 
     name = f"{Own.__module__}.{Own.__qualname__}"
     assert str(refused.value) == (
         f"The stopper {name} returned {brief(answer)} from decide(), which does not say what becomes of trial 0. "
-        "Return Decision(Act.STOP, reason), or GO_ON; both are in etude.core.plan."
+        "Return etude.Decision(etude.Act.STOP, reason), or etude.GO_ON."
     )
 
 
@@ -98,7 +98,8 @@ def test_what_is_no_decision_is_refused_by_the_name_of_the_stopper(answer: Any) 
 
 SILENT = (
     "Trial 0 finished without one report of 'm', so stopper=MedianRule() has nothing to go by and would never stop a "
-    "trial. Report on the way, run.report(m=...), or pass stopper='none'. What has finished is kept."
+    "trial. Report on the way, run.report(m=...), or leave it out (stopper='none' if there is no other). What has "
+    "finished is kept."
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etude.core.driver import Driver, Limits
+from etude.core.driver import Driver
 from etude.core.events import (
     Assign,
     Ended,
@@ -29,9 +30,11 @@ from etude.core.events import (
 )
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State, Turn
+from etude.core.limits import Limits
 from etude.core.metrics import Fidelity, Metrics
 from etude.core.plan import Plan, Propose
 from etude.tune.promotion import AsyncHalving, Brackets, full_set, in_all, plan_brackets
+from etude.tune.question import most_with_promoted
 from etude.tune.stop import NeverStop
 
 EPOCHS = Fidelity("epochs", (1, 3, 9, 27))
@@ -134,7 +137,28 @@ def test_asha_promotes_the_best_third_of_each_rung_and_no_worker_waits(
     assert len(play.trials) == trials
     assert all(trial.state is State.FINISHED for trial in play.trials)
     check_chain(play)
-    assert [fact.promotes for fact in play.facts if isinstance(fact, Queued)] == list(by_the_book(play))
+    queued = [fact for fact in play.facts if isinstance(fact, Queued)]
+    assert [fact.promotes for fact in queued] == list(by_the_book(play))
+    for fact in queued:
+        said = re.fullmatch(
+            r"trial (\d+) is (?:the|among the) best(?: (\d+))? of (\d+) with epochs=(\d+)", fact.because
+        )
+        assert (said is None) == (fact.promotes is None)
+        if said is not None:
+            assert int(said[1]) == fact.promotes
+            assert int(said[2] or 1) == int(said[3]) // 3
+            assert int(said[4]) == play.trials[int(said[1])].params["epochs"]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 40), st.integers(1, 5), st.integers(0, 99), st.booleans())
+def test_no_order_of_ends_brings_more_trials_than_a_space_has_room_for(
+    size: int, workers: int, seed: int, rising: bool
+) -> None:
+    ended = iter(range(10_000))
+    value: Value = (lambda params: float(next(ended))) if rising else x  # each better than all before: most go on
+    play = Play(lambda: asha(10_000, size=size), value=value, workers=workers, seed=seed).to_the_end()
+    assert len(play.trials) <= most_with_promoted(size, len(EPOCHS.rungs), 3)
 
 
 def by_the_book(play: Play) -> Iterator[int | None]:

@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
 from etude.tune.domains import integers, loguniform, ordered, uniform
 from etude.tune.grid import Grid
 from etude.tune.qmc import QMC
-from etude.tune.sampler import Request, Sampler, Told, needs_process, recalls, size
+from etude.tune.sampler import Request, Sampler, Told, needs_process, recalls, size, why_not
 from etude.tune.samplers import SAMPLERS, Random, make_sampler
 from etude.tune.spaces import Space, choice
 
@@ -154,8 +155,32 @@ def test_the_check_finds_a_sampler_that_breaks_a_promise(promise: str) -> None:
 
 
 def test_the_check_finds_a_proposal_that_cannot_be_sent() -> None:
-    with pytest.raises(TypeError, match="Half"):
+    with pytest.raises(AssertionError, match=r"a proposal is made of plain values: The value 0\.5 is of type 'Half'"):
         check_sampler(lambda: Broken("plain values"), LINE)
+
+
+class Nothing:
+    def tell(self, told: Told) -> None:
+        pass
+
+    def suggest(self, request: Request) -> Params:
+        return cast("Params", None)
+
+
+def test_the_check_finds_a_proposal_that_is_none() -> None:
+    with pytest.raises(AssertionError) as found:
+        check_sampler(Nothing, LINE)
+    assert str(found.value).startswith("a proposal is a dict, and this one is None (NoneType)")
+
+
+def test_the_check_takes_what_tune_takes() -> None:
+    class Numpy(Plain):
+        def suggest(self, request: Request) -> Params:
+            drawn = request.space.sample(request.stream())
+            return {"x": np.float64(drawn["x"]), "n": np.int64(drawn["n"])}
+
+    made = check_sampler(Numpy, {"x": uniform(0, 1), "n": [1, 2, 3]})
+    assert {type(value) for params in made for value in params.values()} == {float, int}
 
 
 class Plain:
@@ -270,6 +295,42 @@ def test_a_resumed_tpe_proposes_exactly_what_the_uninterrupted_one_does() -> Non
             assert same(asked(resumed(made, ends, order=random.Random(k)), k, seed=1), params)
 
 
+def test_of_many_trials_tpe_models_the_best_and_the_newest() -> None:
+    draw = random.Random(3)
+    some, all_of_them = TPE(newest=250), TPE(newest=None)
+    trials = [LINE.sample(Request(k, 0, LINE, 3).stream()) for k in range(900)]
+    ends: list[Told] = []
+    for k, params in enumerate(trials):
+        state = draw.choice(["finished", "stopped", "stopped", "running"])
+        losses = () if state == "running" else (draw.random(),)
+        ends.append(Told(k, params, cast("Any", state), losses, draw.randrange(1, 4)))
+    asked_for = []
+    for sampler in (some, all_of_them):
+        for told in ends[:250]:
+            sampler.tell(told)
+        asked_for.append(asked(sampler, 250, space=LINE))
+        for told in ends[250:]:
+            sampler.tell(told)
+        asked(sampler, 900, space=LINE)
+    assert same(*asked_for), "with no more than that, they are the same"
+
+    def known(sampler: TPE) -> list[tuple[int, str]]:
+        assert sampler._book is not None
+        numbers = {trial: ours for ours, trial in sampler._book.ids.items()}
+        found = sampler._book.study.get_trials(deepcopy=False)
+        return [(numbers[trial._trial_id], trial.state.name) for trial in found if trial._trial_id in numbers]
+
+    finished = sorted((told for told in ends if told.state == "finished"), key=lambda told: told.losses)
+    stopped = sorted((told for told in ends if told.state == "stopped"), key=lambda told: (-told.step, told.losses))
+    best = {told.trial for told in (*finished[:25], *stopped[:25])}
+    shown = [number for number, _ in known(some)]
+    assert len(known(all_of_them)) == 900
+    assert shown == sorted(shown)
+    first = min(set(shown) - best)
+    assert set(shown) == best | set(range(first, 900))
+    assert 240 < 900 - first <= 250
+
+
 def test_redraws_are_other_proposals_that_depend_on_the_same_history() -> None:
     (*_, (k, params, made, ends)) = uninterrupted(seed=2, n=25)
     sampler = resumed(made, ends, order=random.Random(0))
@@ -332,6 +393,52 @@ def test_cmaes_keeps_its_generations_only_if_its_proposals_become_trials() -> No
         strange.tell(Told(k, params))
         strange.tell(ended(k, params, "finished", abs(cast("float", params["x"]) - 0.7)))
     assert not same(asked(strange, 29, space=LINE), told_of_its_own[-1])
+
+
+@pytest.mark.parametrize(
+    ("make", "space", "metrics"),
+    [(TPE, SPACE, 1), (TPE, SPACE, 2), (NSGA2, SPACE, 2)]
+    + [(make, WITHOUT_BRANCHES, 1) for make in (TPE, GP, CMAES, NSGA2)],
+)
+def test_what_it_is_told_to_choose_together_is_what_optuna_would_find(make: Any, space: Space, metrics: int) -> None:
+    sampler = make(startup=0) if make is not NSGA2 else make()
+    for k in range(12):
+        params = space.sample(Request(k, 0, space, 3, metrics).stream())
+        sampler.tell(Told(k, params, "finished", (float(k),) * metrics))
+    sampler.suggest(Request(12, 0, space, 3, metrics))
+    found = sampler._thinker(1).infer_relative_search_space(sampler._book.study, None)
+    assert list(found.items()) == list(sampler._book._joint.items())
+
+
+@pytest.mark.parametrize("make", [TPE, GP, CMAES, NSGA2])
+@pytest.mark.parametrize("state", ["invalid", "failed"])
+@pytest.mark.parametrize("metrics", [1, 2])
+def test_it_turns_away_from_where_trials_are_ruled_out_or_fail(make: Any, state: str, metrics: int) -> None:
+    sampler = make()
+    if why_not(sampler, LINE, metrics) is not None:
+        pytest.skip("it takes one metric")
+    bad = 0
+    for k in range(30):
+        params = sampler.suggest(Request(k, 0, LINE, 3, metrics))
+        x = cast("float", params["x"])
+        sampler.tell(Told(k, params))
+        if x > 0.6:  # the better, the closer to where none can be
+            bad += k >= 20
+            losses = (math.inf,) * metrics if state == "invalid" else ()
+            sampler.tell(Told(k, params, state, losses))
+        else:
+            sampler.tell(Told(k, params, "finished", (-x,) * metrics))
+    assert bad < 8
+
+
+@pytest.mark.parametrize("make", [TPE, GP, CMAES, NSGA2])
+def test_where_nothing_can_be_it_goes_on_proposing(make: Any) -> None:
+    sampler = make()
+    for k in range(14):
+        params = sampler.suggest(Request(k, 0, LINE, 3))
+        sampler.tell(Told(k, params))
+        sampler.tell(Told(k, params, "invalid", (math.inf,)))
+    assert LINE.contains(params)
 
 
 @pytest.mark.parametrize("make", [TPE, lambda: GP(startup=5)])
@@ -424,12 +531,25 @@ def test_samplers_are_found_by_name_and_described_by_their_calls() -> None:
     )
 
 
-@pytest.mark.parametrize("given", [5, None, TPE, object()])
+@pytest.mark.parametrize("given", [5, None, int, object()])
 def test_what_is_no_sampler_is_refused(given: Any) -> None:
     with pytest.raises(ConfigError) as refused:
         make_sampler(given, SPACE)
     assert "is no sampler. Pass one of 'random', 'grid', " in str(refused.value)
     assert str(refused.value).endswith("or an object with tell(told) and suggest(request).")
+
+
+def test_a_class_is_no_sampler_yet() -> None:
+    class Own:
+        def tell(self, told: Told) -> None: ...
+
+        def suggest(self, request: Request) -> Params:
+            return {}
+
+    for cls, name in ((TPE, "etude.TPE"), (Own, Own.__qualname__)):
+        with pytest.raises(ConfigError) as refused:
+            make_sampler(cast("Sampler", cls), SPACE)
+        assert str(refused.value) == f"sampler={name} is a class, and no sampler yet. Call it: sampler={name}()."
 
 
 @pytest.mark.parametrize(
@@ -475,7 +595,22 @@ def test_what_is_no_sampler_is_refused(given: Any) -> None:
             Space.of({"a": integers(0, 2**63), "b": [1, 2]}),
             1,
             "sampler=Grid() cannot be used here: it would have 18,446,744,073,709,551,618 points, and 1,000,000 are "
-            "the most; thin its numbers with points=.... These can: 'random', 'qmc', 'tpe', 'gp', 'cmaes', 'nsga2'.",
+            "the most; thin its numbers: sampler=etude.Grid(points=5). These can: 'random', 'qmc', 'tpe', 'gp', "
+            "'cmaes', 'nsga2'.",
+        ),
+        (
+            lambda: Grid(points=99),
+            Space.of({name: integers(0, 100) for name in "abcd"}),
+            1,
+            "sampler=Grid(points=99) cannot be used here: it would have 96,059,601 points, and 1,000,000 are the most; "
+            "thin its numbers: with fewer points than 99. These can: 'random', 'qmc', 'tpe', 'gp', 'cmaes', 'nsga2'.",
+        ),
+        (
+            CMAES,
+            Space.of({"kind": choice({"sgd": {"momentum": uniform(0, 1)}, "adam": {}})}),
+            1,
+            "sampler=CMAES() cannot be used here: it takes no conditional parameters, and the space has 1 such "
+            "parameter: 'momentum'. These can: 'random', 'qmc', 'tpe', 'nsga2'.",
         ),
     ],
 )
@@ -508,6 +643,10 @@ def test_a_sampler_whose_packages_are_missing_is_refused_with_the_way_to_get_the
     ("make", "message"),
     [
         (lambda: TPE(startup=-1), "startup=-1 cannot be: it counts random draws. Pass startup=0 or more."),
+        (
+            lambda: TPE(newest=100),
+            "newest=100 cannot be: with fewer it would take fewer trials for good ones. Pass newest=250 or more.",
+        ),
         (lambda: GP(startup=cast("int", 1.5)), "startup=1.5 (float) is no whole number. Pass one."),
         (lambda: CMAES(startup=cast("int", True)), "startup=True (bool) is no whole number. Pass one."),
         (

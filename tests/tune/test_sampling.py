@@ -21,10 +21,11 @@ from etude.tune import sampling
 from etude.tune.by_optuna import TPE
 from etude.tune.domains import integers, loguniform
 from etude.tune.sampler import Request, Told
-from etude.tune.sampler_link import SamplerLink, Story, as_told
+from etude.tune.sampler_link import SamplerLink
 from etude.tune.samplers import Random
 from etude.tune.sampling import Answer, Ask, SetUp, Tell
 from etude.tune.spaces import Space
+from etude.tune.story import Story, as_told
 from etude.wire.channel import Channel
 
 SPACE = Space.of({"lr": loguniform(1e-4, 1.0), "n": integers(1, 100), "c": [(1, (2, None)), True, 1, 1.0]})
@@ -295,7 +296,9 @@ async def test_a_sampler_that_dies_is_told_once() -> None:
     link._process.kill()
     await shell.heard(2)
     link.close()
-    assert [str(error) for error in shell.errors] == ["The sampler's process ended with code -9."]
+    assert [str(error) for error in shell.errors] == [
+        "The sampler's process ended with code -9. What has ended is kept, and the same call goes on."
+    ]
     assert isinstance(shell.errors[0], StudyError)
 
 
@@ -344,7 +347,7 @@ def test_a_sampler_minimises_so_a_metric_to_be_maximised_is_turned_round() -> No
 async def test_a_proposal_that_was_taken_is_asked_for_again_before_anything_else_and_nothing_is_told_between() -> None:
     shell = Shell()
     shell.queue(asked(Random(), 0))
-    link = shell.link(SetUp.of(Diary(), SPACE, seed=4, metrics=1, path=tuple(sys.path)), recalls=True)
+    link = shell.link(SetUp.of(Diary(), SPACE, seed=4, metrics=1), recalls=True)
     try:
         link.ask([(1, 0), (2, 0)])
         await shell.heard(1)
@@ -407,7 +410,7 @@ def test_what_was_said_is_told_again_in_its_order_with_the_questions_if_the_samp
 @in_loop
 async def test_its_process_has_one_thread_for_libraries_that_would_take_all_cores() -> None:
     shell = Shell()
-    link = shell.link(SetUp.of(Threads(), SPACE, seed=4, metrics=1, path=tuple(sys.path)))
+    link = shell.link(SetUp.of(Threads(), SPACE, seed=4, metrics=1))
     try:
         link.ask([(0, 0)])
         await shell.heard(1)

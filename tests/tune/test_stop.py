@@ -73,15 +73,21 @@ def refusal(call: Any) -> str:
     return str(refused.value)
 
 
+class Own:
+    def decide(self, report: Report, standing: Standing) -> Decision:
+        return GO_ON
+
+
+@pytest.mark.parametrize("cls", [MedianRule, ASHA, Hyperband, Plateau, Divergence])
+def test_what_a_stopper_watches_is_a_name(cls: Any) -> None:
+    assert refusal(lambda: cls(metric=3)) == "metric=3 is no name. Pass the name of what train returns or reports."
+
+
 def test_a_stopper_is_found_by_name_or_taken_as_it_is() -> None:
     assert make_stopper("median", ONE) == MedianRule()
     assert make_stopper("median-best", ONE) == MedianRule(best_so_far=True)
     assert make_stopper(None, ONE) == MedianRule()
     assert make_stopper(None, TWO) == NeverStop()
-
-    class Own:
-        def decide(self, report: Report, standing: Standing) -> Decision:
-            return GO_ON
 
     own = Own()
     assert make_stopper(own, ONE) is own
@@ -100,8 +106,10 @@ def test_what_is_no_stopper_is_refused() -> None:
         f"stopper=3 (int) is no stopper. Pass one of {names}, or an object with a decide(report, standing) method."
     )
     assert refusal(lambda: make_stopper(cast("Stopper", MedianRule), ONE)) == (
-        "stopper=<class 'etude.tune.median.MedianRule'> (type) is no stopper. "
-        f"Pass one of {names}, or an object with a decide(report, standing) method."
+        "stopper=etude.MedianRule is a class, and no stopper yet. Call it: stopper=etude.MedianRule()."
+    )
+    assert refusal(lambda: make_stopper(cast("Stopper", Own), ONE)) == (
+        "stopper=Own is a class, and no stopper yet. Call it: stopper=Own()."
     )
     assert refusal(lambda: make_stopper([], ONE)) == (
         "stopper=[] is no stopper. Pass stopper='none' if every trial is to run to its end."
@@ -111,7 +119,17 @@ def test_what_is_no_stopper_is_refused() -> None:
 def test_of_two_metrics_the_one_that_is_watched_has_to_be_said() -> None:
     assert refusal(lambda: make_stopper("asha", TWO)) == (
         "stopper=ASHA() watches one metric, and there are 2: 'accuracy', 'latency_s'. "
-        "Say which: etude.ASHA(metric='accuracy'), or pass stopper='none'."
+        "Say which: stopper=etude.ASHA(metric='accuracy'), or pass stopper='none'."
+    )
+    assert refusal(lambda: make_stopper("median-best", TWO)).endswith(
+        "Say which: stopper=etude.MedianRule(best_so_far=True, metric='accuracy'), or pass stopper='none'."
+    )
+    assert refusal(lambda: make_stopper(ASHA(eta=4), TWO)).endswith(
+        "Say which: stopper=etude.ASHA(eta=4, metric='accuracy'), or pass stopper='none'."
+    )
+    assert refusal(lambda: make_stopper(Own(), TWO)) == (
+        "stopper=Own watches one metric, and there are 2: 'accuracy', 'latency_s'. "
+        "Say which: give it an attribute, metric = 'accuracy', or pass stopper='none'."
     )
     assert refusal(lambda: make_stopper(Plateau(metric="loss"), TWO)) == (
         "stopper=Plateau(metric='loss') watches 'loss', which is no metric of this experiment. "
@@ -207,6 +225,13 @@ def test_the_check_finds_a_stopper_that_does_not_notice_that_an_attempt_started_
     lost = [Report(0, 1, 0.1, 1.0), Report(0, 1, 0.9, 1.0)]
     with pytest.raises(AssertionError, match="made in the middle"):
         check_stopper(Stubborn, lost)
+
+
+def test_the_check_wants_a_mode_that_is_one() -> None:
+    assert refusal(lambda: check_stopper(NeverStop, [Report(0, 1, 0.5, 1.0)], mode=cast("Mode", "mx"))) == (
+        "mode='mx' says neither that larger values of 'metric' are better nor that smaller ones are. "
+        "Pass mode='max' or mode='min'."
+    )
 
 
 def test_the_check_wants_steps_without_a_gap() -> None:

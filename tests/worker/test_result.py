@@ -83,6 +83,21 @@ def test_a_dict_without_the_metric_is_refused() -> None:
     )
 
 
+def test_of_several_metrics_none_comes_as_a_number() -> None:
+    with pytest.raises(ResultError) as refused:
+        read_result({"a": 0.5}, metrics=("a", "b"), reported={})
+    assert str(refused.value) == (
+        "The metric 'b' never came: the training function returned a dict with 'a', and reported none. "
+        "Put 'b' into the dict: with several metrics, all of them belong there."
+    )
+    with pytest.raises(ResultError) as refused:
+        read_result(None, metrics=("a", "b"), reported={"a": 0.5})
+    assert str(refused.value) == (
+        "The metric 'b' never came: the training function returned nothing, and reported 'a'. "
+        "Return {'a': ..., 'b': ...}, or call run.report(b=...) at least once."
+    )
+
+
 def test_a_dict_without_the_metric_is_refused_also_if_it_was_reported() -> None:
     assert refusal({"acuracy": 0.9}, accuracy=0.5) == (
         "The training function returned a dict with 'acuracy', and not the metric 'accuracy', which it reported. "

@@ -1,16 +1,17 @@
 """The command line: a thin shell over the same calls.
 
 Exit codes: 0 all went well, 1 a study that cannot be used, 2 a call that cannot be, 3 some trials failed or did not
-come out as on record, 130 interrupted. With ``--json`` there is one JSON document on standard output and nothing else;
-errors and progress are on standard error, and where nothing came of a command there is no document. Commands import
-what they need when they are called, so that ``etude --help`` is quick.
+come out as on record, 4 a limit ended the study before it was complete, 130 interrupted. With ``--json`` there is one
+JSON document on standard output and nothing else; errors and progress are on standard error, and where nothing came
+of a command there is no document. Commands import what they need when they are called, so that ``etude --help`` is
+quick.
 """
 
 from __future__ import annotations
 
 import typer
 
-from etude.cli import debug, export, logs, machine, studies, work
+from etude.cli import debug, export, forecast, logs, machine, studies, work, worker
 from etude.cli.shell import Shell, print_version
 
 app = typer.Typer(
@@ -39,11 +40,13 @@ for command in (
     logs.logs,
     export.export,
     debug.debug,
+    forecast.forecast,
     work.tune,
     work.resume,
     work.stop,
     work.demo,
     machine.doctor,
+    worker.worker,
 ):
     app.command()(command)
 

@@ -19,11 +19,9 @@ MOST_BYTES: Final = 4 * 2**20
 
 def studies(incomplete: str) -> list[str]:
     """Return the names of studies here that begin so."""
-    from etude.results import studies_folder
-    from etude.store.journal import FILE
+    from etude.results import studies_here
 
-    names = (path.parent.name for path in studies_folder().glob(f"*/{FILE}"))
-    return sorted(name for name in names if name.startswith(incomplete))
+    return [folder.name for folder in studies_here() if folder.name.startswith(incomplete)]
 
 
 def trials(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -53,11 +51,11 @@ def samplers(incomplete: str) -> list[str]:
     """Return the samplers that begin so."""
     from etude.tune.samplers import SAMPLERS
 
-    return [name for name in SAMPLERS.classes if name.startswith(incomplete)]
+    return [name for name in SAMPLERS.choices if name.startswith(incomplete)]
 
 
 def stoppers(incomplete: str) -> list[str]:
     """Return the stoppers that begin so."""
     from etude.tune.stop import STOPPERS
 
-    return [name for name in STOPPERS.classes if name.startswith(incomplete)]
+    return [name for name in STOPPERS.choices if name.startswith(incomplete)]

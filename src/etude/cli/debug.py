@@ -24,6 +24,7 @@ import typer
 from etude.cli.place import find_script
 from etude.cli.shell import AsJson, Code, open_study, print_json, print_table, standard_output_kept, trial_of
 from etude.cli.studies import StudyName, TrialNumber
+from etude.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from etude.core.metrics import Metrics
@@ -64,6 +65,11 @@ def debug(
     It runs in this very process, so breakpoints work. Nothing is written to the study.
     """
     search = open_study(study)
+    if search.simulated:
+        raise ConfigError(
+            f"Study {search.name} is simulated: its trials were not run, so there is nothing to run again. What they "
+            "reported came from its curves; call those to debug them."
+        )
     recorded = trial_of(search, trial)
     there = f"search.trials[{trial}]"
     place, base = find_script(

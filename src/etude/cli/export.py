@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from etude.cli.shell import as_json, open_study
+from etude.cli.shell import as_json as json_of
+from etude.cli.shell import open_study
 from etude.cli.studies import StudyName
 from etude.core.errors import ConfigError
 
@@ -49,12 +50,13 @@ def export(
     ] = None,
     reports: Annotated[bool, typer.Option("--reports", help="A row for each report instead of each trial.")] = False,
     times: Annotated[bool, typer.Option("--times", help="With times and what each trial cost.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Write the trials of a study, or their reports, as a table.
 
     Of a trial that was tried several times, the reports of its newest attempt count.
     """
-    form = form or _by_name(output)
+    form = _format(form, output, as_json=as_json)
     if form is Format.PARQUET:
         _check_parquet()
     search = open_study(study)
@@ -68,9 +70,24 @@ def export(
         sys.stdout.buffer.flush()
 
 
-def _by_name(output: Path | None) -> Format:
-    suffix = output.suffix.removeprefix(".").lower() if output is not None else ""
-    return Format(suffix) if suffix in set(Format) else Format.CSV
+def _format(form: Format | None, output: Path | None, *, as_json: bool) -> Format:
+    """Return what to write, by what was asked for, else by the file's name."""
+    if as_json:
+        if form not in (None, Format.JSON):
+            raise ConfigError(f"--json and --format {form} are two formats. Leave one of them.")
+        return Format.JSON
+    if form is not None:
+        return form
+    suffix = output.suffix if output is not None else ""
+    if not suffix:
+        return Format.CSV
+    if suffix[1:].lower() not in set(Format):
+        told = ", ".join(f".{form}" for form in Format)
+        raise ConfigError(
+            f"--output {output} ends in {suffix!r}, which is no format that can be written. "
+            f"End it in one of {told}, or say the format: --format csv."
+        )
+    return Format(suffix[1:].lower())
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -99,7 +116,9 @@ def _reports(search: Search, *, times: bool) -> Iterator[Row]:
             for attempt, step, at, metrics in journal.reports_of(trial.number):
                 if attempt == trial.attempts:
                     row = {"trial": trial.number, "step": step, **({"at": at} if times else {})}
-                    yield {**row, **{f"metrics.{n}" if n in row else n: value for n, value in metrics.items()}}
+                    mark = {"simulated": True} if search.simulated else {}
+                    taken = {*row, *mark}
+                    yield {**row, **{f"metrics.{n}" if n in taken else n: v for n, v in metrics.items()}, **mark}
 
 
 def _columns(rows: list[Row]) -> list[str]:
@@ -121,15 +140,15 @@ def _csv(rows: list[Row]) -> bytes:
 
 def _cell(value: Any) -> Any:
     """Return what stands in a cell: lists and the like as JSON, and so True and False."""
-    return as_json(value) if isinstance(value, bool | list | tuple | Mapping) else value
+    return json_of(value) if isinstance(value, bool | list | tuple | Mapping) else value
 
 
 def _json(rows: list[Row]) -> bytes:
-    return (as_json(rows, indent=2) + "\n").encode()
+    return (json_of(rows, indent=2) + "\n").encode()
 
 
 def _jsonl(rows: list[Row]) -> bytes:
-    return "".join(as_json(row) + "\n" for row in rows).encode()
+    return "".join(json_of(row) + "\n" for row in rows).encode()
 
 
 def _parquet(rows: list[Row]) -> bytes:
@@ -147,7 +166,7 @@ def _of_one_type(column: list[Any]) -> list[Any]:
     types = {type(value) for value in column if value is not None}
     if types <= {int, float} or types in ({bool}, {str}):
         return column
-    return [None if value is None else as_json(value) for value in column]
+    return [None if value is None else json_of(value) for value in column]
 
 
 WRITERS: Final[Mapping[Format, Callable[[list[Row]], bytes]]] = {

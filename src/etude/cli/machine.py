@@ -104,14 +104,15 @@ def _studies() -> Iterator[Finding]:
     import shutil
 
     from etude.results import studies_folder
-    from etude.store.journal import on_network
+    from etude.store.filesystems import network_kind
 
     folder = studies_folder().absolute()
     there = next((place for place in (folder, *folder.parents) if place.exists()), Path("/"))
     mend = "Free it, or name another place with ETUDE_STUDIES=<folder>."
     yield Finding("studies", str(folder), "" if _is_writable(there) else f"cannot be written. {mend}")
-    slow = on_network(there)
-    yield Finding("file system", "on a network: safe, and slower than a local disk" if slow else "local")
+    kind = network_kind(there)
+    told = f"{kind}, on a network: journals are kept on this machine's disk and mirrored there" if kind else "local"
+    yield Finding("file system", told)
     free_gb = shutil.disk_usage(there).free / 2**30
     yield Finding("free disk", f"{free_gb:.1f} GB", f"is little. {mend}" if free_gb < LEAST_DISK_GB else "")
 

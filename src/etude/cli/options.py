@@ -1,6 +1,7 @@
 """Options that are read as Python and never run: ``--sampler 'tpe(startup=20)'``, ``--start 'lr=0.1 width=64'``.
 
-A sampler or a stopper is a name, or a call with literals as its options. A configuration is a row of NAME=VALUE, where
+A sampler or a stopper is a name, or a call with literals as its options; what Étude does not have is looked for in the
+script. A configuration is a row of NAME=VALUE, where
 a value is a literal or a bare word, which means itself.
 """
 
@@ -11,11 +12,13 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from etude.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from etude.cli.scripts import Script
     from etude.tune.registry import Registry
     from etude.tune.sampler import Sampler
     from etude.tune.stop import Stopper
@@ -28,26 +31,28 @@ NAMED: Final = re.compile(r"(?:^|[\s,])\s*([^\W\d][\w.]*)\s*=(?!=)")
 WORD: Final = re.compile(r"[^\W\d][\w./+-]*")
 CONSTANTS: Final = ("None", "True", "False")
 PAIR: Final = 2
+ANY_NUMBER: Final = 1_000
+"""Of workers, where somebody waits for some and does not say how many may come."""
 NOTHING: Final = object()
 
 
-def read_sampler(text: str) -> Sampler:
-    """Return the sampler that ``--sampler`` names.
+def read_sampler(text: str, script: Script | None = None) -> Sampler:
+    """Return the sampler that ``--sampler`` names, be it one of the script.
 
     Raises:
         ConfigError: There is none of that name, or it has no such options.
 
     Example:
         >>> read_sampler("tpe(startup=20)")
-        TPE(startup=20)
+        TPE(startup=20, newest=1000)
     """
     from etude.tune.samplers import SAMPLERS
 
-    return _made(text, SAMPLERS)
+    return _made(text, SAMPLERS, script)
 
 
-def read_stoppers(texts: Sequence[str]) -> Stopper | list[Stopper]:
-    """Return the stopper that ``--stopper`` names, several as a list.
+def read_stoppers(texts: Sequence[str], script: Script | None = None) -> Stopper | list[Stopper]:
+    """Return the stopper that ``--stopper`` names, be it one of the script; several as a list.
 
     Raises:
         ConfigError: There is none of that name, or it has no such options.
@@ -58,7 +63,7 @@ def read_stoppers(texts: Sequence[str]) -> Stopper | list[Stopper]:
     """
     from etude.tune.stop import STOPPERS
 
-    made = [_made(text, STOPPERS) for text in texts]
+    made = [_made(text, STOPPERS, script) for text in texts]
     return made if len(made) > 1 else made[0]
 
 
@@ -101,10 +106,29 @@ def read_budget(text: str) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _made(text: str, registry: Registry[T]) -> T:
-    """Return what a name, or a call with options, stands for in a registry."""
+def read_workers(most: int | None, least: int | None) -> int | tuple[int, int] | None:
+    """Return what ``--workers`` and ``--wait-for-workers`` say together.
+
+    Raises:
+        ConfigError: More are waited for than there may be.
+
+    Example:
+        >>> read_workers(16, 2)
+        (2, 16)
+    """
+    if least is None:
+        return most
+    if most is not None and most < least:
+        raise ConfigError(f"--wait-for-workers {least} waits for more than --workers {most} lets run. Swap them.")
+    return least, most or max(least, ANY_NUMBER)
+
+
+def _made(text: str, registry: Registry[T], script: Script | None = None) -> T:
+    """Return what a name, or a call with options, stands for in a registry, or else in the script."""
     known = {**{cls.__name__: cls for cls in registry.classes.values()}, **registry.classes}
     name, paren, _ = (part.strip() for part in text.partition("("))
+    if name not in known and name not in registry.presets and script is not None:
+        return _of_script(text, registry, script)
     if name not in known:
         made = registry.make(name)  # which refuses it, and knows what was meant
         if paren:
@@ -127,6 +151,40 @@ def _made(text: str, registry: Registry[T]) -> T:
         return known[name](*args, **named)
     except TypeError as error:
         raise ConfigError(f"--{registry.kind} {text!r} cannot be called so: {error}.") from None
+
+
+def _of_script(text: str, registry: Registry[T], script: Script) -> T:
+    """Return what a script calls so: an object, or what a class or function of it makes of literals."""
+    from etude.cli.scripts import what_is_missing
+
+    file, inner = _split(text)
+    name, paren, _ = (part.strip() for part in inner.partition("("))
+    if file and Path(file).absolute() != script.path.absolute():
+        raise ConfigError(
+            f"--{registry.kind} {text!r} is in {file}, and the experiment in {script.path}. "
+            f"Import it there, and write --{registry.kind} {inner}."
+        )
+    if not hasattr(script.module, name):
+        try:
+            registry.make(name)
+        except ConfigError as error:
+            raise ConfigError(f"{error} {script.path} has no {name!r} either.{what_is_missing(script)}") from None
+    found = getattr(script.module, name)
+    if not paren:
+        return found  # type: ignore[no-any-return]
+    args, named = _arguments(inner, name, registry.kind)
+    try:
+        return found(*args, **named)  # type: ignore[no-any-return]
+    except Exception as error:
+        raise ConfigError(
+            f"--{registry.kind} {text!r}: {name} of {script.path} raised {type(error).__name__}: {error}."
+        ) from error
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the file that is named before the colon, if there is one, and what stands behind it."""
+    before, colon, after = text.strip().partition(".py:")
+    return (f"{before}.py", after) if colon and "(" not in before else ("", text.strip())
 
 
 def _arguments(text: str, name: str, kind: str) -> tuple[list[Any], Mapping[str, Any]]:

@@ -57,7 +57,7 @@ def load(place: str) -> tuple[Experiment, Script]:
     near = difflib.get_close_matches(name, found, n=1) if colon else []
     which = f"no experiment {name!r}" if colon else f"{len(found)} experiments, and none was named"
     meant = f" Did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"{path} has {which}.{meant} {told}{_what_is_missing(script)}")
+    raise ConfigError(f"{path} has {which}.{meant} {told}{what_is_missing(script)}")
 
 
 def attribute(script: Script, name: str) -> Any:
@@ -69,11 +69,12 @@ def attribute(script: Script, name: str) -> Any:
     if not hasattr(script.module, name):
         near = difflib.get_close_matches(name, vars(script.module), n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"{script.path} has no {name!r}.{meant}{_what_is_missing(script)}")
+        raise ConfigError(f"{script.path} has no {name!r}.{meant}{what_is_missing(script)}")
     return getattr(script.module, name)
 
 
-def _what_is_missing(script: Script) -> str:
+def what_is_missing(script: Script) -> str:
+    """Say that a script was not read to its end, if it was not."""
     if not script.cut:
         return ""
     return (

@@ -32,6 +32,7 @@ class Code(IntEnum):
     STUDY = 1
     USAGE = 2
     SOME_FAILED = 3
+    LIMIT = 4
     INTERRUPTED = 130
 
 
@@ -71,13 +72,12 @@ def open_study(study: str) -> Search:
     import difflib
 
     from etude.core.errors import NotAStudyError
-    from etude.results import read, studies_folder
-    from etude.store.journal import FILE
+    from etude.results import read, studies_here
 
     try:
         return read(study)
     except NotAStudyError as error:
-        known = [path.parent.name for path in studies_folder().glob(f"*/{FILE}")]
+        known = [folder.name for folder in studies_here()]
         near = difflib.get_close_matches(study, known, n=1)
         if not near:
             raise

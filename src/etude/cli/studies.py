@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from etude.results import Search, TrialResult
 
 StudyName = Annotated[
-    str, typer.Argument(metavar="STUDY", help="A study's name, or its folder.", autocompletion=complete.studies)
+    str,
+    typer.Argument(
+        metavar="STUDY", help="A study's name, its folder, or the URL of its mirror.", autocompletion=complete.studies
+    ),
 ]
 TrialNumber = Annotated[
     int, typer.Argument(metavar="TRIAL", help="The trial's number.", autocompletion=complete.trials)
@@ -26,25 +29,56 @@ BEST: Final = 5
 
 
 def ls(
-    folder: Annotated[Path | None, typer.Argument(help="Where the studies are; by default where new ones go.")] = None,
+    folder: Annotated[
+        str | None,
+        typer.Argument(help="Where the studies are, or the URL of their mirrors; by default where new ones go."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the studies that there are."""
     from etude.results import show as shown
     from etude.results import studies_folder
-    from etude.store.journal import FILE
+    from etude.store.fetch import is_url
 
-    where = folder if folder is not None else studies_folder()
-    found = [where] if (where / FILE).exists() else [path.parent for path in where.glob(f"*/{FILE}")]
-    rows = [_row(path) for path in sorted(found, key=lambda path: (path / FILE).stat().st_mtime)]
+    where = folder if folder is not None else str(studies_folder())
+    rows = _rows_at(where) if is_url(where) else _rows_in(Path(where))
     if as_json:
         print_json(rows)
     elif not rows:
         print(f"There are no studies in {where}.")
     else:
-        told = [{**row, "metric": _metrics(row["metrics"]), "best": _best(row)} for row in rows]
+        told = [
+            {**row, "standing": _standing(row), "metric": _metrics(row["metrics"]), "best": _best(row)} for row in rows
+        ]
         head = ["study", "standing", "trials", "metric", "best"]
         print_table(head, [[shown(row[title]) for title in head] for row in told])
+
+
+def _rows_in(folder: Path) -> list[dict[str, Any]]:
+
+    found = [folder] if _is_study(folder) else [path for path in folder.glob("*/") if _is_study(path)]
+    return [_row(path, path.name) for path in sorted(found, key=_changed_at)]
+
+
+def _rows_at(url: str) -> list[dict[str, Any]]:
+    """Return a row for each mirror at a place: of a study, its journal alone is brought."""
+    from etude.store.fetch import split, studies_at
+
+    return [{**_row(mirror, split(mirror)[1]), "mirror": mirror} for mirror in studies_at(url)]
+
+
+def _is_study(folder: Path) -> bool:
+    from etude.store.fetch import is_mirror
+    from etude.store.journal import FILE
+    from etude.store.shared import is_shared
+
+    return (folder / FILE).exists() or is_shared(folder) or is_mirror(folder)
+
+
+def _changed_at(folder: Path) -> float:
+    from etude.store.journal import FILE
+
+    return (folder / FILE if (folder / FILE).exists() else folder).stat().st_mtime
 
 
 def show(study: StudyName, as_json: AsJson = False) -> None:
@@ -96,6 +130,7 @@ def for_programs(search: Search) -> dict[str, Any]:
     return {
         "study": search.name,
         "standing": standing(search),
+        "why": search.why,
         "counts": search.counts(),
         "metrics": dict(search.metrics.modes),
         **_record(search),
@@ -116,23 +151,27 @@ def standing(search: Search) -> str:
     return "complete" if search.complete else "not complete"
 
 
-def _row(folder: Path) -> dict[str, Any]:
-    from etude.results import read
+def _row(study: Path | str, name: str) -> dict[str, Any]:
+    from etude.results import find, read
 
-    row: dict[str, Any] = {"study": folder.name, "standing": "", "trials": None, "metrics": {}, "best": None}
+    row: dict[str, Any] = {"study": name, "standing": "", "trials": None, "metrics": {}, "best": None}
     try:
-        search = read(folder)
+        search = read(find(study, logs=False))
     except EtudeError as error:  # one broken study must not hide the others
         return {**row, "standing": f"unreadable: {error}"}
     row |= {
-        "study": search.name,
         "standing": standing(search),
         "trials": sum(search.counts().values()),
         "metrics": dict(search.metrics.modes),
+        **({"simulated": True} if search.simulated else {}),
     }
     if len(search.metrics.names) > 1:
         return {**row, "front": _numbers(search.front)}
     return {**row, "best": next((trial.value for trial in search.top(1)), None)}
+
+
+def _standing(row: Mapping[str, Any]) -> str:
+    return f"{row['standing']}{', simulated' if row.get('simulated') else ''}"
 
 
 def _best(row: Mapping[str, Any]) -> Any:
@@ -189,15 +228,20 @@ def _record(search: Search) -> dict[str, Any]:
         "code": f"commit {commit}{' with changes' if git.get('dirty') else ''}" if commit else None,
         "packages": f"{len(packages)} recorded" if packages else None,
         "machine": ", ".join(str(part) for part in machine if part) or None,
+        "simulated": _options(meta["simulated"]) if search.simulated else None,
         "driver": f"process {driver[1]} on {driver[0]} works on it now" if driver else None,
     }
 
 
+def _options(simulated: Mapping[str, Any]) -> str:
+    """Return what a simulated study was simulated with."""
+    return ", ".join(f"{name}={value}" for name, value in simulated.items() if name != "name")
+
+
 def _trial(trial: TrialResult, search: Search) -> dict[str, Any]:
-    return {
-        "trial": trial.number,
-        "state": trial.state,
-        **{metric: trial.values.get(metric) for metric in search.metrics.names},
+    from etude.results import column
+
+    own = {
         "params": trial.params,
         "seed": trial.seed,
         "metrics": trial.metrics,
@@ -206,8 +250,12 @@ def _trial(trial: TrialResult, search: Search) -> dict[str, Any]:
         "duration_s": trial.duration_s,
         "same_as": trial.same_as,
         "promotes": trial.promotes,
-        "reason": trial.reason,
+        "reason": trial.reason or trial.because,
     }
+    first = {"trial": trial.number, "state": trial.state}
+    taken = (*first, *own)
+    values = {column(name, taken, "metrics"): trial.values.get(name) for name in search.metrics.names}
+    return {**first, **values, **own}
 
 
 def _print_trials(search: Search, found: list[TrialResult], *, with_reason: bool = False) -> None:
@@ -228,6 +276,6 @@ def _print_trials(search: Search, found: list[TrialResult], *, with_reason: bool
             *(shown(trial.params.get(n)) for n in names),
             lasted,
         ]
-        rows.append([*told, trial.reason[:80]] if with_reason else told)
+        rows.append([*told, (trial.reason or trial.because)[:80]] if with_reason else told)
     marks = ["front"] if best is not None else []
     print_table(["trial", "state", *metrics, *marks, *names, "took", *(["reason"] if with_reason else [])], rows)

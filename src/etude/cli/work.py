@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,17 @@ LOOK_S: Final = 0.2
 HELD_OTHERWISE: Final = frozenset({"space", "name", "constraint", "wait", "progress"})
 """Arguments of ``tune`` that the call in a journal does not give back as they were."""
 
+Deadline = Annotated[float | None, typer.Option(help="Seconds that the study may be worked on, all its runs together.")]
+MaxFailures = Annotated[int | None, typer.Option(help="How many trials may fail; one more ends the study.")]
+MaxCost = Annotated[float | None, typer.Option(help="What the workers may cost, all runs together.")]
+PricePerHour = Annotated[float | None, typer.Option(help="What an hour of one worker costs.")]
+MirrorPlace = Annotated[
+    str | None, typer.Option(help="Where a copy is kept up to date, under the study's name: a URL or a folder.")
+]
+EngineName = Annotated[
+    str | None,
+    typer.Option(help="local, ray, spark, or cluster; with options: 'ray(cpus=2)'. By default ETUDE_ENGINE, or local."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
@@ -43,14 +55,20 @@ def tune(
         int | None, typer.Option(help="How many configurations to try; needless where the sampler has an end.")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="How many run at a time; by default one per core.")] = None,
+    wait_for_workers: Annotated[int | None, typer.Option(help="Begin when so many are there.")] = None,
+    engine: EngineName = None,
     sampler: Annotated[
         str | None,
-        typer.Option(help="tpe, random, ...; with options: 'tpe(startup=20)'.", autocompletion=complete.samplers),
+        typer.Option(
+            help="tpe, random, ...; with options: 'tpe(startup=20)'; or one of the script.",
+            autocompletion=complete.samplers,
+        ),
     ] = None,
     stopper: Annotated[
         list[str] | None,
         typer.Option(
-            help="median, none, ...; with options: 'median(first_after=8)'. May be given several times.",
+            help="median, none, ...; with options: 'median(first_after=8)'; or one of the script. "
+            "May be given several times.",
             autocompletion=complete.stoppers,
         ),
     ] = None,
@@ -67,6 +85,11 @@ def tune(
     retries: Annotated[int, typer.Option(help="How often a trial is run again that was killed or lost.")] = 2,
     reuse_child: Annotated[bool, typer.Option("--reuse-child", help="Run many trials in one process.")] = False,
     constraint: Annotated[str | None, typer.Option(help="Name of a function of the script that rules out.")] = None,
+    deadline: Deadline = None,
+    max_failures: MaxFailures = None,
+    max_cost: MaxCost = None,
+    price_per_hour: PricePerHour = None,
+    mirror: MirrorPlace = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -75,20 +98,22 @@ def tune(
     The script is run as it is imported, up to a call of tune() that no main guard holds back.
     """
     from etude.cli import domains, options, scripts
+    from etude.cli.wording import told_in_options
 
     given: dict[str, Any] = {"start": [options.read_start(one) for one in start or ()]}
-    given |= {"sampler": options.read_sampler(sampler)} if sampler is not None else {}
-    given |= {"stopper": options.read_stoppers(stopper)} if stopper else {}
     given |= {"fidelity": fidelity} if fidelity is not None else {}
     given |= {"budget": options.read_budget(budget)} if budget is not None else {}
     given |= {"eta": eta} if eta is not None else {}
     wanted = domains.read_space(space)
-    with standard_output_kept(as_json):
+    with standard_output_kept(as_json), told_in_options():
         found, script = scripts.load(experiment)
+        given |= {"sampler": options.read_sampler(sampler, script)} if sampler is not None else {}
+        given |= {"stopper": options.read_stoppers(stopper, script)} if stopper else {}
         search = found.tune(
             wanted,
             trials=trials,
-            workers=workers,
+            workers=options.read_workers(workers, wait_for_workers),
+            engine=engine,
             seed=seed,
             name=name,
             timeout_s=timeout,
@@ -97,6 +122,11 @@ def tune(
             reuse_child=reuse_child,
             constraint=scripts.attribute(script, constraint) if constraint is not None else None,
             progress=False if quiet else None,
+            deadline_s=deadline,
+            max_failures=max_failures,
+            max_cost=max_cost,
+            price_per_hour=price_per_hour,
+            mirror=mirror,
             **given,
         )
     _tell_and_leave(search, as_json=as_json)
@@ -107,27 +137,60 @@ def resume(
     *,
     trials: Annotated[int | None, typer.Option(help="How many trials in all; by default as before.")] = None,
     workers: Annotated[int | None, typer.Option(help="How many run at a time; by default as before.")] = None,
+    wait_for_workers: Annotated[int | None, typer.Option(help="Begin when so many are there.")] = None,
+    engine: EngineName = None,
+    deadline: Deadline = None,
+    max_failures: MaxFailures = None,
+    max_cost: MaxCost = None,
+    price_per_hour: PricePerHour = None,
+    mirror: MirrorPlace = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Go on from a mirror even if a driver elsewhere still writes to it.")
+    ] = False,
+    no_limits: Annotated[bool, typer.Option("--no-limits", help="Go on without the limits that it had.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a study: what has ended is not run again.
 
+    Given the URL of a study's mirror, it is brought here first, into the folder where studies are.
     Its script is run as it is imported, up to a call of tune() that no main guard holds back.
     """
-    from etude.cli import scripts
+    from etude.cli import options, scripts
+    from etude.results import studies_folder
+    from etude.store.fetch import bring, is_mirror, is_url, split
+    from etude.store.shared import home_of
     from etude.tune.spaces import Space
 
+    if is_mirror(Path(study)):
+        study = str(Path(study).absolute())
+    if is_url(study) or is_mirror(Path(study)):
+        place, name = split(study)
+        bring(study, studies_folder() / name, force=force)
+        study, mirror = str(studies_folder() / name), mirror or place
     search = open_study(study)
-    folder = search.folder.absolute()
+    folder = home_of(search.folder).absolute()
     again = f"Give the same call there again: it goes on with {folder}."
     place, base = find_script(search.meta, folder, command="resume", instead=again)
-    call = newest_run(search.meta).get("call") or search.meta["call"]
-    _refuse_what_no_journal_holds(call, place, folder)
+    call = {**(newest_run(search.meta).get("call") or search.meta["call"])}
+    call |= {"engine": engine} if engine is not None else {}
+    _refuse_what_no_journal_holds(search.meta, call, place, folder)
     given = _same_call(call)
     given |= {"trials": trials} if trials is not None else {}
-    given |= {"workers": workers} if workers is not None else {}
+    asked = options.read_workers(workers, wait_for_workers)
+    given |= {"workers": asked} if asked is not None else {}
+    given |= {"mirror": mirror} if mirror is not None else {}
+    limits = {
+        "deadline_s": deadline,
+        "max_failures": max_failures,
+        "max_cost": max_cost,
+        "price_per_hour": price_per_hour,
+    }
+    given |= {name: limit for name, limit in limits.items() if limit is not None or no_limits}
     with contextlib.chdir(base), studies_in(folder.parent), standard_output_kept(as_json):
-        experiment, _ = scripts.load(place)
+        experiment, script = scripts.load(place)
+        if rule := call.get("constraint"):
+            given["constraint"] = scripts.attribute(script, rule.rpartition(":")[2])
         space = Space.from_dict(search.meta["question"]["space"])
         search = experiment.tune(space, name=folder.name, progress=False if quiet else None, **given)
     _tell_and_leave(search, as_json=as_json)
@@ -149,7 +212,7 @@ def stop(study: StudyName, as_json: AsJson = False) -> None:
 
     Nothing that has ended is lost, and the study can go on later.
     """
-    from etude.study import STOP_FILE
+    from etude.at_work import STOP_FILE
 
     search = open_study(study)
     request = search.folder / STOP_FILE
@@ -191,25 +254,36 @@ def _winds_down(folder: Path) -> bool:
     return False
 
 
-def demo() -> None:
+def demo(as_json: AsJson = False) -> None:
     """Tune a small CNN on real images, in about a minute."""
     from etude import demo
 
-    demo.main()
+    if not as_json:
+        demo.main()
+        return
+    with standard_output_kept(as_json):
+        search = demo.tune()
+    _tell_and_leave(search, as_json=as_json)
 
 
 def _tell_and_leave(search: Search, *, as_json: bool) -> None:
     if as_json:
-        print_json(for_programs(search))
+        print_json(for_programs(open_study(str(search.folder))))  # with what was recorded while it ran
     else:
         print(search.summary())
+    if search.limit:
+        raise typer.Exit(Code.LIMIT)
     if search.counts().get("failed"):
         raise typer.Exit(Code.SOME_FAILED)
 
 
-def _refuse_what_no_journal_holds(call: Mapping[str, Any], place: str, folder: Path) -> None:
+def _refuse_what_no_journal_holds(meta: Mapping[str, Any], call: Mapping[str, Any], place: str, folder: Path) -> None:
     if own := in_no_journal(call):
+        argv = newest_run(meta).get("argv")
+        if isinstance(argv, list) and argv[:2] == ["etude", "tune"]:  # the script holds no call
+            again = f"Give the same command again instead, it goes on: {shlex.join(map(str, argv))}"
+        else:
+            again = f"Run the script again instead ({place.rpartition(':')[0]}): the same call goes on."
         raise ConfigError(
-            f"Study {folder.name} was started with {' and '.join(own)}, which no journal can hold. "
-            f"Run the script again instead ({place.rpartition(':')[0]}): the same call goes on."
+            f"Study {folder.name} was started with {' and '.join(own)}, which no journal can hold. {again}"
         )

@@ -37,7 +37,7 @@ class How(StrEnum):
     LOST = "lost"  # its worker died or fell silent
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What an attempt cost: wall and CPU seconds, and peak memory in MB (2**20 bytes)."""
 
     wall_s: float = 0.0
@@ -46,7 +46,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     gpu_memory_mb: float | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What an attempt left behind.
 
     Attributes:
@@ -89,16 +89,28 @@ class Opened(Fact, frozen=True):
 
 
 class Joined(Fact, frozen=True):
-    """A worker came."""
+    """A worker came, in the place of the one that it ``replaces``, if any."""
 
     worker: str
+    replaces: str = ""
 
 
 class Left(Fact, frozen=True):
-    """A worker is gone, with the reason that is known."""
+    """A worker is gone, with the reason that is known.
+
+    ``began`` is False if the attempt that it holds, as far as the driver knows, never reached it: then nobody is to
+    blame for that attempt.
+    """
 
     worker: str
     reason: str = ""
+    began: bool = True
+
+
+class StoodStill(Fact, frozen=True):
+    """The driver, and most likely all of the study, stood still for ``seconds`` until now."""
+
+    seconds: float
 
 
 class Quarantined(Fact, frozen=True):
@@ -119,6 +131,7 @@ class Queued(Fact, frozen=True):
         redraw: How many proposals before this one were already taken.
         same_as: The earlier trial with the same configuration, whose result it will share.
         promotes: The earlier trial that it carries on with a larger budget.
+        because: Why the plan decided on it, where that was a decision.
     """
 
     trial: int
@@ -128,6 +141,7 @@ class Queued(Fact, frozen=True):
     redraw: int = 0
     same_as: int | None = None
     promotes: int | None = None
+    because: str = ""
 
 
 class Assigned(Fact, frozen=True):
@@ -181,13 +195,20 @@ class Settled(Fact, frozen=True):
 
 
 class Closed(Fact, frozen=True):
-    """The driver ended its work: ``complete`` if the plan had no more trials to run."""
+    """The driver ended its work.
+
+    Attributes:
+        reason: Why, for people.
+        complete: Whether the plan had no more trials to run.
+        limit: The limit of the user's that was reached, if that was it.
+    """
 
     reason: str
     complete: bool
+    limit: str = ""
 
 
-AnyFact = Opened | Joined | Left | Quarantined | Queued | Assigned | Reported | Judged | Settled | Closed
+AnyFact = Opened | Joined | Left | StoodStill | Quarantined | Queued | Assigned | Reported | Judged | Settled | Closed
 
 
 # --- events: what the driver is told and keeps only as part of a fact -----------------------------
@@ -223,12 +244,13 @@ class Ticked(Event, frozen=True):
 
 
 class Cancelled(Event, frozen=True):
-    """Somebody asked for the study to wind down; it can go on later."""
+    """Somebody asked for the study to wind down; it can go on later. ``limit`` names the limit that it was for."""
 
     reason: str
+    limit: str = ""
 
 
-AnyEvent = Opened | Joined | Left | Reported | Suggested | Ended | Ticked | Cancelled
+AnyEvent = Opened | Joined | Left | StoodStill | Reported | Suggested | Ended | Ticked | Cancelled
 
 
 # --- commands: what the driver asks of its shell --------------------------------------------------
@@ -304,10 +326,17 @@ class End(Command, frozen=True):
     complete: bool
 
 
+class WindDown(Command, frozen=True):
+    """A limit of the user's is reached: end what runs, tell what has ended by then, and answer with ``Cancelled``."""
+
+    reason: str
+    limit: str
+
+
 class Fail(Command, frozen=True):
     """Wind the study down with an error: its plan raised when it was asked, or no trial can go well."""
 
     error: Exception
 
 
-AnyCommand = Persist | Suggest | Assign | Stop | Pause | Release | Retire | WaitUntil | End | Fail
+AnyCommand = Persist | Suggest | Assign | Stop | Pause | Release | Retire | WaitUntil | WindDown | End | Fail

@@ -7,9 +7,10 @@ No rule lives here: a fact already says what it meant.
 
 from __future__ import annotations
 
+import hashlib
 from array import array
-from bisect import insort
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from etude.core.events import (
@@ -27,10 +28,13 @@ from etude.core.events import (
     Queued,
     Reported,
     Settled,
+    StoodStill,
     Value,
 )
 from etude.core.lifecycle import FINAL, LIVE, State, Turn, after
 from etude.core.metrics import Metrics
+from etude.core.packed import NOTHING, Loose, Packed, slim
+from etude.core.spending import Spending
 
 GOOD_ENDS: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED, How.INVALID})
 """Ways for an attempt to end that speak for its worker."""
@@ -52,38 +56,33 @@ class Trial:
         losses: How many of its attempts were lost and charged to it.
         tried_on: Workers on which an attempt of it raised or was lost.
         raised_on: Those of them on which it raised.
-        curve: The watched metric at steps 1, 2, ... of the newest attempt.
         pausing: Whether its live attempt was asked to pause.
         enough: Whether it was asked to stop because it has shown what it can.
         last: The newest value of each metric that the attempt reported, where the study has several.
-        outcome: What its last ended attempt left behind.
         reason: Why it stands where it stands, for people.
         same_as: The earlier trial with the same configuration, if there is one.
         promotes: The earlier trial that it carries on with a larger budget, if there is one.
+        because: Why the plan decided on it, where that was a decision.
         redraw: How many proposals before this one were already taken.
         upto: The last fact that the sampler had seen when it proposed this trial.
-        queued_at, started_at, ended_at: Seconds of the driver's clock; None until it happened.
     """
 
     __slots__ = (
+        "_ends",
         "attempt",
-        "curve",
-        "ended_at",
+        "because",
         "enough",
         "last",
         "losses",
         "number",
-        "outcome",
         "params",
         "pausing",
         "promotes",
-        "queued_at",
         "raised_on",
         "reason",
         "redraw",
         "same_as",
         "seed",
-        "started_at",
         "state",
         "tried_on",
         "upto",
@@ -100,29 +99,75 @@ class Trial:
         self.losses = 0
         self.tried_on: tuple[str, ...] = ()
         self.raised_on: tuple[str, ...] = ()
-        self.curve = array("d")
         self.pausing = False
         self.enough = False
-        self.last: dict[str, float] = {}
-        self.outcome: Outcome | None = None
+        self.last: Mapping[str, float] = NOTHING
         self.reason = ""
         self.same_as = fact.same_as
         self.promotes = fact.promotes
+        self.because = fact.because
         self.redraw = fact.redraw
         self.upto = fact.upto
-        self.queued_at = fact.at
-        self.started_at: float | None = None
-        self.ended_at: float | None = None
+        self._ends: Loose | Packed = Loose(fact.at)
+
+    @property
+    def curve(self) -> array[float]:
+        """The watched metric at steps 1, 2, ... of the newest attempt. Once the trial has ended, a copy each time."""
+        return self._ends.curve
+
+    @property
+    def reports(self) -> int:
+        """How long the curve is, without making it."""
+        return self._ends.reports
+
+    @property
+    def queued_at(self) -> float:
+        """When it was queued."""
+        return self._ends.queued_at
+
+    @property
+    def started_at(self) -> float | None:
+        """When its newest attempt was handed out; None before the first."""
+        return self._ends.started_at
+
+    @property
+    def ended_at(self) -> float | None:
+        """When something ended for it last; None before that."""
+        return self._ends.ended_at
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What its last ended attempt left behind."""
+        return self._ends.outcome
 
     @property
     def value(self) -> float | None:
         """The final main metric; None unless the trial finished."""
-        return self.outcome.value if self.outcome is not None and self.state is State.FINISHED else None
+        return self._ends.value if self.state is State.FINISHED else None
 
     @property
     def extra(self) -> dict[str, Any]:
         """What the training function returned beside the metric."""
-        return self.outcome.extra if self.outcome is not None else {}
+        outcome = self.outcome
+        return outcome.extra if outcome is not None else {}
+
+    def start(self, at: float) -> None:
+        """Note that an attempt was handed out."""
+        assert isinstance(self._ends, Loose), "what has ended starts no more"
+        self._ends.started_at = at
+        self._ends.curve = array("d")  # an attempt that starts over withdraws what was reported before
+
+    def end(self, at: float, outcome: Outcome | None) -> None:
+        """Note that something ended for it, and what an attempt left behind, if it was one."""
+        assert isinstance(self._ends, Loose), "what has ended ends no more"
+        self._ends.ended_at = at
+        if outcome is not None:
+            self._ends.outcome = slim(outcome)
+
+    def pack(self) -> None:
+        """Keep it in little room: nothing changes any more."""
+        assert isinstance(self._ends, Loose)
+        self._ends = self._ends.packed()
 
 
 class Worker:
@@ -159,20 +204,34 @@ class History:
         """Trials that wait for a worker, by number."""
         self.finished: list[Trial] = []
         """Trials that finished, in the order in which they did. It only grows."""
+        self.ended: list[Trial] = []
+        """Trials that have come to a final state, in the order in which they did. It only grows."""
+        self.moved = array("q")
+        """Trials that were handed out, reported although they were to stop, or ended, one for each time."""
         self.first_with: dict[object, int] = {}
         """Configuration -> the first trial that has it."""
         self.followers: dict[int, list[int]] = {}
         """Unsettled trial -> later trials with the same configuration, which wait for it."""
         self.unsettled = 0
         """How many trials are in no final state."""
+        self.failed = 0
+        """How many trials have failed."""
+        self.at = 0.0
+        """When the last fact happened."""
+        self.started_at: float | None = None
+        """When the first attempt was handed out; None before."""
+        self.spending = Spending()
+        """What the study has taken so far."""
         self.epoch = 0
         self.drivers: list[str] = []
         """Every driver that worked on this study, the newest last."""
         self.closed: Closed | None = None
+        self._live: dict[int, Trial] = {}
         self._fold: dict[type[Any], Callable[[Any], None]] = {
             Opened: self._opened,
             Joined: self._joined,
             Left: self._left,
+            StoodStill: self._stood_still,
             Quarantined: self._quarantined,
             Queued: self._queued,
             Assigned: self._assigned,
@@ -186,6 +245,7 @@ class History:
         """Fold one fact in."""
         self.seq += 1
         self._fold[type(fact)](fact)
+        self.at = fact.at
 
     @property
     def distinct(self) -> int:
@@ -203,21 +263,36 @@ class History:
 
     def live(self) -> Iterator[Trial]:
         """Trials of which a worker holds an attempt."""
-        return (self.trials[w.trial] for w in self.workers.values() if w.trial is not None)
+        return iter(self._live.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether any worker holds an attempt."""
+        return bool(self._live)
 
     def _opened(self, fact: Opened) -> None:
+        self.spending.end(self.at)  # unless the last driver closed it, its last fact is all that is known of its end
+        self.spending.begin(fact.at)
         self.epoch = fact.epoch
         self.drivers.append(fact.driver)
         self.workers.clear()
         self.idle.clear()
+        self._live.clear()
         self.closed = None
 
     def _joined(self, fact: Joined) -> None:
         self.idle[fact.worker] = self.workers[fact.worker] = Worker(fact.worker)
+        self.spending.come(fact.worker, fact.at)
 
     def _left(self, fact: Left) -> None:
-        self.workers.pop(fact.worker, None)
+        self.spending.go(fact.worker, fact.at)
+        worker = self.workers.pop(fact.worker, None)
+        if worker is not None and worker.trial is not None:
+            self._live.pop(worker.trial, None)
         self.idle.pop(fact.worker, None)
+
+    def _stood_still(self, fact: StoodStill) -> None:
+        self.spending.stand_still(fact.seconds)
 
     def _quarantined(self, fact: Quarantined) -> None:
         self.workers[fact.worker].quarantined = True
@@ -237,23 +312,28 @@ class History:
     def _assigned(self, fact: Assigned) -> None:
         trial = self.trials[fact.trial]
         trial.state = after(trial.state, Turn.ASSIGNED, trial=trial.number)
-        self.ready.remove(fact.trial)  # nearly always the first: retries come before new trials
+        del self.ready[bisect_left(self.ready, fact.trial)]
         trial.attempt = fact.attempt
         trial.worker = fact.worker
         trial.pausing = trial.enough = False
-        trial.last = {}
+        trial.last = NOTHING
         trial.reason = ""
-        trial.curve = array("d")  # an attempt that starts over withdraws what was reported before
-        trial.started_at = fact.at
+        trial.start(fact.at)
+        if self.started_at is None:
+            self.started_at = fact.at
         self.idle.pop(fact.worker).trial = fact.trial
+        self._live[fact.trial] = trial
+        self.moved.append(fact.trial)
 
     def _reported(self, fact: Reported) -> None:
         trial = self.trials[fact.trial]
         value = fact.metrics.get(self.metrics.watched)
         if value is not None:
             trial.curve.append(value)
+            if trial.state is State.STOPPING:
+                self.moved.append(fact.trial)
         if len(self.metrics.modes) > 1:
-            trial.last |= fact.metrics
+            trial.last = {**trial.last, **fact.metrics}
 
     def _judged(self, fact: Judged) -> None:
         trial = self.trials[fact.trial]
@@ -267,19 +347,21 @@ class History:
         trial = self.trials[fact.trial]
         was_queued = trial.state is State.QUEUED
         trial.state = after(trial.state, fact.turn, trial=trial.number)
-        if fact.outcome is not None:
-            trial.outcome = fact.outcome
         if fact.reason or fact.turn is Turn.FINISHED:  # what was said of it before is no reason any more
             trial.reason = fact.reason
         trial.losses += fact.charged
-        trial.ended_at = fact.at
+        trial.end(fact.at, fact.outcome)
         self._free_worker_of(trial, fact)
         if trial.state is State.QUEUED:
             insort(self.ready, trial.number)
         elif trial.state in FINAL:
             self.unsettled -= 1
+            self.failed += trial.state is State.FAILED
+            trial.pack()
+            self.ended.append(trial)
+            self.moved.append(trial.number)
             if was_queued and trial.same_as is None:
-                self.ready.remove(trial.number)
+                del self.ready[bisect_left(self.ready, trial.number)]
             if trial.same_as is not None:
                 self._unfollow(trial.same_as, trial.number)
             if trial.state is State.FINISHED:
@@ -294,6 +376,7 @@ class History:
     def _free_worker_of(self, trial: Trial, fact: Settled) -> None:
         if trial.worker is None:
             return
+        self._live.pop(trial.number, None)
         worker, trial.worker = self.workers.get(trial.worker), None
         if worker is None:
             return
@@ -318,6 +401,7 @@ class History:
 
     def _closed(self, fact: Closed) -> None:
         self.closed = fact
+        self.spending.end(fact.at)
 
     def check(self) -> None:
         """Assert what must be true after every fact; the tests call it, a study never does."""
@@ -335,16 +419,23 @@ class History:
             assert (trial.number in self.ready) == in_queue, "every queued trial is in the queue, once"
         assert sorted(self.ready) == self.ready, "earlier trials go first"
         assert self.unsettled == sum(t.state not in FINAL for t in self.trials)
+        assert self.failed == sum(t.state is State.FAILED for t in self.trials)
+        assert set(self.spending.joined) == (set(self.workers) if self.spending.opened_at is not None else set())
         assert [t for t in self.finished if t.state is not State.FINISHED] == []
+        assert sorted(t.number for t in self.ended) == [t.number for t in self.trials if t.state in FINAL]
+        assert {t.number for t in self.live()} == set(held), "live trials are those that are held"
 
 
 def identity(params: Params) -> object:
-    """Return a key that is equal for equal configurations, and tells True from 1 and 1 from 1.0."""
-    return tuple(sorted((name, _typed(value)) for name, value in params.items()))
+    """Return a key that is equal for equal configurations, and tells True from 1 and 1 from 1.0.
+
+    It is a digest, since a study of many trials holds as many of them.
+    """
+    told = repr([(name, _typed(params[name])) for name in sorted(params)])
+    return hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _typed(value: Value) -> tuple[str, object]:
     if isinstance(value, tuple):
-        return ("tuple", tuple(_typed(v) for v in value))
-    # repr keeps the sort above away from values that do not compare (None and numbers).
-    return (type(value).__name__, repr(value))
+        return ("tuple", [_typed(v) for v in value])
+    return (type(value).__name__, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -80,10 +80,10 @@ class Metrics:
                 )
             given = dict(metric)
         else:
+            _check_name(metric)
             given = {metric: mode}  # type: ignore[dict-item]
         for name, its_mode in given.items():
-            if not isinstance(name, str) or not name:
-                raise ConfigError(f"metric={name!r} is no name. Pass the name of what train returns or reports.")
+            _check_name(name)
             if its_mode not in MODES:
                 raise ConfigError(
                     f"mode={its_mode!r} says neither that larger values of {name!r} are better nor that smaller ones "
@@ -119,3 +119,23 @@ class Metrics:
 
     def __repr__(self) -> str:
         return ", ".join(f"{name} ({mode})" for name, mode in self.modes.items())
+
+
+def check_watched(metric: object) -> None:
+    """Refuse what cannot name the metric that a stopper watches; None is for the only one there is.
+
+    Raises:
+        ConfigError: It is no name.
+    """
+    if metric is not None:
+        _check_name(metric)
+
+
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and name:
+        return
+    several = ' Several are a dict: metric={"accuracy": "max", "latency_s": "min"}.'
+    raise ConfigError(
+        f"metric={name!r} is no name. Pass the name of what train returns or reports."
+        + (several if isinstance(name, Collection) and name else "")
+    )

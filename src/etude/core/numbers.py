@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from etude.core.errors import ConfigError
@@ -17,13 +18,15 @@ def whole(name: str, value: Any, least: int | None = None, why: str = "") -> int
     """Return an argument that has to be a whole number.
 
     Raises:
-        ConfigError: It is none, or below ``least``; ``why`` says what is wrong with that.
+        ConfigError: It is none, or below ``least``, which ``why`` says what is wrong with; or none of 64 bits.
     """
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"{name}={brief(value)} is no whole number. Pass one.")
     if least is not None and value < least:
         raise ConfigError(f"{name}={value} cannot be: {why}. Pass {name}={least} or more.")
+    if not SMALLEST <= value <= LARGEST:
+        raise ConfigError(f"{name}={value} does not fit into 64 bits. Pass a smaller one.")
     return value
 
 
@@ -33,12 +36,40 @@ def seed_of(value: Any) -> int:
     Raises:
         ConfigError: It is no whole number of 64 bits.
     """
-    seed = whole("seed", value)
-    if not SMALLEST <= seed <= LARGEST:
-        raise ConfigError(f"seed={value} does not fit into 64 bits. Pass a smaller one.")
-    return seed
+    return whole("seed", value)
 
 
 def is_number(value: Any) -> bool:
     """Say whether this is an int or a float, and no bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_finite(value: Any) -> bool:
+    """Say whether this is a number that a float can hold, and no infinity."""
+    try:
+        return is_number(value) and math.isfinite(value)
+    except OverflowError:  # an int of hundreds of digits
+        return False
+
+
+def amount(name: str, value: Any, *, above: bool = False, most: float = math.inf) -> float:
+    """Return an option that has to be a finite number from 0, or above it, up to ``most``.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if not is_finite(value) or not 0 <= value <= most or (above and value == 0):
+        up_to = f" to {most:g}" if most < math.inf else ""
+        raise ConfigError(f"{name}={brief(value)} cannot be. Pass a number {'above 0' if above else 'from 0'}{up_to}.")
+    return float(value)
+
+
+def share(name: str, value: Any) -> float:
+    """Return an option that has to be a share.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if not is_number(value) or not 0 <= value <= 1:
+        raise ConfigError(f"{name}={brief(value)} is no share. Pass a number from 0 to 1.")
+    return float(value)

@@ -65,12 +65,14 @@ class Propose(msgspec.Struct, frozen=True):
         params: Its configuration; without one the sampler is asked.
         fixed: Parameters that are not the sampler's to choose; they are added to what it proposes.
         promotes: The earlier trial that this one carries on with a larger budget.
+        because: Why, for people; said of trials that were decided on, as promotions are.
     """
 
     seed: int
     params: Params | None = None
     fixed: Params = {}
     promotes: int | None = None
+    because: str = ""
 
 
 class Promote(msgspec.Struct, frozen=True):
@@ -106,6 +108,21 @@ class Standing(Protocol):
     @property
     def finished(self) -> Sequence[Trial]:
         """Trials that finished, in the order in which they did; it only grows."""
+        ...
+
+    @property
+    def ended(self) -> Sequence[Trial]:
+        """Trials that have come to a final state, in the order in which they did; it only grows."""
+        ...
+
+    @property
+    def moved(self) -> Sequence[int]:
+        """Which trials changed otherwise than by a report that was asked about; it only grows.
+
+        The numbers of those that were handed out (with which an attempt that starts over withdraws its reports), that
+        went on reporting after they were to stop, or that ended, one for each time. Who goes by reports and looks at
+        these, and at the trial that is asked about, knows all curves.
+        """
         ...
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from etude.core.history import Trial
@@ -25,11 +26,17 @@ def best_of(finished: Iterable[Trial], metrics: Metrics) -> Trial | None:
 def front(finished: Iterable[Trial], metrics: Metrics) -> list[Trial]:
     """Return the finished trials that no other is better than: the Pareto front, best by the main metric first.
 
-    One trial is better than another if it is better by one metric and worse by none. Of equals all are kept.
+    One trial is better than another if it is better by one metric and worse by none. Of equals all are kept. Trials
+    with a metric that is NaN are left out, unless all are such.
     """
     candidates = ranked(finished, metrics)
+    candidates = [trial for trial in candidates if not _has_nan(trial, metrics)] or candidates
     losses = {trial.number: metrics.losses(metrics.values(trial)) for trial in candidates}
     return [t for t in candidates if not any(_dominates(other, losses[t.number]) for other in losses.values())]
+
+
+def _has_nan(trial: Trial, metrics: Metrics) -> bool:
+    return any(math.isnan(value) for value in metrics.values(trial).values())
 
 
 def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

@@ -25,3 +25,8 @@ def seconds(value: float) -> str:
     if minutes < 60:  # noqa: PLR2004
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def show(value: object) -> str:
+    """Return a value as it stands in tables."""
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)

@@ -1,27 +1,67 @@
-"""Engines start workers somewhere, and do nothing more."""
+"""Engines start workers somewhere, and do nothing more. The simulated one only says how they would be."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
+
+from etude.wire.credentials import Invitation
+
+
+class Door(Protocol):
+    """How workers come to a study.
+
+    Attributes:
+        folder: The study's folder.
+    """
+
+    folder: Path
+
+    def connect(self, name: str, sock: socket.socket) -> None:
+        """Take in a worker that was started here, under a name of its own; the socket is the driver's from then on."""
+        ...
+
+    def invite(self, bind: str, port: int = 0, advertise: Sequence[str] = ()) -> Invitation:
+        """Listen on an address of this machine, and return what a node needs to come (``etude.engines.node``).
+
+        Raises:
+            ConfigError: The address cannot be had, or a library for TLS is missing.
+        """
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Say, in any thread, that no worker will come any more, and why: the study ends with that."""
+        ...
 
 
 class Engine(Protocol):
     """Starts workers somewhere.
 
-    An engine knows nothing of trials. What it starts talks to the driver over the socket that it
-    hands to ``connect``; when a worker ends, that socket ends.
+    An engine knows nothing of trials. What it starts talks to the driver: here over a socket that it hands over, or
+    else where it runs through a node, which comes with an invitation. ``etude.testing.check_engine`` checks what is
+    promised here. One that has to reach a cluster first does so in ``prepare(n)``, which it may have: it is called once
+    before anything of the study is begun, and may raise a ConfigError.
     """
 
-    def start(self, n: int, connect: Callable[[str, socket.socket], None]) -> None:
-        """Start ``n`` workers; call ``connect(name, socket)`` once for each, with a name of its own."""
+    def start(self, n: int, door: Door) -> None:
+        """Start ``n`` workers: ``door.connect`` each, or have nodes come that carry them.
+
+        It is called in the driver's thread, which waits: what is to be connected is when it returns, in that thread. A
+        worker need not be ready: the driver waits for its first word. A worker that was connected and ended is
+        replaced by another call. Those that nodes carry are the nodes' to replace, and nodes the engine's.
+        """
         ...
 
     def end(self, worker: str) -> None:
-        """End one worker with everything that it started; fine if it has ended already."""
+        """End one worker with everything that it started; fine if it has ended already.
+
+        It is called in another thread. When it returns, the driver takes the worker's trial to be over, and gives it to
+        somebody else.
+        """
         ...
 
     def stop(self) -> None:
-        """End the study's use of all workers."""
+        """End the study's use of all workers: attempts that run are ended. ``start`` may be called again after it."""
         ...

@@ -100,6 +100,10 @@ class Lease:
                 "one stood still. This one stops and has written nothing since."
             )
 
+    def is_ours(self) -> bool:
+        """Say whether nobody has taken it after us."""
+        return bool(self._row()[0] == self.epoch)
+
     def release(self) -> None:
         """Say goodbye, so that the next driver need not wait."""
         self._connection.execute("UPDATE lease SET driver = '' WHERE epoch = ?", (self.epoch,))

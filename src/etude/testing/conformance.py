@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from etude.core.errors import SpaceError
 from etude.core.events import AnyFact, Assigned, Joined, Judged, Outcome, Params, Queued, Reported, Settled
 from etude.core.events import How as HowEnded
 from etude.core.exact import exact
@@ -15,9 +16,12 @@ from etude.core.history import History, identity
 from etude.core.lifecycle import Turn
 from etude.core.metrics import Metrics, Mode
 from etude.core.plan import Act, Decision, Report
+from etude.core.signature import plain
+from etude.core.text import brief
 from etude.tune.sampler import Request, Sampler, Told, needs_process, recalls
 from etude.tune.spaces import Space
 from etude.tune.stop import Stopper
+from etude.tune.values import plain_value
 
 METRIC: Final = "metric"
 
@@ -46,7 +50,7 @@ def check_stopper(make: Callable[[], Stopper], reports: Sequence[Report], *, mod
         AssertionError: A promise was broken; the message says which.
 
     Example:
-        >>> from etude.tune.stop import NeverStop
+        >>> from etude import NeverStop, Report
         >>> check_stopper(NeverStop, [Report(trial=0, step=1, value=0.5, elapsed_s=1.0)])
         [Decision(act=<Act.GO_ON: 'go on'>, reason='')]
     """
@@ -70,13 +74,18 @@ def check_stopper(make: Callable[[], Stopper], reports: Sequence[Report], *, mod
 
 
 def check_sampler(
-    make: Callable[[], Sampler], space: Space, *, proposals: int = 25, metrics: int = 1, seed: int = 0
+    make: Callable[[], Sampler],
+    space: Space | Mapping[str, object],
+    *,
+    proposals: int = 25,
+    metrics: int = 1,
+    seed: int = 0,
 ) -> list[Params]:
     """Check what every sampler promises; a third-party sampler runs this in its own tests.
 
     Args:
         make: Returns a new sampler each time.
-        space: What it searches.
+        space: What it searches, as ``tune`` takes it.
         proposals: How many to ask for.
         metrics: How many metrics the study has.
         seed: The seed of the search.
@@ -88,12 +97,11 @@ def check_sampler(
         AssertionError: A promise was broken; the message says which.
 
     Example:
-        >>> from etude.tune.samplers import Random
-        >>> from etude.tune.domains import uniform
-        >>> space = Space.of({"lr": uniform(0, 1)})
-        >>> len(check_sampler(Random, space, proposals=5))
+        >>> from etude import Random, uniform
+        >>> len(check_sampler(Random, {"lr": uniform(0, 1)}, proposals=5))
         5
     """
+    space = space if isinstance(space, Space) else Space.of(space)
     sampler = make()
     made: list[Params] = []
     story: list[Told | Request] = []
@@ -101,19 +109,17 @@ def check_sampler(
         request, redraw = (Request(k, n, space, seed, metrics) for n in (0, 1))
         resumed = make()
         _retell(resumed, story if recalls(sampler) else _shuffled(story, k))
-        params = sampler.suggest(request)
-        _check_proposal(params, space)
-        assert _same(resumed.suggest(request), params), (
+        params = _proposal(sampler, request)
+        assert _same(_proposal(resumed, request), params), (
             f"told the same trials, and asked the same unless it does not recall, it gives the same proposal {k}"
         )
         if not needs_process(sampler, k):
-            assert _same(make().suggest(request), params), (
+            assert _same(_proposal(make(), request), params), (
                 f"it said that proposal {k} needs nothing that came before it, and it does"
             )
         story.append(request)
         if k % 5 == 1:  # as if the first one had been taken already
-            params = sampler.suggest(redraw)
-            _check_proposal(params, space)
+            params = _proposal(sampler, redraw)
             story.append(redraw)
         made.append(params)
         news = [Told(k, params), *([_end(k, params, metrics)] if k % 4 else [])]  # every fourth one never ends
@@ -141,7 +147,7 @@ def _shuffled(story: Sequence[Told | Request], seed: int) -> list[Told | Request
 
 def _played(reports: Sequence[Report], decisions: list[Decision], mode: Mode) -> Iterator[tuple[Report, History]]:
     """Yield each report that comes, and the study as it stands then; ``decisions`` grow in between."""
-    history = History(Metrics({METRIC: mode}))
+    history = History(Metrics.read(METRIC, mode))
     last = {report.trial: nth for nth, report in enumerate(reports)}
     numbers: dict[int, int] = {}  # a trial as it was given -> its number here, where there are no gaps
     stopped: set[int] = set()
@@ -195,6 +201,18 @@ def _seen(history: History) -> Any:
     """Return what a stopper could change, in a form that compares: NaN is like NaN."""
     trials = [(t.number, t.state, repr(t.curve), dict(t.params)) for t in history.trials]
     return trials, [t.number for t in history.finished]
+
+
+def _proposal(sampler: Sampler, request: Request) -> Params:
+    """Ask for a proposal and check it; it is returned as ``tune`` takes it, numbers of numpy as those of Python."""
+    proposed: object = sampler.suggest(request)
+    assert isinstance(proposed, Mapping), f"a proposal is a dict, and this one is {brief(proposed)}"
+    try:
+        params: Params = {name: plain_value(plain(value)) for name, value in proposed.items()}
+    except SpaceError as error:
+        raise AssertionError(f"a proposal is made of plain values: {error}") from None
+    _check_proposal(params, request.space)
+    return params
 
 
 def _check_proposal(params: Params, space: Space) -> None:

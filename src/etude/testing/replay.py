@@ -10,8 +10,8 @@ from etude.core.lifecycle import State, Turn
 from etude.core.metrics import Metrics
 from etude.core.plan import Act, Plan, Report
 from etude.tune.sampler import Request, Sampler, recalls
-from etude.tune.sampler_link import Story
 from etude.tune.sampling import Ask
+from etude.tune.story import Story
 
 
 def check_decisions(facts: Iterable[AnyFact], plan: Plan, *, metrics: Metrics) -> int:

@@ -7,6 +7,7 @@ loaded with the first proposal that it makes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, final
 
@@ -17,6 +18,9 @@ from etude.tune.domains import Integers, LogUniform, Ordered, Uniform
 from etude.tune.optuna_book import Book
 from etude.tune.sampler import Request, Told, not_installed
 from etude.tune.spaces import Space
+
+FEWEST_SHOWN: Final = 250
+"""With so many trials TPE takes 25 for good ones, as with any larger number."""
 
 MOST_NAMED: Final = 3
 """So many parameters are named in a refusal."""
@@ -40,6 +44,10 @@ class ByOptuna:
         """Return False: what became of its proposals is all that it goes by."""
         return False
 
+    def ignores_stopped(self, metrics: int) -> bool:
+        """Return True: all but TPE go by finished trials alone."""
+        return True
+
     def why_not(self, space: Space, metrics: int) -> str | None:
         """Return what is missing, or what it cannot handle."""
         return not_installed(self.needs, extra=type(self).__name__.lower()) or self._unfit(space, metrics)
@@ -53,7 +61,8 @@ class ByOptuna:
         if not self.needs_process(request.k):
             return request.space.sample(request.stream())
         if self._book is None:
-            self._book = Book(request.space, request.metrics, self.recalls())
+            n = request.metrics
+            self._book = Book(request.space, n, self.recalls(), self._jointly(n), self._newest(n))
         told, self._told = self._told, []
         for one in told:
             self._book.note(one)
@@ -64,6 +73,14 @@ class ByOptuna:
         return 0
 
     def _unfit(self, space: Space, metrics: int) -> str | None:
+        return None
+
+    def _jointly(self, metrics: int) -> Callable[[Any], bool]:
+        """Return what says of one of Optuna's distributions whether it is chosen from together with the others."""
+        return lambda distribution: True
+
+    def _newest(self, metrics: int) -> int | None:
+        """Return how many of the newest trials Optuna is shown beside the best; None for all."""
         return None
 
     def _thinker(self, seed: int) -> Any:
@@ -78,19 +95,37 @@ class TPE(ByOptuna):
 
     Args:
         startup: How many configurations are drawn at random first.
+        newest: It models the best trials and so many of the newest, at least 250; None for all, whose number makes it
+            slower and slower. Where there are several metrics it models all.
 
     Source:
         Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization"; the implementation is
         ``optuna.samplers.TPESampler`` with its defaults. Trials that still run are known to it (constant
-        liar). Our departure: the first draws are ours, so they need no Optuna and no history, and each
-        proposal has a generator of its own, from the seed and its number.
+        liar). Our departures: the first draws are ours, so they need no Optuna and no history; each
+        proposal has a generator of its own, from the seed and its number; and where Optuna lets older trials
+        count less and less, those before the ``newest`` do not count, unless they are among the best.
     """
 
     startup: int = 10
+    newest: int | None = 1000
 
     def __post_init__(self) -> None:
         self.startup = _startup(self.startup)
+        if self.newest is not None:
+            self.newest = whole(
+                "newest", self.newest, FEWEST_SHOWN, "with fewer it would take fewer trials for good ones"
+            )
         super().__post_init__()
+
+    def _newest(self, metrics: int) -> int | None:
+        return self.newest if metrics == 1 else None
+
+    def ignores_stopped(self, metrics: int) -> bool:
+        """Return False if there is one metric: then it goes by their last reports."""
+        return metrics > 1
+
+    def _jointly(self, metrics: int) -> Callable[[Any], bool]:
+        return lambda distribution: metrics == 1  # with several, Optuna models each parameter alone
 
     def _drawn(self) -> int:
         return self.startup
@@ -107,7 +142,7 @@ class GP(ByOptuna):
     """A Gaussian process and its expected improvement, by Optuna, after random draws to start with.
 
     For trials that take long, of which there will be some hundreds at most: a proposal takes a tenth of a second to
-    begin with, and grows slower with every trial. It needs scipy and torch.
+    begin with, and grows slower with every trial. It needs scipy and torch. Trials that were stopped tell it nothing.
 
     Args:
         startup: How many configurations are drawn at random first.
@@ -169,12 +204,16 @@ class CMAES(ByOptuna):
     def _drawn(self) -> int:
         return self.startup
 
+    def _jointly(self, metrics: int) -> Callable[[Any], bool]:
+        return lambda distribution: hasattr(distribution, "low")  # numbers, and no choices
+
     def _unfit(self, space: Space, metrics: int) -> str | None:
         if metrics > 1:
             return f"it takes one metric, and there are {metrics}"
-        if not any(_is_number(domain) for domain in space.values()):
+        branched = _branched(space)
+        if branched is None and not any(_is_number(domain) for domain in space.values()):
             return "it adapts numbers and ordered values, and the space has none"
-        return _branched(space)
+        return branched
 
     def _thinker(self, seed: int) -> Any:
         from optuna.samplers import CmaEsSampler

@@ -31,6 +31,7 @@ class Constraint:
             cannot be), False, or True or None (it can be). Raising ``etude.Invalid`` is like returning a str.
         known: The names it may ask for.
         defaults: The experiment's defaults, for parameters that a configuration leaves out.
+        budgeted: The parameter that is the fidelity: it has another value on each rung, so it is not for a constraint.
 
     Raises:
         ConfigError: It is no function, or asks for what there is not.
@@ -42,12 +43,23 @@ class Constraint:
     """
 
     def __init__(
-        self, function: Callable[..., Any], *, known: Collection[str], defaults: Mapping[str, Any] | None = None
+        self,
+        function: Callable[..., Any],
+        *,
+        known: Collection[str],
+        defaults: Mapping[str, Any] | None = None,
+        budgeted: str | None = None,
     ) -> None:
         self._function = function
-        self._defaults = dict(defaults or {})
+        self._defaults = {name: value for name, value in (defaults or {}).items() if name != budgeted}
         asked = _parameters(function)
         for parameter in asked:
+            if parameter.name == budgeted and parameter.default is Parameter.empty:
+                raise ConfigError(
+                    f"constraint asks for {budgeted!r}, which is the fidelity: a configuration runs with one value of "
+                    "it after the other, and a constraint says which configurations cannot be at all. Leave it out, or "
+                    "raise etude.Invalid in the function."
+                )
             _check_can_be_given(parameter, known)
         self._takes_all = any(p.kind is Parameter.VAR_KEYWORD for p in asked)
         self._asked = {p.name: p.default for p in asked if p.kind is not Parameter.VAR_KEYWORD}

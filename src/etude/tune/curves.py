@@ -1,37 +1,13 @@
-"""What stoppers remember of a study: how to look at each trial once when it has ended, and at each report once."""
+"""What stoppers remember of a study: how to look at each report once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from etude.core.history import Trial
-from etude.core.lifecycle import FINAL
 from etude.core.plan import Report, Standing
 
 S = TypeVar("S")
-
-
-class Ends:
-    """Tells the trials that have ended, each once, from those that have not.
-
-    What has ended stays as it is; the reports of all others may be withdrawn, by an attempt that starts over. So a
-    stopper may keep what it computed of the former, and looks at the latter, which are few, each time.
-
-    Attributes:
-        open: Trials that have not ended.
-    """
-
-    def __init__(self) -> None:
-        self.open: list[Trial] = []
-        self._seen = 0
-
-    def new(self, standing: Standing) -> list[Trial]:
-        """Return the trials that ended since the last look, by number."""
-        looked_at = [*self.open, *standing.trials[self._seen :]]
-        self._seen = len(standing.trials)
-        self.open = [trial for trial in looked_at if trial.state not in FINAL]
-        return [trial for trial in looked_at if trial.state in FINAL]
 
 
 class Fold(Generic[S]):

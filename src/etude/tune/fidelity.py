@@ -9,6 +9,7 @@ from etude.core.errors import ConfigError
 from etude.core.metrics import Fidelity
 from etude.core.numbers import is_number, whole
 from etude.core.signature import Kind, Signature, plain
+from etude.core.text import brief
 from etude.tune.halving import ASHA, ETA, Hyperband
 from etude.tune.spaces import Space
 from etude.tune.stop import FirstOf, NeverStop, Stopper, members
@@ -18,12 +19,18 @@ DIGITS: Final = 12
 
 
 def read_fidelity(
-    name: str | None, budget: Sequence[Any] | None, eta: int | None, *, signature: Signature, space: Space
+    name: str | None,
+    budget: Sequence[Any] | None,
+    eta: int | None,
+    *,
+    signature: Signature,
+    space: Space,
+    promotes: bool = True,
 ) -> Fidelity | None:
     """Read what ``tune`` was given as ``fidelity``, ``budget`` and ``eta``.
 
     The budgets are the largest one, and from there each the ``eta``-th part of the one above, as long as that is not
-    below the smallest. Whole numbers stay whole.
+    below the smallest. Whole numbers stay whole. Where nothing ``promotes`` trials they all have the largest one.
 
     Raises:
         ConfigError: They do not go together, or not with the functions and the space.
@@ -43,13 +50,29 @@ def read_fidelity(
             signature.parameters[name].check(value)
     eta = whole("eta", ETA if eta is None else eta, 2, "everybody would go on")
     rungs = _rungs(low, high, eta)
-    if len(rungs) < 2:  # noqa: PLR2004
+    if len(rungs) < 2 and promotes:  # noqa: PLR2004
         raise ConfigError(
             f"budget=({low!r}, {high!r}) has one rung with eta={eta}: a promoted trial gets {eta} times as much, and "
             f"{eta} * {low!r} is more than {high!r}. Pass budget=({low!r}, {_shown(low * eta)!r}) or more"
             f"{f', or an eta of at most {int(high / low)}' if high >= 2 * low else ''}."
         )
     return Fidelity(name, rungs)
+
+
+def check_fidelity(name: object, signature: Signature) -> None:
+    """Refuse a fidelity that is no parameter; before the space is read, where nothing else gives that parameter.
+
+    Raises:
+        ConfigError: It is no name, or no function takes it.
+    """
+    if name is None:
+        return
+    if not isinstance(name, str):
+        raise ConfigError(
+            f"fidelity={brief(name)} is no name. Name the parameter that says how much a trial may cost: "
+            "fidelity='epochs'."
+        )
+    signature.check_names([name])
 
 
 def _check_name(name: str, signature: Signature, space: Space) -> None:
@@ -132,6 +155,11 @@ def _check_rule(rule: ASHA | Hyperband, eta: int | None) -> None:
         raise ConfigError(
             f"{name}(min_steps={rule.min_steps}) counts reports, and with a fidelity the rungs are budgets. "
             "Leave it out; the smaller number in budget= is the first rung."
+        )
+    if isinstance(rule, Hyperband) and rule.brackets != Hyperband.brackets:
+        raise ConfigError(
+            f"{name}(brackets={rule.brackets}) with a fidelity: there is one for each rung. Leave it out; a larger "
+            "smallest budget makes fewer."
         )
     if eta is not None and rule.eta not in (ETA, eta):
         raise ConfigError(f"eta={eta}, and {name}(eta={rule.eta}). Say it once.")

@@ -64,7 +64,8 @@ class Grid:
                 return f"{endless[0]!r} is a continuum; say how many of its values to try: sampler=etude.Grid(points=5)"
         size = self.size(space) or 0
         if size > MOST_POINTS:
-            return f"it would have {size:,} points, and {MOST_POINTS:,} are the most; thin its numbers with points=..."
+            thin = "sampler=etude.Grid(points=5)" if self.points is None else f"with fewer points than {self.points}"
+            return f"it would have {size:,} points, and {MOST_POINTS:,} are the most; thin its numbers: {thin}"
         return None
 
     def size(self, space: Space) -> int | None:

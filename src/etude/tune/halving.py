@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
 from etude.core.errors import ConfigError
+from etude.core.history import Trial
+from etude.core.lifecycle import FINAL
+from etude.core.metrics import check_watched
 from etude.core.numbers import whole
 from etude.core.plan import GO_ON, Act, Decision, Report, Standing
-from etude.tune.curves import Ends
+from etude.tune.ranks import Ranks
 
 ETA: Final = 3
 """One in so many goes on, where nothing else is said."""
+
+NOTHING: Final = array("d")
 
 PROMOTE: Final = ("anew",)
 """How trials can be carried on with a larger budget."""
@@ -53,6 +57,7 @@ class ASHA:
 
     def __post_init__(self) -> None:
         check_options(self.min_steps, self.eta, self.promote, name="ASHA")
+        check_watched(self.metric)
         self._bracket = Bracket(self.min_steps, self.eta)
 
     def decide(self, report: Report, standing: Standing) -> Decision:
@@ -89,6 +94,7 @@ class Hyperband:
 
     def __post_init__(self) -> None:
         check_options(self.min_steps, self.eta, self.promote, name="Hyperband")
+        check_watched(self.metric)
         whole("brackets", self.brackets, 1, "there would be none to put trials into")
         sizes = shares(self.brackets, self.eta)
         self._turns = in_turns(sizes)
@@ -126,24 +132,24 @@ class Bracket:
         self._eta = eta
         self._name = name
         self._holds = holds
-        self._ends = Ends()
-        self._rungs: dict[int, array[float]] = {}
-        """Step of a rung -> the losses there of trials that have ended, sorted."""
+        self._seen = 0
+        self._rungs: list[tuple[int, Ranks]] = []
+        """Step of each rung that somebody has come to, and the losses there."""
+        self._known: dict[int, tuple[int, array[float]]] = {}
+        """Trial that has not ended -> its attempt, and what of it stands in the rungs."""
+        self._done = bytearray()
+        """For each trial, whether it has ended and all of it stands there."""
 
     def decide(self, report: Report, standing: Standing) -> Decision:
         """Return that the trial stops if it is on a rung and not among the best there."""
         if not self._is_rung(report.step):
             return GO_ON
-        self._take_in(standing)
-        loss = standing.metrics.loss(report.value)
-        ended = self._rungs.get(report.step, ())
-        live = [
-            standing.metrics.loss(trial.curve[report.step - 1])
-            for trial in self._ends.open
-            if self._holds(trial.number) and len(trial.curve) >= report.step
-        ]
-        rank = 1 + bisect_left(ended, loss) + sum(other < loss for other in live)
-        there = len(ended) + len(live)
+        for number in standing.moved[self._seen :]:
+            self._look_at(standing.trials[number], standing)
+        self._seen = len(standing.moved)
+        self._look_at(standing.trials[report.trial], standing)
+        losses = next(losses for step, losses in self._rungs if step == report.step)
+        rank, there = 1 + losses.below(standing.metrics.loss(report.value)), len(losses)
         best = max(1, there // self._eta)
         if rank <= best:
             return GO_ON
@@ -157,14 +163,29 @@ class Bracket:
             rung *= self._eta
         return rung == step
 
-    def _take_in(self, standing: Standing) -> None:
-        for trial in self._ends.new(standing):
-            if not self._holds(trial.number):
-                continue
-            rung = self._first
-            while rung <= len(trial.curve):
-                insort(self._rungs.setdefault(rung, array("d")), standing.metrics.loss(trial.curve[rung - 1]))
-                rung *= self._eta
+    def _look_at(self, trial: Trial, standing: Standing) -> None:
+        """Let the rungs hold what this trial has reported there, and nothing of an earlier attempt."""
+        if len(self._done) <= trial.number:
+            self._done.extend(bytes(trial.number + 1))
+        if self._done[trial.number] or not self._holds(trial.number):
+            return
+        attempt, known = self._known.get(trial.number, (trial.attempt, NOTHING))
+        if attempt != trial.attempt:  # it started over, and with that withdrew its reports
+            for (_, losses), loss in zip(self._rungs, known, strict=False):
+                losses.remove(loss)
+            known = NOTHING
+        curve = trial.curve
+        while (step := self._first * self._eta ** len(known)) <= len(curve):
+            loss = standing.metrics.loss(curve[step - 1])
+            if len(self._rungs) == len(known):
+                self._rungs.append((step, Ranks()))
+            self._rungs[len(known)][1].add(loss)
+            known = known + array("d", [loss])
+        self._done[trial.number] = trial.state in FINAL
+        if known and trial.state not in FINAL:
+            self._known[trial.number] = trial.attempt, known
+        else:
+            self._known.pop(trial.number, None)
 
 
 def shares(brackets: int, eta: int) -> list[int]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from array import array
-from bisect import insort
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 from etude.core.errors import ConfigError
 from etude.core.history import Trial
+from etude.core.metrics import check_watched
+from etude.core.numbers import whole
 from etude.core.plan import GO_ON, Act, Decision, Report, Standing
-from etude.core.text import count
+from etude.core.text import brief, count
 from etude.tune.curves import Fold
+from etude.tune.ranks import Ranks
 
 
 @final
@@ -46,14 +46,17 @@ class MedianRule:
     metric: str | None = None
 
     def __post_init__(self) -> None:
-        if self.first_after < 1:
+        self.first_after = whole("first_after", self.first_after, 1, "a median needs at least one finished trial")
+        if not isinstance(self.best_so_far, bool):
             raise ConfigError(
-                f"first_after={self.first_after} is below 1: a median needs at least one finished trial. "
-                "Pass 1 to let the rule work from the first one on."
+                f"best_so_far={brief(self.best_so_far)} is neither True nor False. Pass True to compare with the "
+                "others' values at a step, False to compare with their averages up to it."
             )
+        check_watched(self.metric)
         self._seen = 0
+        self._looked_at = 0
         self._peers = 0
-        self._bars: list[array[float]] = []
+        self._bars: list[Ranks] = []
         """At index s - 1, sorted: what each finished trial counts with at step s, as a loss."""
         self._best: Fold[float] = Fold(math.inf, lambda best, loss, step: min(best, loss))
 
@@ -73,30 +76,33 @@ class MedianRule:
 
     def _take_in(self, standing: Standing) -> None:
         """Add the trials that finished since the last look."""
-        for trial in standing.finished[self._seen :]:
+        for trial in standing.ended[self._looked_at :]:
             self._best.forget(trial.number)
-            if trial.curve and trial.same_as is None:
+        self._looked_at = len(standing.ended)
+        for trial in standing.finished[self._seen :]:
+            if trial.reports and trial.same_as is None:
                 self._peers += 1
                 self._add(trial, standing)
         self._seen = len(standing.finished)
 
     def _add(self, trial: Trial, standing: Standing) -> None:
-        while len(self._bars) < len(trial.curve):  # the others stand there with all they have
-            self._bars.append(array("d", self._bars[-1]) if self._bars else array("d"))
+        curve = trial.curve
+        while len(self._bars) < len(curve):  # the others stand there with all they have
+            self._bars.append(self._bars[-1].copy() if self._bars else Ranks())
         total, counts = 0.0, math.inf
         for step, bars in enumerate(self._bars, start=1):
-            if step <= len(trial.curve):
-                loss = standing.metrics.loss(trial.curve[step - 1])
+            if step <= len(curve):
+                loss = standing.metrics.loss(curve[step - 1])
                 total += loss
                 counts = loss if self.best_so_far else total / step
-            insort(bars, math.inf if math.isnan(counts) else counts)  # of both infinities: nothing to go by
+            bars.add(math.inf if math.isnan(counts) else counts)  # of both infinities: nothing to go by
 
 
-def _median(values: Sequence[float]) -> float:
-    """Return the median of sorted values, of which none is NaN."""
+def _median(values: Ranks) -> float:
     middle = len(values) // 2
-    if len(values) % 2 or values[middle - 1] == values[middle]:
-        return values[middle]
-    if math.isinf(values[middle - 1]) and math.isinf(values[middle]):
+    upper = values[middle]
+    if len(values) % 2 or (lower := values[middle - 1]) == upper:
+        return upper
+    if math.isinf(lower) and math.isinf(upper):
         return math.inf  # half of them are worst, half of them best: nobody is stopped for that
-    return values[middle - 1] / 2 + values[middle] / 2  # their sum might be too large for a float
+    return lower / 2 + upper / 2  # their sum might be too large for a float

@@ -45,12 +45,12 @@ class SearchPlan:
             problem = unheard(self.wants_reports, standing, all_asked=asked >= self.trials)
             if problem is not None:
                 return Halt(problem)
+        if self.points is not None and asked >= len(self.start) + self.points:
+            return Done(f"the sampler has come to its end: {count(self.points, 'point')}, all of them tried")
         if asked >= self.trials:
             return Done(f"all {count(self.trials, 'trial')} ended")
         if asked < len(self.start):
             return Propose(self.seed, self.start[asked], self.fixed)
-        if self.points is not None and asked >= len(self.start) + self.points:
-            return Done(f"the sampler has come to its end: {count(self.points, 'point')}, all of them tried")
         if self.size is not None and asked >= self.size and standing.distinct + len(pending) >= self.size:
             return Wait() if pending else Done(used_up_by(self.size))
         return Propose(self.seed, fixed=self.fixed)
@@ -76,8 +76,7 @@ def checked(stopper: Stopper, report: Report, standing: Standing) -> Decision:
     kind = type(stopper)
     raise ConfigError(
         f"The stopper {kind.__module__}.{kind.__qualname__} returned {brief(answer)} from decide(), which does not "
-        f"say what becomes of trial {report.trial}. Return Decision(Act.STOP, reason), or GO_ON; both are in "
-        "etude.core.plan."
+        f"say what becomes of trial {report.trial}. Return etude.Decision(etude.Act.STOP, reason), or etude.GO_ON."
     )
 
 
@@ -86,17 +85,17 @@ def unheard(stopper: str, standing: Standing, *, all_asked: bool) -> str | None:
 
     Where all trials have been asked for and have ended, nothing can be spared any more, and nothing is wrong.
     """
-    if not standing.finished or standing.finished[0].curve:
+    if not standing.finished or standing.finished[0].reports:
         return None
-    if any(trial.curve for trial in standing.trials):
+    if any(trial.reports for trial in standing.trials):
         return None
     if all_asked and all(trial.state in FINAL for trial in standing.trials):
         return None
     metric = standing.metrics.watched
     return (
         f"Trial {standing.finished[0].number} finished without one report of {metric!r}, so stopper={stopper} has "
-        f"nothing to go by and would never stop a trial. Report on the way, run.report({metric}=...), or pass "
-        "stopper='none'. What has finished is kept."
+        f"nothing to go by and would never stop a trial. Report on the way, run.report({metric}=...), or leave it out "
+        "(stopper='none' if there is no other). What has finished is kept."
     )
 
 

@@ -20,7 +20,6 @@ from etude.core.lifecycle import State
 from etude.core.metrics import Fidelity
 from etude.core.plan import Answer, Decision, Done, Halt, Propose, Report, Standing, Wait
 from etude.core.text import count
-from etude.tune.curves import Ends
 from etude.tune.halving import shares
 from etude.tune.plan import checked, unheard, used_up_by
 from etude.tune.stop import Stopper
@@ -51,7 +50,8 @@ class _Promotions:
     start: tuple[Params, ...] = ()
     wants_reports: str = ""
     points: None = None
-    _ends: Ends = field(default_factory=Ends, init=False, repr=False, compare=False)
+    _looked_at: int = field(default=0, init=False, repr=False, compare=False)
+    """How many of those that ended were looked at."""
     _seen: int = field(default=0, init=False, repr=False, compare=False)
     _roots: int = field(default=0, init=False, repr=False, compare=False)
     """How many trials were promoted by none."""
@@ -71,14 +71,14 @@ class _Promotions:
             return Done(f"all {count(self.trials, 'trial')} ended")
         promoted = self._promotion(standing, pending)
         if promoted is not None:
-            trial, rung = promoted
+            trial, rung, because = promoted
             own = {name: value for name, value in trial.params.items() if name != self.fidelity.name}
-            return Propose(self.seed, own, self._budget(rung), promotes=trial.number)
+            return Propose(self.seed, own, self._budget(rung), promotes=trial.number, because=because)
         roots = [wanted for wanted in pending if wanted.promotes is None]
         rung_of_next = self._begins_at(self._roots + len(roots))
         used_up = self._used_up(len(roots))
         if rung_of_next is None or used_up:
-            if pending or self._ends.open:
+            if pending or len(standing.ended) < len(standing.trials):
                 return Wait()
             return Done(used_up_by(self.size or 0))
         nth = self._roots + len(roots)
@@ -94,8 +94,9 @@ class _Promotions:
             else:
                 self._carried_on(standing.trials[trial.promotes], trial)
         self._seen = len(standing.trials)
-        for trial in self._ends.new(standing):
+        for trial in standing.ended[self._looked_at :]:
             self._ended(trial, _loss(trial, standing))
+        self._looked_at = len(standing.ended)
 
     def _used_up(self, more: int) -> bool:
         if self.size is None:
@@ -118,8 +119,14 @@ class _Promotions:
         """Take in that a trial has ended."""
         raise NotImplementedError
 
-    def _promotion(self, standing: Standing, pending: Sequence[Propose]) -> tuple[Trial, int] | None:
-        """Return a trial that is to be promoted now, and the rung that it comes to."""
+    def _because(self, trial: Trial, best: int, of: int) -> str:
+        """Say why a trial is promoted: it is among the best of its rung."""
+        budget = f"{self.fidelity.name}={trial.params[self.fidelity.name]}"
+        among = "the best" if best == 1 else f"among the best {best}"
+        return f"trial {trial.number} is {among} of {of} with {budget}"
+
+    def _promotion(self, standing: Standing, pending: Sequence[Propose]) -> tuple[Trial, int, str] | None:
+        """Return a trial that is to be promoted now, the rung that it comes to, and why."""
         raise NotImplementedError
 
     def _begins_at(self, nth: int) -> int | None:
@@ -148,13 +155,15 @@ class AsyncHalving(_Promotions):
         if 0 <= rung < len(self._rungs) and _counts(trial):
             self._rungs[rung].add(trial.number, loss)
 
-    def _promotion(self, standing: Standing, pending: Sequence[Propose]) -> tuple[Trial, int] | None:
+    def _promotion(self, standing: Standing, pending: Sequence[Propose]) -> tuple[Trial, int, str] | None:
         asked = {wanted.promotes for wanted in pending}
         for below in reversed(range(len(self._rungs))):
             rung = self._rungs[below]
-            number = rung.best_of_first(len(rung.losses) // self.eta, asked)
+            best = len(rung.losses) // self.eta
+            number = rung.best_of_first(best, asked)
             if number is not None:
-                return standing.trials[number], below + 1
+                trial = standing.trials[number]
+                return trial, below + 1, self._because(trial, best, len(rung.losses))
         return None
 
     def _begins_at(self, nth: int) -> int | None:
@@ -186,17 +195,21 @@ class Brackets(_Promotions):
         self._group_of: dict[int, _Group] = {}
         """Trial -> its bracket."""
         self._first_open = 0
+        self._before = 0
+        """How many configurations the brackets before the first open one begin with."""
 
     def _queued(self, trial: Trial, nth: int) -> None:
         if nth < len(self._begins):
             group = self._group_of[trial.number] = self._begins[nth]
             # Not the rung that the bracket begins at: with fewer trials in all it may have been another bracket's.
             group.there(self.fidelity.rung(trial.params)).add(trial.number)
+            group.quiet = False
 
     def _carried_on(self, earlier: Trial, trial: Trial) -> None:
         group = self._group_of.get(earlier.number)
         if group is not None:
             group.carried_on.add(earlier.number)
+            group.quiet = False
             group.there(self.fidelity.rung(trial.params)).add(trial.number)
             self._group_of[trial.number] = group
 
@@ -204,23 +217,29 @@ class Brackets(_Promotions):
         group = self._group_of.get(trial.number)
         if group is not None:
             rung = self.fidelity.rung(trial.params)
+            group.quiet = False
             group.ended.setdefault(rung, {})[trial.number] = loss if _counts(trial) else None
 
-    def _promotion(self, standing: Standing, pending: Sequence[Propose]) -> tuple[Trial, int] | None:
+    def _promotion(self, standing: Standing, pending: Sequence[Propose]) -> tuple[Trial, int, str] | None:
         asked = {wanted.promotes for wanted in pending if wanted.promotes is not None}
         begun = self._roots + sum(wanted.promotes is None for wanted in pending)
         exhausted = begun == self._roots and self._used_up(0)
-        before = sum(group.size for group in self._brackets[: self._first_open])
+        before = self._before
         for nth in range(self._first_open, len(self._brackets)):
             group = self._brackets[nth]
             if before >= begun:
                 break
             before += group.size
-            found = self._of_group(group, asked, filled=before <= self._roots or exhausted)
+            filled = before <= self._roots or exhausted
+            found = self._of_group(group, asked, filled=filled) if not group.quiet else None
             if found is not None:
-                return standing.trials[found[0]], found[1]
+                trial, rung = standing.trials[found[0]], found[1]
+                counted = sum(loss is not None for loss in group.ended[rung - 1].values())
+                return trial, rung, self._because(trial, max(1, counted // self.eta), counted)
+            group.quiet = filled
             if group.done and nth == self._first_open:
                 self._first_open += 1
+                self._before = before
         return None
 
     def _of_group(self, group: _Group, asked: set[int], *, filled: bool) -> tuple[int, int] | None:
@@ -259,16 +278,21 @@ class _Rung:
     def __init__(self) -> None:
         self.losses: list[tuple[float, int]] = []
         self._waiting: list[tuple[float, int]] = []
+        self._loss_of: dict[int, float] = {}
+        """Of those that wait."""
         self._gone: set[int] = set()
 
     def add(self, number: int, loss: float) -> None:
         insort(self.losses, (loss, number))
         if number not in self._gone and loss < math.inf:
             insort(self._waiting, (loss, number))
+            self._loss_of[number] = loss
 
     def waiting_no_more(self, number: int) -> None:
         self._gone.add(number)
-        self._waiting = [(loss, other) for loss, other in self._waiting if other != number]
+        loss = self._loss_of.pop(number, None)
+        if loss is not None:
+            del self._waiting[bisect_left(self._waiting, (loss, number))]
 
     def best_of_first(self, n: int, asked: set[int | None]) -> int | None:
         """Return the best that waits, if it is among the first ``n`` of all; the earliest of equals."""
@@ -288,6 +312,8 @@ class _Group:
         self.ended: dict[int, dict[int, float | None]] = {}
         """Rung -> trial that ended there -> its loss; None if it does not count."""
         self.done = False
+        self.quiet = False
+        """Whether nothing has happened since there was nothing to promote."""
         self._there: dict[int, set[int]] = {}
 
     def there(self, rung: int) -> set[int]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from etude.core.errors import ConfigError
 from etude.core.events import Params
+from etude.core.history import identity
 from etude.core.metrics import Fidelity, Metrics
 from etude.core.numbers import whole
 from etude.core.plan import Plan
@@ -19,14 +18,17 @@ from etude.core.text import brief
 from etude.tune import stop
 from etude.tune.constraint import Constraint
 from etude.tune.fidelity import read_fidelity, split
+from etude.tune.first import check_first, check_room, listed
 from etude.tune.halving import ASHA, Hyperband
 from etude.tune.plan import SearchPlan
 from etude.tune.promotion import AsyncHalving, Brackets, full_set
-from etude.tune.sampler import Sampler, size
+from etude.tune.sampler import Sampler, ignores_stopped, size, why_not
 from etude.tune.samplers import SAMPLERS, make_sampler
 from etude.tune.sampling import SetUp
 from etude.tune.spaces import Space
-from etude.tune.stop import STOPPERS, Given, NeverStop, make_stopper
+from etude.tune.stop import STOPPERS, FirstOf, Given, NeverStop, make_stopper
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Question:
         set_up: How to make the same sampler in a process of its own.
         forbids: Says why ``constraint=`` rules a configuration out; None if it does not.
         functions: What counts beside the experiment's functions, by role: a constraint, a sampler of the user's own.
+        notes: What is to be said when the study begins: where the call was taken otherwise than it may read.
     """
 
     plan: Plan
@@ -58,6 +61,7 @@ class Question:
     set_up: SetUp | None = None
     forbids: Callable[[Params], str | None] = lambda params: None
     functions: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def search(
@@ -80,31 +84,45 @@ def search(
         ConfigError: It cannot be put; the message says why, and what can.
     """
     metrics = experiment.metrics
-    proposer = make_sampler(sampler, space, metrics=len(metrics.names))
-    judge = make_stopper(stopper, metrics)
+    proposer = own_copy("sampler", make_sampler(sampler, space, metrics=len(metrics.names)))
+    judge = own_copy("stopper", make_stopper(stopper, metrics))
     rule_of_promotion, judge_of_reports = split(judge, eta=eta, fidelity=fidelity is not None)
     if eta is None and rule_of_promotion is not None:
         eta = rule_of_promotion.eta
-    budgets = read_fidelity(fidelity, budget, eta, signature=experiment.signature, space=space)
+    budgets = read_fidelity(
+        fidelity,
+        budget,
+        eta,
+        signature=experiment.signature,
+        space=space,
+        promotes=rule_of_promotion is not None,
+    )
     metrics = metrics.watching(stop.watched_by(judge)).at(budgets)
-    rule = _constraint(constraint, experiment, space, seed)
-    first = tuple(_started(params, space, experiment, rule) for params in start)
+    rule = _constraint(constraint, experiment, space, seed, budgeted=fidelity)
+    given = listed(start)
+    for params in given:
+        check_first(params, space, defaults=experiment.signature.defaults(), fidelity=fidelity)
+    started = [_started(params, space, experiment, rule) for params in given]
+    first = tuple({identity(params): params for params in started}.values())  # equal ones are one trial
     points = size(proposer, space)
-    if points is not None and budgets is not None and rule_of_promotion is not None:
-        raise ConfigError(
-            f"sampler={SAMPLERS.describe(proposer)} cannot be used with promotion: it numbers its points, and promoted "
-            "trials take some of the numbers, so points would be missing. Use 'random', 'qmc' or 'tpe', or a stopper "
-            "that goes by reports."
-        )
-    if trials is None and budgets is not None and rule_of_promotion is not None and type(rule_of_promotion) is not ASHA:
-        trials = full_set(len(budgets.rungs), rule_of_promotion.eta if eta is None else eta)
-    most = _how_many(trials, points, space.size, len(first), sampler=SAMPLERS.describe(proposer))
+    if rule_of_promotion is not None:
+        _check_promotes(proposer, space, metrics=len(metrics.names))
+    different = space.size
+    if budgets is not None and rule_of_promotion is not None:
+        each = rule_of_promotion.eta if eta is None else eta
+        if isinstance(rule_of_promotion, ASHA):
+            different = None if different is None else most_with_promoted(different, len(budgets.rungs), each)
+        elif trials is None:
+            trials = full_set(len(budgets.rungs), each)
+    most = _how_many(trials, points, different, len(first), sampler=SAMPLERS.describe(proposer))
+    check_room(len(first), most)
     stateful = experiment.signature.stateful(space)
     own: dict[str, Any] = {"constraint": constraint} if constraint is not None else {}
     own |= {} if SAMPLERS.has(proposer) else {"sampler of its own": proposer}  # with its class, and its options
     strange = [one for one in stop.members(judge) if not STOPPERS.has(one)]
     own |= {f"stopper {n + 1} of its own": one for n, one in enumerate(strange)}
-    needs = stopper is not None and not isinstance(judge_of_reports, NeverStop)
+    going_by = [one for one in stop.members(judge_of_reports) if not isinstance(one, NeverStop)]
+    needy = stop.describe(going_by[0] if len(going_by) == 1 else FirstOf(going_by)) if going_by else ""
     plan = _plan(
         rule_of_promotion,
         budgets,
@@ -115,7 +133,7 @@ def search(
         size=space.size,
         points=points,
         start=first,
-        wants_reports=stop.describe(judge_of_reports) if needs else "",
+        wants_reports=needy if stopper is not None else "",
     )
     return Question(
         plan=plan,
@@ -129,6 +147,7 @@ def search(
             "stopper": stop.describe(judge),
             "seed": str(seed),
             **({"fidelity": f"{fidelity}={list(budgets.rungs)}"} if budgets is not None else {}),
+            **({"eta": str(eta)} if rule_of_promotion is not None else {}),
             **({"start": repr(list(first))} if first else {}),
         },
         meta={
@@ -146,10 +165,44 @@ def search(
         sampler=proposer,
         space=space,
         seed=seed,
-        set_up=SetUp.of(proposer, space, seed=seed, metrics=len(metrics.names), path=search_path()),
+        set_up=SetUp.of(proposer, space, seed=seed, metrics=len(metrics.names)),
         forbids=rule.why_not if rule is not None else lambda params: None,
         functions=own,
+        notes=_notes(budgets, budget, eta) if rule_of_promotion is not None else (),
     )
+
+
+def _notes(budgets: Fidelity | None, budget: Sequence[Any] | None, eta: int | None) -> tuple[str, ...]:
+    """Say which budgets there are, where the smallest one given is none of them."""
+    if budgets is None or budget is None or budgets.rungs[0] == budget[0]:
+        return ()
+    rungs = ", ".join(map(str, budgets.rungs))
+    return (f"budget=({budget[0]}, {budget[1]}) with eta={eta}: trials have {budgets.name}={rungs}, and none less.",)
+
+
+def _check_promotes(sampler: Sampler, space: Space, *, metrics: int) -> None:
+    """Refuse a sampler that is no use where trials with small budgets are promoted."""
+    why = _why_not_promoted(sampler, space, metrics)
+    if why is None:
+        return
+    made = {name: cls() for name, cls in SAMPLERS.classes.items()}
+    fitting = [
+        name
+        for name, one in made.items()
+        if why_not(one, space, metrics) is None and _why_not_promoted(one, space, metrics) is None
+    ]
+    raise ConfigError(
+        f"sampler={SAMPLERS.describe(sampler)} cannot be used with promotion: {why}. Use one of "
+        f"{', '.join(map(repr, fitting))}, or a stopper that goes by reports."
+    )
+
+
+def _why_not_promoted(sampler: Sampler, space: Space, metrics: int) -> str | None:
+    if size(sampler, space) is not None:
+        return "it numbers its points, and promoted trials take some of the numbers, so points would be missing"
+    if ignores_stopped(sampler, metrics):
+        return "it learns from trials with the largest budget alone, and most never come that far"
+    return None
 
 
 def _plan(
@@ -164,12 +217,13 @@ def _plan(
 
 
 def _constraint(
-    function: Callable[..., Any] | None, experiment: Definition, space: Space, seed: int
+    function: Callable[..., Any] | None, experiment: Definition, space: Space, seed: int, *, budgeted: str | None
 ) -> Constraint | None:
     if function is None:
         return None
     known = {*experiment.signature.parameters, *space.names}
-    constraint = Constraint(function, known=known, defaults=experiment.signature.defaults())
+    defaults = experiment.signature.defaults()
+    constraint = Constraint(function, known=known, defaults=defaults, budgeted=budgeted)
     constraint.try_on(space, seed=seed)
     return constraint
 
@@ -178,9 +232,8 @@ def _started(given: Mapping[str, Any], space: Space, experiment: Definition, rul
     """Read a configuration that is to be tried first: what it leaves out has the function's default."""
     if not isinstance(given, Mapping):
         raise ConfigError(f"start has {brief(given)}, which is no configuration. Pass dicts: start=[{{...}}].")
-    params: Params = {name: value for name, value in experiment.signature.defaults().items() if name in space}
-    params |= {name: plain(value) for name, value in given.items()}
-    params |= {name: domain.grid(1)[0] for name, domain in space.items() if domain.size == 1}
+    own = {name: plain(value) for name, value in given.items()}
+    params: Params = space.completed(own, experiment.signature.defaults())
     problem = space.why_not(params)
     if problem is not None:
         raise ConfigError(
@@ -206,6 +259,29 @@ def _how_many(trials: int | None, points: int | None, different: int | None, fir
     return first + most
 
 
-def search_path() -> tuple[str, ...]:
-    """Return where this process finds modules, as another one can use it."""
-    return tuple(str(Path(place).absolute()) if place else os.getcwd() for place in sys.path)
+def most_with_promoted(n: int, rungs: int, eta: int) -> int:
+    """Return how many trials there can be at most, promoted ones included, where ``n`` begin.
+
+    Of those that come to a rung the ``eta - 1`` worst are never promoted. All others can be, by whoever waits for
+    nobody: each may be the best so far when it ends.
+
+    Example:
+        >>> most_with_promoted(9, 3, eta=3)
+        21
+    """
+    return sum(max(0, n - rung * (eta - 1)) for rung in range(rungs))
+
+
+def own_copy(what: str, thing: T) -> T:
+    """Return a copy for this study alone: what it will have seen must not change the object, nor what it is called.
+
+    Raises:
+        ConfigError: It cannot be copied.
+    """
+    try:
+        return copy.deepcopy(thing)
+    except Exception as error:
+        raise ConfigError(
+            f"{what}={brief(thing)} cannot be copied ({type(error).__name__}: {error}), and each study works with a "
+            "copy of its own. Open what cannot be copied when it is first used, or give it a __deepcopy__."
+        ) from error

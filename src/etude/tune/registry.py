@@ -37,9 +37,14 @@ class Registry(Generic[T]):
         self.advice = dict(advice)
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """All names."""
+        return (*self.classes, *self.presets)
+
+    @property
     def names(self) -> str:
         """All names, for messages."""
-        return ", ".join(map(repr, (*self.classes, *self.presets)))
+        return ", ".join(map(repr, self.choices))
 
     def make(self, name: str) -> T:
         """Return the one of that name, with its defaults.
@@ -52,7 +57,7 @@ class Registry(Generic[T]):
         if name in self.advice:
             raise ConfigError(self.advice[name])
         if name not in self.classes:
-            near = difflib.get_close_matches(name, (*self.classes, *self.presets), n=1)
+            near = difflib.get_close_matches(name, self.choices, n=1)
             meant = f"Did you mean {near[0]!r}? " if near else ""
             raise ConfigError(f"{self.kind}={name!r} is not known. {meant}There are: {self.names}.")
         return self.classes[name]()
@@ -61,9 +66,14 @@ class Registry(Generic[T]):
         """Say whether this is one of ours."""
         return type(thing) in self.classes.values()
 
-    def fresh(self, thing: T) -> T:
-        """Return one of ours anew, with its options alone: what it has seen elsewhere stays there."""
-        return type(thing)(**self._options(thing))
+    def fresh(self, thing: T, **other: Any) -> T:
+        """Return one of ours anew, with its options alone, some of them others: what it has seen stays there."""
+        return type(thing)(**{**self._options(thing), **other})
+
+    def uncalled(self, cls: type) -> ConfigError:
+        """Return the error for a class where what it makes was wanted."""
+        name = f"etude.{cls.__name__}" if cls in self.classes.values() else cls.__qualname__
+        return ConfigError(f"{self.kind}={name} is a class, and no {self.kind} yet. Call it: {self.kind}={name}().")
 
     def describe(self, thing: object) -> str:
         """Return the call that makes one of ours; of others the name of its class."""

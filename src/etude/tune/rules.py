@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from etude.core.errors import ConfigError
+from etude.core.metrics import check_watched
 from etude.core.numbers import is_number, whole
 from etude.core.plan import GO_ON, Act, Decision, Report, Standing
 from etude.core.text import count, seconds
@@ -34,6 +35,7 @@ class Plateau:
 
     def __post_init__(self) -> None:
         whole("patience", self.patience, 1, "every trial would end with its first report")
+        check_watched(self.metric)
         if not is_number(self.min_delta) or not self.min_delta >= 0:
             raise ConfigError(f"min_delta={self.min_delta!r} is no distance. Pass a number that is 0 or more.")
         self._best: Fold[tuple[float, int]] = Fold((math.inf, 0), self._add)
@@ -73,6 +75,7 @@ class Divergence:
     metric: str | None = None
 
     def __post_init__(self) -> None:
+        check_watched(self.metric)
         if not is_number(self.factor) or not self.factor > 1:
             raise ConfigError(f"factor={self.factor!r} would stop what gets no better. Pass a number above 1.")
         whole("warmup", self.warmup, 0, "0 already counts from the first report on")

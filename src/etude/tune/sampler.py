@@ -30,8 +30,8 @@ class Told(msgspec.Struct, frozen=True):
         trial: The trial's number.
         params: Its configuration.
         state: ``"running"``, ``"finished"``, ``"stopped"``, ``"invalid"`` or ``"failed"``.
-        losses: Less is better, one for each metric: the final values if it finished, the last report if it was
-            stopped; empty where there are none.
+        losses: Less is better, one for each metric: the final values if it finished, the last reports if it was
+            stopped (infinity for a metric that never came); empty where there are none.
         step: How many reports there were; for a trial with a small budget, on which rung it was.
     """
 
@@ -75,7 +75,7 @@ class Sampler(Protocol):
     when it is settled, in the order of the journal, and asked for proposals in between. When a study is resumed, all
     that is repeated in the same order with a new sampler, so equal questions must get equal answers.
 
-    A sampler may have four more methods, which those of Étude have:
+    A sampler may have five more methods, which those of Étude have:
 
     - ``needs_process(k) -> bool``: False if proposal ``k`` depends on its number alone and is made in no time, so that
       the driver makes it where it stands, with a sampler that was told nothing.
@@ -83,6 +83,8 @@ class Sampler(Protocol):
       repeated when a study is resumed.
     - ``why_not(space, metrics) -> str | None``: why it cannot search this space for so many metrics.
     - ``size(space) -> int | None``: after how many proposals it has come to its end, if it has one.
+    - ``ignores_stopped(metrics) -> bool``: True if trials that were stopped, and those with a small budget, tell it
+      nothing, so that it cannot be used where most trials are such.
     """
 
     def tell(self, told: Told) -> None:
@@ -114,6 +116,11 @@ def size(sampler: Sampler, space: Space) -> int | None:
     """Return after how many proposals a sampler has come to its end; None if it goes on for ever."""
     own: int | None = _optional(sampler, "size", None, space)
     return own
+
+
+def ignores_stopped(sampler: Sampler, metrics: int) -> bool:
+    """Say whether trials that were stopped, and those with a small budget, tell a sampler nothing."""
+    return bool(_optional(sampler, "ignores_stopped", False, metrics))
 
 
 def checked(made: object, sampler: Sampler, request: Request) -> Params:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import socket
 import subprocess
@@ -12,12 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from etude.core.errors import StudyError
-from etude.core.events import AnyFact, Params, Queued, Settled
-from etude.core.history import History, Trial
-from etude.core.lifecycle import FINAL, State
-from etude.core.metrics import Metrics
+from etude.core.events import AnyFact
+from etude.core.history import History
 from etude.tune import sampling
-from etude.tune.sampler import Told
+from etude.tune.story import Story
 from etude.wire.channel import Frames, frame
 
 LEAVE_S: Final = 1.0
@@ -28,74 +25,7 @@ ONE_THREAD: Final = {
 } | {"VECLIB_MAXIMUM_THREADS": "1"}
 """In the environment of the sampler's process: the cores are the trials'."""
 
-
-def as_told(trial: Trial, metrics: Metrics) -> Told:
-    """Return what a sampler is told of a settled trial.
-
-    Of trials that have budgets, one that finished with less than the largest is told as one that was stopped, with the
-    number of its rung, from 1, as the step that it came to: so those with the largest budgets are modelled first.
-    """
-    params = proposed(trial.params, metrics)
-    step = len(trial.curve)
-    below = False
-    if metrics.fidelity is not None:
-        rung = metrics.fidelity.rung(trial.params)
-        below = rung + 1 < len(metrics.fidelity.rungs)
-        step = rung + (trial.state is State.FINISHED)  # who was stopped on the way did not come to the end of its rung
-    if trial.state is State.FINISHED and trial.value is not None:
-        losses = metrics.losses(metrics.values(trial))
-        return Told(trial.number, params, "stopped" if below else "finished", losses, step)
-    if trial.state is State.STOPPED and trial.curve:
-        loss = metrics.loss(trial.curve[-1])
-        return Told(trial.number, params, "stopped", (loss,), step)
-    if trial.state is State.INVALID:  # worse than anything, so that it keeps away from there
-        return Told(trial.number, params, "invalid", (math.inf,) * len(metrics.names))
-    return Told(trial.number, params, "failed")
-
-
-def proposed(params: Params, metrics: Metrics) -> Params:
-    """Return a configuration as the sampler proposed it: its budget was not the sampler's to choose."""
-    if metrics.fidelity is None:
-        return params
-    return {name: value for name, value in params.items() if name != metrics.fidelity.name}
-
-
-class Story:
-    """What a sampler was told and asked so far, in order: it brings a new one to where the one before it was.
-
-    Args:
-        history: The study, as the facts make it.
-        recalls: Whether the sampler's state hangs on its own proposals, so that these have to be asked for again.
-    """
-
-    def __init__(self, history: History, *, recalls: bool) -> None:
-        self._history = history
-        self._recalls = recalls
-        self._seq = 0
-        self._said: list[tuple[int, bool, sampling.Tell | sampling.Ask]] = []
-
-    def add(self, fact: AnyFact) -> None:
-        """Take in the next fact, which the history knows already."""
-        self._seq += 1
-        if self._recalls and type(fact) is Queued and fact.upto is not None:
-            asked = (sampling.Ask(fact.trial, redraw, again=True) for redraw in range(fact.redraw + 1))
-            self._said += [(fact.upto, True, ask) for ask in asked]
-        told = as_news(fact, self._history)
-        if told is not None:
-            self._said.append((self._seq, False, sampling.Tell(told)))
-
-    def tell(self) -> list[sampling.Tell | sampling.Ask]:
-        """Return everything, each proposal asked for after the last fact that was known then."""
-        return [message for _, _, message in sorted(self._said, key=lambda said: said[:2])]
-
-
-def as_news(fact: AnyFact, history: History) -> Told | None:
-    """Return what a fact means for a sampler; None if that is nothing."""
-    if type(fact) is Queued:
-        return Told(fact.trial, proposed(fact.params, history.metrics))
-    if type(fact) is Settled and history.trials[fact.trial].state in FINAL:
-        return as_told(history.trials[fact.trial], history.metrics)
-    return None
+GOES_ON: Final = "What has ended is kept, and the same call goes on."
 
 
 class SamplerLink(asyncio.Protocol):
@@ -116,23 +46,20 @@ class SamplerLink(asyncio.Protocol):
         failed: Callable[[BaseException], None],
     ) -> None:
         self._set_up = set_up
-        self._history = history
-        self._story: Story | None = Story(history, recalls=recalls)  # until the process is there
-        self._seq = 0
+        self._story = Story(history, recalls=recalls)
         self._answered = answered
         self._failed = failed
         self._frames = Frames()
         self._asked: list[tuple[int, int]] = []
         self._waiting = False  # for an answer
         self._upto = 0
-        self._news: list[sampling.Tell] = []
         self._early: list[bytes] = []
         self._transport: asyncio.WriteTransport | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
         self._closed = False
 
-    def _start(self, story: Story) -> None:
+    def _start(self) -> None:
         self._sock, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -143,9 +70,8 @@ class SamplerLink(asyncio.Protocol):
                 env={**os.environ, **ONE_THREAD},
                 start_new_session=True,
             )
-        self._story = None
         self._send(self._set_up)
-        for message in story.tell():
+        for message in self._story.tell():
             self._send(message)
         self._loop = asyncio.get_running_loop()
         self._opening = self._loop.create_task(self._open())
@@ -167,11 +93,7 @@ class SamplerLink(asyncio.Protocol):
     def tell(self, facts: Iterable[AnyFact]) -> None:
         """Tell it what facts, which the history knows already, mean for trials."""
         for fact in facts:
-            self._seq += 1
-            if self._story is not None:
-                self._story.add(fact)
-            elif (told := as_news(fact, self._history)) is not None:
-                self._news.append(sampling.Tell(told))
+            self._story.add(fact)
 
     def ask(self, questions: Iterable[tuple[int, int]] = ()) -> None:
         """Ask for proposals, each by its number and redraw; the first time, start the process and tell all that was.
@@ -182,16 +104,15 @@ class SamplerLink(asyncio.Protocol):
         self._asked += questions
         if self._waiting or self._closed or not self._asked:
             return
-        if self._story is not None:
-            self._start(self._story)
+        if self._process is None:
+            self._start()
         k, redraw = min(self._asked)  # in order: one that is asked for again goes before those after it
         self._asked.remove((k, redraw))
         self._waiting = True
         if not redraw:
-            news, self._news = self._news, []
-            for message in news:
+            for message in self._story.tell():
                 self._send(message)
-            self._upto = self._seq
+            self._upto = self._story.seq
         self._send(sampling.Ask(k, redraw))
 
     def close(self) -> None:
@@ -222,7 +143,7 @@ class SamplerLink(asyncio.Protocol):
             except subprocess.TimeoutExpired:  # it only closed its end
                 self._process.kill()
                 code = self._process.wait()
-            self._failed(StudyError(f"The sampler's process ended with code {code}."))
+            self._failed(StudyError(f"The sampler's process ended with code {code}. {GOES_ON}"))
 
     def _send(self, message: sampling.ToSampler) -> None:
         content = frame(sampling.encode(message))

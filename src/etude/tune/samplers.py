@@ -56,7 +56,10 @@ def make_sampler(sampler: str | Sampler, space: Space, *, metrics: int = 1) -> S
         ConfigError: There is no sampler of that name, the object is none, or it cannot search this space.
     """
     made = SAMPLERS.make(sampler) if isinstance(sampler, str) else sampler
-    if isinstance(made, type) or not all(callable(getattr(made, name, None)) for name in ("tell", "suggest")):
+    fits = all(callable(getattr(made, name, None)) for name in ("tell", "suggest"))
+    if isinstance(made, type) and fits:
+        raise SAMPLERS.uncalled(made)
+    if not fits:
         raise ConfigError(
             f"sampler={brief(sampler)} is no sampler. Pass one of {SAMPLERS.names}, or an object with tell(told) and "
             "suggest(request)."

@@ -24,6 +24,7 @@ from etude.tune.sampler import Request, Sampler, Told, checked
 from etude.tune.samplers import SAMPLERS
 from etude.tune.spaces import Space
 from etude.wire.channel import Channel
+from etude.wire.search_path import search_path
 
 
 class SetUp(msgspec.Struct, frozen=True, tag="setup"):
@@ -46,14 +47,14 @@ class SetUp(msgspec.Struct, frozen=True, tag="setup"):
     path: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, sampler: Sampler, space: Space, *, seed: int, metrics: int, path: tuple[str, ...] = ()) -> SetUp:
+    def of(cls, sampler: Sampler, space: Space, *, seed: int, metrics: int) -> SetUp:
         """Return how to make this sampler anew, in another process."""
         plain, pickled = SAMPLERS.to_plain(sampler), b""
         if plain is None:
             import cloudpickle
 
             pickled = cloudpickle.dumps(sampler)
-        return cls(space.to_dict(), seed, metrics, plain, pickled, path)
+        return cls(space.to_dict(), seed, metrics, plain, pickled, search_path())
 
     def make(self) -> Sampler:
         """Return the sampler, new."""

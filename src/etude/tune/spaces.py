@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias, final
 
 from etude.core.errors import SpaceError
-from etude.tune.domains import Domain, Listed, integers, loguniform, ordered, uniform
+from etude.tune.domains import Domain, Listed, LogUniform, Uniform, integers, loguniform, ordered, uniform
 from etude.tune.values import Value, decoded, label, listed, mend
 
 Pick: TypeAlias = "Callable[[str, Domain], Value]"
@@ -180,6 +180,28 @@ class Space(Mapping[str, Domain]):
         active: set[str] = set()
         fault = self._fault(params, active)
         return fault or next((self._stray(name, params) for name in params if name not in active), None)
+
+    def completed(self, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``given`` with what it leaves out, as far as that is known: the only value there is, or a default.
+
+        A whole number becomes a float where the range is continuous, as in every other configuration. Whether it is a
+        configuration, ``why_not`` says.
+
+        Example:
+            >>> space = Space.of({"lr": uniform(0, 1), "optimizer": choice({"sgd": {"momentum": uniform(0, 1)}})})
+            >>> space.completed({"lr": 1}, {"momentum": 0.9, "epochs": 3})
+            {'lr': 1.0, 'optimizer': 'sgd', 'momentum': 0.9}
+        """
+        found = dict(given)
+        for name, domain in self._parameters:
+            if name not in found and (domain.size == 1 or name in defaults):
+                found[name] = domain.grid(1)[0] if domain.size == 1 else defaults[name]
+            if isinstance(domain, Uniform | LogUniform) and type(found.get(name)) is int:
+                found[name] = float(found[name])
+            taken = [space for value, space in branches_of(domain).items() if value == found.get(name)]
+            for branch in taken:
+                found = branch.completed(found, defaults)
+        return found
 
     @property
     def size(self) -> int | None:

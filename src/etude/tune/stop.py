@@ -107,7 +107,9 @@ def make_stopper(stopper: Given, metrics: Metrics) -> Stopper:
 
 def _one(stopper: str | Stopper, metrics: Metrics) -> Stopper:
     made = STOPPERS.make(stopper) if isinstance(stopper, str) else stopper
-    if isinstance(made, type) or not callable(getattr(made, "decide", None)):
+    if isinstance(made, type) and callable(getattr(made, "decide", None)):
+        raise STOPPERS.uncalled(made)
+    if not callable(getattr(made, "decide", None)):
         raise ConfigError(
             f"stopper={brief(stopper)} is no stopper. Pass one of {STOPPERS.names}, or an object with a "
             "decide(report, standing) method."
@@ -117,8 +119,8 @@ def _one(stopper: str | Stopper, metrics: Metrics) -> Stopper:
     if several and watched is None and not isinstance(made, WATCH_NOTHING):
         raise ConfigError(
             f"stopper={STOPPERS.describe(made)} watches one metric, and there are {len(metrics.names)}: "
-            f"{', '.join(map(repr, metrics.names))}. Say which: etude.{type(made).__name__}(metric="
-            f"{metrics.main!r}), or pass stopper='none'."
+            f"{', '.join(map(repr, metrics.names))}. Say which: {_watching(made, metrics.main)}, or pass "
+            "stopper='none'."
         )
     if watched is not None and watched not in metrics.names:
         raise ConfigError(
@@ -126,6 +128,13 @@ def _one(stopper: str | Stopper, metrics: Metrics) -> Stopper:
             f"There are: {', '.join(map(repr, metrics.names))}."
         )
     return STOPPERS.fresh(made) if STOPPERS.has(made) else made
+
+
+def _watching(stopper: Stopper, metric: str) -> str:
+    """Return how a stopper is told which metric it watches."""
+    if not STOPPERS.has(stopper):
+        return f"give it an attribute, metric = {metric!r}"
+    return f"stopper=etude.{STOPPERS.describe(STOPPERS.fresh(stopper, metric=metric))}"
 
 
 def members(stopper: Stopper) -> tuple[Stopper, ...]:

@@ -18,9 +18,14 @@ PIECE: Final = 1 << 18
 
 
 class Frames:
-    """Takes a byte stream apart into frames."""
+    """Takes a byte stream apart into frames.
 
-    def __init__(self) -> None:
+    Args:
+        most: Bytes of the largest frame that is taken; it may be changed while nothing of one is there.
+    """
+
+    def __init__(self, most: int = MAX_FRAME) -> None:
+        self.most = most
         self._buffer = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
@@ -53,8 +58,8 @@ class Frames:
 
     def _size(self, start: int) -> int:
         size: int = LENGTH.unpack_from(self._buffer, start)[0]
-        if size > MAX_FRAME:
-            raise ConnectionError(f"a frame of {size} bytes was announced; at most {MAX_FRAME} are possible")
+        if size > self.most:
+            raise ConnectionError(f"a frame of {size} bytes was announced; at most {self.most} are possible")
         return size
 
 

@@ -49,6 +49,8 @@ class Serve(Message, frozen=True):
         log_limit: Bytes of output that are kept of an attempt, half from its start, half from its end.
         files: The sha256 of each file that workers import for the functions, by its absolute path.
         logging: How attempts print log records; None to leave that to them.
+        silence_s: Seconds for which a process that everybody relies on may give no sign of life: a worker to its
+            driver, a template to its worker.
     """
 
     study: str
@@ -67,6 +69,7 @@ class Serve(Message, frozen=True):
     log_limit: int = 2 * 2**20
     files: dict[str, str] = {}
     logging: Logging | None = None
+    silence_s: float = 30.0
 
 
 class Run(Message, frozen=True):
@@ -114,10 +117,17 @@ class Hello(Message, frozen=True):
 
 
 class Ready(Message, frozen=True):
-    """The worker has the study's functions. ``note`` says what is unusual about how it starts attempts."""
+    """The worker has the study's functions.
+
+    Attributes:
+        study: The study's id.
+        note: What is unusual about how it starts attempts.
+        pid: Its process, where it runs; also of one that served another study before, and said hello then.
+    """
 
     study: str
     note: str = ""
+    pid: int = 0
 
 
 class Broken(Message, frozen=True):
@@ -143,11 +153,19 @@ class Reports(Message, frozen=True):
 
 
 class Ended(Message, frozen=True):
-    """How an attempt ended."""
+    """How an attempt ended.
+
+    Attributes:
+        trial: The trial's number.
+        attempt: Which attempt of it.
+        outcome: How it ended.
+        rows: What it reported, as in ``Reports``; only in the spool, for a driver that did not live to hear it.
+    """
 
     trial: int
     attempt: int
     outcome: Outcome
+    rows: list[tuple[int, dict[str, float]]] = []
 
 
 class Beat(Message, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -107,3 +108,8 @@ class WorkerLink(asyncio.Protocol):
         with contextlib.suppress(OSError):
             while piece := self._sock.recv(PIECE):
                 self.data_received(piece)
+
+
+connect: Callable[[str, socket.socket, Listener], WorkerLink] = WorkerLink
+"""Makes the driver's end of each connection. This is the seam for tests: ``etude.testing.unruly`` puts a link here that
+holds messages back and says them twice. Nothing else exchanges it."""

@@ -1,9 +1,9 @@
 """The spool: outcomes on disk, from before anybody is told of them until the journal has them.
 
 A child appends its outcome to a file that its template holds open: one write, no new file for each
-attempt. A record is its length, its checksum and its content; a torn one at the end was never whole and
-is left out. Outcomes that the journal has already are harmless, since attempts are told apart by number,
-so nobody need remove them one by one.
+attempt. A record is its length, its checksum and its content; a torn one was never whole and is left
+out, and what others wrote after it is found by its checksum. Outcomes that the journal has already are
+harmless, since attempts are told apart by number, so nobody need remove them one by one.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def read(path: str | Path) -> list[Ended]:
     found, at = [], 0
     while at + HEADER.size <= len(content):
         size, checksum = HEADER.unpack_from(content, at)
-        record = content[at + HEADER.size : at + HEADER.size + size]
+        record = content[at + HEADER.size : at + HEADER.size + size] if size <= len(content) - at else b""
         if len(record) < size or zlib.crc32(record) != checksum:
-            break  # torn: whoever wrote it died in the middle
+            at += 1  # torn: whoever wrote it died in the middle, or the disk was full; others may have written after it
+            continue
         with contextlib.suppress(msgspec.DecodeError):  # of another version of Étude: its attempt is run again
             found.append(unpack_outcome(record))
         at += HEADER.size + size
@@ -58,6 +59,11 @@ def read(path: str | Path) -> list[Ended]:
 def find(path: str | Path, trial: int, attempt: int) -> Ended | None:
     """Return the outcome of one attempt, if it is there."""
     return next((e for e in read(path) if (e.trial, e.attempt) == (trial, attempt)), None)
+
+
+def find_in(folder: str | Path, trial: int, attempt: int) -> Ended | None:
+    """Return the outcome of one attempt, if it is in any spool of a folder."""
+    return next((e for e in read_all(folder) if (e.trial, e.attempt) == (trial, attempt)), None)
 
 
 def read_all(folder: str | Path) -> list[Ended]:

@@ -52,6 +52,9 @@ REHEARSALS: Final = 16
 IDLE_S: Final = 0.02
 """A child that waits longer than this for its attempt, in seconds, has time to spare."""
 
+SPOOLED_REPORTS: Final = 1000
+"""An attempt that made more reports than this leaves only its outcome in the spool, and no curve."""
+
 GATHER_S: Final = 0.01
 """Reports that follow each other within this time, in seconds, travel together."""
 
@@ -176,9 +179,9 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     ended = Ended(job.trial, job.attempt, outcome)
-    content = pack_outcome(ended)
-    append(spool, content)
-    channel.send(content)
+    rows = [row for row in line.said or () if serve.watched in row[1]]
+    append(spool, pack_outcome(Ended(job.trial, job.attempt, outcome, rows)))
+    channel.send(pack_outcome(ended))
     return ended
 
 
@@ -201,7 +204,7 @@ def execute(functions: Functions, signature: Signature, params: Mapping[str, Any
         how, reason, trace = How.UNUSABLE, str(error), traceback.format_exc()
     except BaseException as error:
         how = How.OUT_OF_MEMORY if _is_memory_error(error) else How.RAISED
-        reason, trace = _one_line(error), _whole(error)
+        reason, trace = one_line(error), whole_traceback(error)
         raised_in = bound.raised_in(error) if bound else ""
         sys.stderr.write(trace)
     if run.stop_seen:  # whatever was returned or raised afterwards
@@ -273,6 +276,8 @@ class ChildLine:
         self._trial = trial
         self._attempt = attempt
         self._rows: list[tuple[int, dict[str, float]]] = []
+        self.said: list[tuple[int, dict[str, float]]] | None = []
+        """All that was reported; None if it is too much to keep."""
         self._asleep = False
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -333,6 +338,9 @@ class ChildLine:
     def _send(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
+            if self.said is not None:
+                self.said += rows
+                self.said = self.said if len(self.said) <= SPOOLED_REPORTS else None
             self._channel.send(encode(Reports(self._trial, self._attempt, rows)))
 
 
@@ -341,9 +349,14 @@ def _leave() -> NoReturn:
     os._exit(1)
 
 
+def folder_of(trials: str, trial: int, attempt: int) -> Path:
+    """Return the folder for an attempt's files."""
+    return Path(trials) / f"{trial:05d}" / f"attempt-{attempt}"
+
+
 def make_folder(trials: str, trial: int, attempt: int) -> Path:
     """Return the folder for an attempt's files, made if need be."""
-    folder = Path(trials) / f"{trial:05d}" / f"attempt-{attempt}"
+    folder = folder_of(trials, trial, attempt)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -367,7 +380,8 @@ def _is_memory_error(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """Return an exception in one line."""
     try:
         text = " ".join(str(error).split())[:MAX_REASON]
     except Exception:  # an exception that cannot be shown
@@ -375,7 +389,7 @@ def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _whole(error: BaseException) -> str:
+def whole_traceback(error: BaseException) -> str:
     """Return the traceback without our own frames between the user's functions: they tell nobody anything."""
     ours = os.path.dirname(os.path.abspath(__file__))
     told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)

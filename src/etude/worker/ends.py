@@ -28,7 +28,7 @@ def outcome_of(
         status: What ``wait`` says of the process; None if it was killed together with its template.
         killed_as: How its supervisor ended it, if it did.
         timeout_s: The time limit that it had.
-        out_of_memory: Whether the kernel killed any process of this machine for memory meanwhile.
+        out_of_memory: Whether the kernel killed a process for memory meanwhile, as near to us as that can be told.
         usage: What it cost, as far as that is known.
     """
     how, reason = How.KILLED, "the process that it was forked from was killed"

@@ -21,6 +21,13 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _libc = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
 
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def die_with_parent(parent: int) -> None:
     """Have this process killed when ``parent``, its parent, ends."""
     if _libc is not None:
@@ -92,6 +99,15 @@ def parent(pid: int) -> int | None:
         return None
 
 
+def is_stopped(pid: int) -> bool:
+    """Say whether a process was stopped, by SIGSTOP or a debugger; False where that cannot be told."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] in "Tt"
+    except (OSError, IndexError):
+        return False
+
+
 def sweep(name: str, value: str) -> int:
     """Kill all processes that carry ``name=value`` in their environment; return how many there were."""
     killed: set[int] = set()
@@ -108,12 +124,33 @@ def peak_memory_mb(usage: resource.struct_rusage) -> float:
 
 
 def oom_kills() -> int:
-    """Return how many processes the kernel has killed for memory on this machine; 0 if unknown."""
+    """Return how many processes the kernel has killed for memory among ours; 0 if unknown.
+
+    A control group counts its own. Where there is none to ask, the count is that of the whole machine.
+    """
+    for path in _counts_of_oom_kills():
+        try:
+            with open(path) as file:
+                for line in file:
+                    if line.startswith("oom_kill "):
+                        return int(line.split()[1])
+        except OSError:
+            continue
+    return 0
+
+
+def _counts_of_oom_kills(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> list[str]:
+    """Return the files that may hold such a count, the nearest to this process first."""
+    found = []
     try:
-        with open("/proc/vmstat") as file:
+        with open(f"{proc}/self/cgroup") as file:
             for line in file:
-                if line.startswith("oom_kill "):
-                    return int(line.split()[1])
+                _, controllers, place = line.rstrip("\n").split(":", 2)
+                if not controllers:  # version 2. A container may see its own group as the root
+                    found += [f"{groups}{place.rstrip('/')}/memory.events", f"{groups}/memory.events"]
+                elif "memory" in controllers.split(","):
+                    root = f"{groups}/memory"
+                    found = [f"{root}{place.rstrip('/')}/memory.oom_control", f"{root}/memory.oom_control", *found]
     except OSError:
         pass
-    return 0
+    return [*found, f"{proc}/vmstat"]

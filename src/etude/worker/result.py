@@ -34,12 +34,13 @@ def read_result(
     if returned is None:
         for metric in metrics:
             if metric not in reported:
-                raise ResultError(_no_metric(metric, "returned nothing", reported))
+                mend = _mend(metric, metrics)
+                raise ResultError(_no_metric(metric, "returned nothing", reported, mend))
         return reported[main], {metric: reported[metric] for metric in others}
     if isinstance(returned, Mapping):
         for metric in metrics:
             if metric not in returned:
-                raise ResultError(_not_in_it(metric, returned, reported))
+                raise ResultError(_not_in_it(metric, returned, reported, metrics))
         extra = {_text(k): _plain(_text(k), v) for k, v in returned.items() if k not in metrics}
         return _number(main, returned[main]), {metric: _number(metric, returned[metric]) for metric in others} | extra
     if others:
@@ -68,18 +69,24 @@ def as_number(value: Any) -> float:
         raise ValueError(str(error)) from error
 
 
-def _no_metric(metric: str, what: str, reported: Mapping[str, float]) -> str:
+def _no_metric(metric: str, what: str, reported: Mapping[str, float], mend: str) -> str:
     names = ", ".join(map(repr, reported)) or "none"
+    return f"The metric {metric!r} never came: the training function {what}, and reported {names}. {mend}"
+
+
+def _mend(metric: str, metrics: Sequence[str]) -> str:
+    """Say how a metric comes: of several metrics a number alone could be any."""
+    whole = f"{{{', '.join(f'{name!r}: ...' for name in metrics)}}}"
     return (
-        f"The metric {metric!r} never came: the training function {what}, and reported {names}. "
-        f"Return a number or {{{metric!r}: ...}}, or call run.report({metric}=...) at least once."
+        f"Return {'a number or ' if len(metrics) == 1 else ''}{whole}, or call run.report({metric}=...) at least once."
     )
 
 
-def _not_in_it(metric: str, returned: Mapping[Any, Any], reported: Mapping[str, float]) -> str:
+def _not_in_it(metric: str, returned: Mapping[Any, Any], reported: Mapping[str, float], metrics: Sequence[str]) -> str:
     what = f"returned a dict with {', '.join(map(repr, returned)) or 'nothing'}"
     if metric not in reported:
-        return _no_metric(metric, what, reported)
+        several = f"Put {metric!r} into the dict: with several metrics, all of them belong there."
+        return _no_metric(metric, what, reported, _mend(metric, metrics) if len(metrics) == 1 else several)
     return (
         f"The training function {what}, and not the metric {metric!r}, which it reported. "
         f"Put {metric!r} into the dict, or return nothing: then the last report counts."

@@ -21,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from etude.core.clock import Silence
 from etude.core.events import How, Outcome, Usage
 from etude.wire import spool
 from etude.wire.channel import Channel
@@ -53,6 +54,8 @@ from etude.worker.template import Exited, Kill, Loaded, Start, Unloadable, decod
 BEAT_S: Final = 1.0
 LEAVE_S: Final = 5.0
 """Seconds that a child has for its exit handlers after it told its outcome."""
+GAP_S: Final = 5.0
+"""A worker looks at the clock every second. If it did not for this long, it stood still, and so did its children."""
 REST_S: Final = 300.0
 """Seconds that a worker stays warm without a study before it leaves."""
 MAX_TEMPLATES_LOST: Final = 5
@@ -94,6 +97,7 @@ class Supervisor:
         self._selector.register(driver, selectors.EVENT_READ, self._on_driver)
         self._parent = os.getppid()
         self._warm: Channel | None = None
+        self._warm_pid = 0
         self._template: Channel | None = None
         self._serve: Serve | None = None
         self._born = 0
@@ -101,6 +105,7 @@ class Supervisor:
         self._spare: Child | None = None
         self._current: Child | None = None
         self._next_beat = 0.0
+        self._looked_at = time.monotonic()
         self._rests_since = time.monotonic()
         self._leaving = False
         self._stale = False
@@ -108,8 +113,11 @@ class Supervisor:
         self._template_pid = 0
         self._spool = ""  # known once the template is ready
         self._held: Run | None = None  # a job that came before it was
-        self._unwritten = 0
-        """Outcomes that were told and are not known to be in the journal."""
+        self._unwritten: set[tuple[int, int]] = set()
+        """Attempts whose outcomes were told and are not known to be in the journal."""
+        self._taken: set[tuple[int, int]] = set()
+        """Attempts of this study that were begun here: none is begun again, should a message come twice."""
+        self._still = Silence(float("inf"))
         self._oom_kills = processes.oom_kills()
 
     def work(self) -> None:
@@ -134,16 +142,16 @@ class Supervisor:
         for content in frames:
             match decode_to_worker(content):
                 case Serve() as serve:
-                    self._end_study()
-                    self._begin_study(serve)
-                case Run() as job:
+                    self._take_up(serve)
+                case Run() as job if (job.trial, job.attempt) not in self._taken:
+                    self._taken.add((job.trial, job.attempt))
                     self._run(job)
                 case Halt() as halt:
                     self._pass_on(halt, content)
                 case Hold() as hold:
                     self._pass_on(hold, content)
-                case Forget():
-                    self._forget()
+                case Forget(trial=trial, attempt=attempt):
+                    self._forget(trial, attempt)
                 case Rest():
                     self._end_study()
                     self._serve, self._rests_since = None, time.monotonic()
@@ -170,38 +178,57 @@ class Supervisor:
         if isinstance(message, Halt) and self._serve is not None:
             child.kill_at = min(child.kill_at or float("inf"), time.monotonic() + self._serve.grace_s)
 
-    def _forget(self) -> None:
+    def _forget(self, trial: int, attempt: int) -> None:
         """Empty a spool that has grown large, at a moment when all that is in it is in the journal."""
-        self._unwritten -= 1
-        if self._unwritten == 0 and not any(c.busy for c in self._children.values()):
+        self._unwritten.discard((trial, attempt))
+        if not self._unwritten and not any(c.busy for c in self._children.values()):
             with contextlib.suppress(OSError):
                 if os.path.getsize(self._spool) > LARGE_SPOOL:
                     os.truncate(self._spool, 0)
 
     # --- a study ----------------------------------------------------------------------------------
 
+    def _take_up(self, serve: Serve) -> None:
+        if self._serve is None or self._serve.study != serve.study:  # else it is said twice
+            self._end_study()
+            self._taken.clear()
+            self._begin_study(serve)
+
     def _begin_study(self, serve: Serve) -> None:
         self._serve = serve
-        if self._warm is None:
-            self._warm = self._fork_warm()
-        ours, its = socket.socketpair()
-        try:
-            self._warm.send_with_fds(plain_frame(serve.preload), [its.fileno()])
-        except OSError:  # it died since it was needed last
-            self._warm = self._fork_warm()
-            with contextlib.suppress(OSError):  # if the new one is gone too, the template's channel ends and says so
-                self._warm.send_with_fds(plain_frame(serve.preload), [its.fileno()])
-        finally:
-            its.close()
+        self._still = Silence(serve.silence_s)
+        ours = self._ask_for_template(serve)
+        self._still.heard("warm", time.monotonic())
         self._template = Channel(ours)
         self._selector.register(self._template, selectors.EVENT_READ, self._on_template)
         with contextlib.suppress(OSError):  # if it is gone, reading says so
             self._template.send(encode(serve))
 
+    def _ask_for_template(self, serve: Serve) -> socket.socket:
+        """Return our end of the channel to a new template. If it is gone at once, that ends, and says so."""
+        ours, asked = self._pass_on_its_end(serve)
+        if not asked:  # the warm process died since it was needed last
+            ours.close()  # first: a new one would hold it open, and nobody would see when the template ends
+            self._warm = None
+            ours, _ = self._pass_on_its_end(serve)
+        return ours
+
+    def _pass_on_its_end(self, serve: Serve) -> tuple[socket.socket, bool]:
+        if self._warm is None:
+            self._warm = self._fork_warm()
+        ours, its = socket.socketpair()
+        with its:
+            try:
+                self._warm.send_with_fds(plain_frame(serve.preload), [its.fileno()])
+            except OSError:
+                return ours, False
+        return ours, True
+
     def _fork_warm(self) -> Channel:
         ours, its = socket.socketpair()
         me = os.getpid()
-        if os.fork() == 0:
+        self._warm_pid = os.fork()
+        if self._warm_pid == 0:
             ours.close()
             self._driver.close()
             warm(Channel(its), supervisor=me)
@@ -216,7 +243,8 @@ class Supervisor:
         if self._template is not None:
             self._selector.unregister(self._template)
             self._template.close()  # at which it kills its children and ends
-        self._unwritten = 0
+        self._unwritten.clear()
+        self._template_pid = 0
         self._template = self._spare = self._current = None
         self._spool, self._held = "", None
 
@@ -231,7 +259,8 @@ class Supervisor:
             match decode_from_template(content):
                 case Loaded(pid=pid, spool=path, note=note):
                     self._template_pid, self._spool = pid, path
-                    self._tell(Ready(self._serve.study, note))
+                    self._still.heard("template", time.monotonic())
+                    self._tell(Ready(self._serve.study, note, os.getpid()))
                     self._spare = self._fork_child()
                     if self._held is not None:
                         self._run(self._held)
@@ -330,7 +359,7 @@ class Supervisor:
         child.log.drain()
         child.told = True
         self._templates_lost = 0
-        self._unwritten += 1
+        self._unwritten.add((message.trial, message.attempt))
         goes_on = self._serve.reuse_child and message.outcome.how is How.FINISHED
         child.kill_at = None if goes_on else time.monotonic() + LEAVE_S
         if goes_on:
@@ -371,13 +400,13 @@ class Supervisor:
         ended = Ended(child.job.trial, child.job.attempt, outcome)
         ended = spool.find(self._spool, ended.trial, ended.attempt) or ended
         child.told = True
-        self._unwritten += 1
+        self._unwritten.add((ended.trial, ended.attempt))
         if self._current is child:
             self._current = None
         self._tell(ended)
 
     def _killed_for_memory(self) -> bool:
-        """Say whether the kernel has killed a process of this machine for memory since the last look."""
+        """Say whether the kernel has killed a process of our control group for memory since the last look."""
         before, self._oom_kills = self._oom_kills, processes.oom_kills()
         return self._oom_kills > before
 
@@ -400,17 +429,42 @@ class Supervisor:
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
+        self._leave_out_gaps(now)
         if now >= self._next_beat:
             self._next_beat = now + BEAT_S
             if self._serve is not None:
                 self._tell(Beat())
             elif now - self._rests_since > REST_S:
                 self._leaving = True
+            self._end_what_stands_still(now)
             if os.getppid() != self._parent:  # the driver died, and somebody else holds its socket open
                 self._leaving = True
         for child in self._children.values():
             if child.kill_at is not None and now >= child.kill_at:
                 self._kill(child, now)
+
+    def _leave_out_gaps(self, now: float) -> None:
+        """Time in which we stood still ourselves counts against no limit: most likely all of us did."""
+        gap_s, self._looked_at = now - self._looked_at, now
+        if gap_s > GAP_S:
+            for child in self._children.values():
+                child.started += gap_s
+                child.kill_at = child.kill_at + gap_s if child.kill_at is not None else None
+
+    def _end_what_stands_still(self, now: float) -> None:
+        """End a process of ours that somebody stopped and does not let go on: we would wait for it for ever.
+
+        Without a template no attempt starts, and without the warm process no template. If we stood still as well, with
+        the whole machine or by the same hand, the gap in our own looking charges nobody.
+        """
+        pids = {"template": self._template_pid, "warm": self._warm_pid}
+        for name, pid in pids.items():
+            if not pid:
+                self._still.forget(name)
+            elif not processes.is_stopped(pid):
+                self._still.heard(name, now)
+        for name in self._still.tick(now):
+            processes.kill(pids[name])
 
     def _kill(self, child: Child, now: float) -> None:
         child.kill_at = now + LEAVE_S  # once more, should it not be gone by then

@@ -1,0 +1,72 @@
+"""Messages that were written for Python, as somebody at a prompt needs them: ``sampler='tpe'`` is ``--sampler tpe``.
+
+Errors are made where the call is checked, and there it is a call of ``tune``. What stands here changes only how their
+mends are written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from etude.core.errors import ConfigError, StudyError
+
+OPTIONS: Final = {
+    **{name: name for name in ("sampler", "stopper", "fidelity", "budget", "eta", "trials", "workers", "retries")},
+    **{name: name for name in ("name", "seed", "constraint")},
+    "timeout_s": "timeout",
+    "grace_s": "grace",
+}
+"""Arguments of ``tune`` -> the options that give them."""
+
+CALL: Final = r"[A-Za-z_][\w.]*\([^()]*\)"
+GIVEN: Final = re.compile(
+    rf"(?<![\w.])(?P<name>{'|'.join(OPTIONS)})="
+    rf"(?P<value>{CALL}|\[(?:{CALL}(?:, )?)+\]|'[^']*'|[A-Za-z_][\w.]*|\([\d., ]+\)|\d+(?:\.\d+)?|\.\.\.)"
+    rf"|{CALL}"  # what stands in other calls is none of ours
+)
+
+
+@contextlib.contextmanager
+def told_in_options() -> Iterator[None]:
+    """Have a call refused in the words of the command line."""
+    try:
+        yield
+    except (ConfigError, StudyError) as error:
+        if isinstance(error, StudyError) and type(error) is not StudyError:
+            raise  # these show code, which stays as it is
+        raise type(error)(in_options(str(error))) from error.__cause__
+
+
+def in_options(message: str) -> str:
+    """Return a message with options in place of arguments.
+
+    Example:
+        >>> in_options("Pass sampler='tpe', stopper='hyperband', or sampler=etude.Grid(points=5).")
+        "Pass --sampler tpe, --stopper hyperband, or --sampler 'Grid(points=5)'."
+        >>> in_options("budget=(1, 9) without fidelity. Call run.report(seed=...).")
+        '--budget 1,9 without fidelity. Call run.report(seed=...).'
+    """
+    return GIVEN.sub(_option, message)
+
+
+def _option(found: re.Match[str]) -> str:
+    if found["name"] is None:
+        return found[0]
+    option, value = f"--{OPTIONS[found['name']]}", found["value"]
+    if value.startswith("["):
+        return " ".join(f"{option} {_word(one)}" for one in re.findall(CALL, value))
+    return f"{option} {_word(value)}"
+
+
+def _word(value: str) -> str:
+    """Return a value as one word of a command."""
+    if value.startswith("("):
+        return value[1:-1].replace(" ", "")
+    value = value.removeprefix("etude.").strip("'")
+    if "(" not in value:
+        return value
+    inner = value.replace("'", '"')
+    return f"'{inner}'"

@@ -1,0 +1,67 @@
+"""Workers that come by themselves: started with ``etude worker``, by hand or by somebody else's scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Final
+
+from etude.core.errors import ConfigError
+from etude.core.text import brief
+from etude.engines import Door
+from etude.wire.credentials import write_invitation
+
+CREDENTIALS: Final = "credentials.json"
+"""In the study's folder, unless another place is named."""
+
+
+@dataclass
+class Cluster:
+    """Starts no worker, and lets those in that come with the credentials of this run.
+
+    Each ``etude worker --join`` brings a machine's workers. They may come and go while the study runs: a trial whose
+    worker left goes back into the queue.
+
+    Args:
+        bind: The address of this machine to listen on. Others reach it at ``0.0.0.0`` or at that of one network.
+        port: The port there; 0 for any that is free.
+        advertise: Where others reach this machine, if it is not known by ``bind``: a name or an address, or several.
+        credentials: The file to write what a worker needs into; ``credentials.json`` in the study's folder if not
+            given. Who has it can join the study, so nobody else can read it.
+
+    Example:
+        >>> Cluster(bind="0.0.0.0", port=8443).port
+        8443
+    """
+
+    usual_workers: ClassVar[int] = 1_000
+    """So many may come, if the call does not say how many."""
+
+    bind: str = "127.0.0.1"
+    port: int = 0
+    advertise: str | tuple[str, ...] = ()
+    credentials: str | Path | None = None
+    _written: Path | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.bind, str) or not self.bind:
+            raise ConfigError(f"bind={brief(self.bind)} is no address. Pass one of this machine, or '0.0.0.0' for all.")
+        if isinstance(self.port, bool) or not isinstance(self.port, int) or not 0 <= self.port < 1 << 16:
+            raise ConfigError(f"port={brief(self.port)} is no port. Pass 1 to 65535, or 0 for any that is free.")
+        self.advertise = (self.advertise,) if isinstance(self.advertise, str) else tuple(self.advertise)
+
+    def start(self, n: int, door: Door) -> None:
+        """Let workers in; how many come is not ours to say."""
+        if self._written is None:
+            path = Path(self.credentials or door.folder / CREDENTIALS)
+            write_invitation(door.invite(self.bind, self.port, tuple(self.advertise)), path)
+            self._written = path
+
+    def end(self, worker: str) -> None:
+        """Its node ends it."""
+
+    def stop(self) -> None:
+        """Remove the credentials, which are of no use any more: the nodes are sent home with the study."""
+        if self._written is not None:
+            self._written.unlink(missing_ok=True)
+            self._written = None

@@ -1,0 +1,91 @@
+"""Engines by name, as they come from outside: a call, an environment, a command line, a parameter of a notebook."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from etude.core.errors import ConfigError
+from etude.core.text import brief
+
+ENGINES: Final[Mapping[str, str]] = {
+    "cluster": "etude.engines.cluster:Cluster",
+    "local": "etude.engines.local:LocalEngine",
+    "ray": "etude.engines.ray:Ray",
+    "spark": "etude.engines.spark:Spark",
+}
+"""Name -> where the class is; only the one that is wanted is imported."""
+
+NEEDS_OPTIONS: Final[Mapping[str, str]] = {
+    "simulated": "engine='simulated' does not say what trials would report. Pass engine=etude.Simulated(curves=...)."
+}
+"""Names that are understood and cannot do without options that are no text."""
+
+VARIABLE: Final = "ETUDE_ENGINE"
+METHODS: Final = ("start", "end", "stop")
+
+
+def read_engine(given: object) -> tuple[Any, str]:
+    """Return the engine that a call was given, and how it is called; that of the environment if it was given none.
+
+    Args:
+        given: A name such as ``"ray"``, a name with options such as ``"ray(cpus=2)"``, an engine, or None.
+
+    Raises:
+        ConfigError: There is no such engine, or it has no such options.
+
+    Example:
+        >>> read_engine("cluster(port=8443)")[1]
+        'cluster(port=8443)'
+    """
+    if given is None:
+        given = os.environ.get(VARIABLE) or "local"
+    if isinstance(given, str):
+        return _made(given.strip()), given.strip()
+    lives = all(callable(getattr(given, method, None)) for method in METHODS)
+    simulates = callable(getattr(given, "schedule", None)) and callable(getattr(given, "slowness", None))
+    if isinstance(given, type) or not (lives or simulates):
+        raise ConfigError(
+            f"engine={brief(given)} is no engine. Pass a name ({_names()}), etude.Simulated(curves=...), or an object "
+            "with start, end and stop."
+        )
+    return given, type(given).__name__
+
+
+def _made(text: str) -> Any:
+    name = text.partition("(")[0].strip()
+    if name in NEEDS_OPTIONS:
+        raise ConfigError(NEEDS_OPTIONS[name])
+    if name not in ENGINES:
+        near = difflib.get_close_matches(name, [*ENGINES, *NEEDS_OPTIONS], n=1)
+        meant = f"Did you mean {near[0]!r}? " if near else ""
+        there_are = f"There are: {_names()}, and etude.Simulated(curves=...)."
+        raise ConfigError(f"engine={text!r} is not known. {meant}{there_are}")
+    options = _options(text, name)
+    module, _, kind = ENGINES[name].partition(":")
+    try:
+        return getattr(importlib.import_module(module), kind)(**options)
+    except TypeError as error:
+        raise ConfigError(f"engine={text!r} cannot be made so: {error}.") from None
+
+
+def _options(text: str, name: str) -> dict[str, Any]:
+    try:
+        call = ast.parse(text, mode="eval").body
+        if isinstance(call, ast.Name):
+            return {}
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError
+        return {str(option.arg): ast.literal_eval(option.value) for option in call.keywords}
+    except (SyntaxError, ValueError, TypeError):
+        raise ConfigError(
+            f"engine={text!r} is no name with options that are Python literals. Write it as in {name}(option=1)."
+        ) from None
+
+
+def _names() -> str:
+    return ", ".join(map(repr, ENGINES))

@@ -1,0 +1,380 @@
+"""A node: a machine that carries workers for a driver elsewhere, as the process that speaks for them.
+
+It starts workers as the driver's own machine would, passes on what they and the driver say over one encrypted
+connection, and replaces those that end. Nothing of a study stays here: what an attempt wrote is sent before its end is
+told, and the folder that it worked in is removed. When the connection ends, everything does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from etude.core.errors import StudyError
+from etude.engines.local import WorkerProcess
+from etude.engines.settling import settled_in
+from etude.wire import spool
+from etude.wire.channel import PIECE, Frames, frame
+from etude.wire.credentials import Invitation
+from etude.wire.messages import (
+    Broken,
+    Ended,
+    Forget,
+    Ready,
+    Run,
+    Serve,
+    decode_from_worker,
+    decode_to_worker,
+    encode,
+)
+from etude.wire.node_messages import (
+    MOST_CHANNELS,
+    PROTOCOL,
+    PYTHON,
+    VERSION,
+    Arrived,
+    Begin,
+    Departed,
+    Dismiss,
+    Enter,
+    Leave,
+    Piece,
+    Refused,
+    Source,
+    ToNode,
+    Welcome,
+    decode_to_node,
+    on_channel,
+    ours,
+    split,
+)
+from etude.worker import processes
+from etude.worker.attempt import folder_of
+
+PREFIX: Final = "etude-node-"
+HELD: Final = "held"
+"""A file in a node's folder that the node has locked: the kernel unlocks it when the node is gone."""
+CONNECT_S: Final = 10.0
+PIECE_B: Final = 1 << 18
+LAST_WORDS: Final = 4_000
+"""Characters of its log that a worker's end is explained with, if it was never ready."""
+AGAIN_S: Final = (0.0, 1.0, 4.0, 15.0, 60.0)
+"""Seconds before a worker is replaced that ended before it was ready, by how many in a row did."""
+
+
+class NotAdmittedError(StudyError):
+    """The driver sent the node away."""
+
+
+async def carry(
+    invitation: Invitation, *, workers: int, threads: int | None = None, project: Path | None = None
+) -> bool:
+    """Carry workers for a driver until it is done.
+
+    Args:
+        invitation: Where it is, and what lets us in.
+        workers: How many.
+        threads: How many each of them may use; an even share of the cores if not given.
+        project: The project's folder on this machine, which attempts are to run in, if somebody brought it here.
+
+    Returns:
+        Whether the driver said that it is done; if not, the connection ended.
+
+    Raises:
+        StudyError: It cannot be reached, or does not let us in.
+    """
+    reader, writer = await _reach(invitation)
+    with folder_of_ours() as folder:
+        threads = threads or max(1, processes.available_cores() // workers)
+
+        def settle(serve: Serve, sources: Sequence[Source]) -> Serve:
+            own = settled_in(serve, sources, folder, project=project)
+            return msgspec.structs.replace(own, threads=threads)
+
+        node = Node(reader, writer, folder, workers, settle)
+        try:
+            await node.enter(invitation)
+            await node.work()
+        finally:
+            await node.close()
+        return node.sent_home
+
+
+@contextlib.contextmanager
+def folder_of_ours() -> Iterator[Path]:
+    """Give a folder while the block runs, and remove those of nodes of this machine that were killed."""
+    with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder:
+        aside = Path(folder, "new")
+        with aside.open("wb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            aside.rename(Path(folder, HELD))  # who finds it by this name finds it locked while we live
+            for lock in Path(folder).parent.glob(f"{PREFIX}*/{HELD}"):
+                if _is_free(lock):
+                    shutil.rmtree(lock.parent, ignore_errors=True)
+            yield Path(folder)
+
+
+def _is_free(lock: Path) -> bool:
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # it is held, or not ours, or gone by now
+        return False
+    return True
+
+
+async def _reach(invitation: Invitation) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    problems = []
+    for host in invitation.hosts:
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return await asyncio.open_connection(
+                    host, invitation.port, ssl=invitation.context(), server_hostname=""
+                )
+        except (OSError, TimeoutError) as error:
+            problems.append(f"{host}: {error or type(error).__name__}")
+    raise StudyError(
+        f"The driver cannot be reached at port {invitation.port} ({'; '.join(problems)}). Is its study still running, "
+        "and may this machine connect to it?"
+    )
+
+
+@dataclasses.dataclass(eq=False)
+class _Worker:
+    """A worker of this node."""
+
+    channel: int
+    process: WorkerProcess
+    writer: asyncio.StreamWriter
+    job: tuple[int, int] | None = None
+    """The attempt that it was given last and has not ended."""
+    ready: bool = False
+
+
+class Node:
+    """The workers of one machine, and the line to their driver.
+
+    Args:
+        reader: What the driver says.
+        writer: What it is told.
+        folder: A folder of our own.
+        most: How many workers there are to be.
+        settle: Returns what workers of this machine are told, given what those of the driver's are, and the sources.
+
+    Attributes:
+        sent_home: Whether the driver said that it is done.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        folder: Path,
+        most: int,
+        settle: Callable[[Serve, Sequence[Source]], Serve],
+    ) -> None:
+        self.sent_home = False
+        self._reader = reader
+        self._writer = writer
+        self._folder = folder
+        self._most = most
+        self._settle = settle
+        self._frames = Frames()
+        self._serve: Serve | None = None
+        self._workers: dict[int, _Worker] = {}
+        self._channels = 0
+        self._bad_starts = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._over = asyncio.Event()
+
+    async def enter(self, invitation: Invitation) -> None:
+        """Say who we are, and make ready for the study.
+
+        Raises:
+            NotAdmittedError: The driver sent us away.
+        """
+        me = Enter(invitation.token, PROTOCOL, VERSION, PYTHON, socket.gethostname(), os.getpid())
+        await self._say(ours(me))
+        message = None
+        async for channel, content in self._heard():
+            if channel == 0:
+                message = decode_to_node(content)
+                break
+        match message:
+            case Welcome(serve=serve, sources=sources):
+                self._serve = self._settle(serve, sources)
+            case Refused(reason=reason):
+                raise NotAdmittedError(reason)
+            case _:
+                raise NotAdmittedError("The driver closed the connection without a word. Its study may have ended.")
+
+    async def work(self) -> None:
+        """Carry workers until the driver is done, or gone."""
+        for _ in range(self._most):
+            await self._start()
+        listening = asyncio.create_task(self._listen())
+        self._keep(listening)
+        await self._over.wait()
+
+    async def close(self) -> None:
+        """End all workers, and the connection."""
+        self._over.set()
+        workers, self._workers = list(self._workers.values()), {}
+        for task in list(self._tasks):
+            task.cancel()
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(None, worker.process.kill) for worker in workers))
+        self._writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self._writer.wait_closed()
+
+    # --- the driver -------------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        try:
+            async for channel, content in self._heard():
+                if channel:
+                    self._pass_on(channel, content)
+                else:
+                    self._do(decode_to_node(content))
+        finally:
+            self._over.set()
+
+    async def _heard(self) -> AsyncIterator[tuple[int, bytes]]:
+        while piece := await self._read():
+            for content in self._frames.feed(piece):
+                yield split(content)
+
+    async def _read(self) -> bytes:
+        try:
+            return await self._reader.read(PIECE)
+        except OSError:
+            return b""
+
+    def _do(self, message: ToNode) -> None:
+        match message:
+            case Begin(channel=channel) if (worker := self._workers.get(channel)) is not None:
+                worker.writer.write(frame(encode(self._serve)))
+            case Dismiss(channel=channel) if (worker := self._workers.get(channel)) is not None:
+                asyncio.get_running_loop().run_in_executor(None, worker.process.kill)
+            case Leave():
+                self.sent_home = True
+                self._over.set()
+
+    def _pass_on(self, channel: int, content: bytes) -> None:
+        worker = self._workers.get(channel)
+        if worker is None:
+            return
+        match decode_to_worker(content):
+            case Run(trial=trial, attempt=attempt):
+                worker.job = (trial, attempt)
+            case Forget(trial=trial, attempt=attempt):
+                assert self._serve is not None
+                shutil.rmtree(folder_of(self._serve.trials, trial, attempt), ignore_errors=True)
+        worker.writer.write(frame(content))
+
+    async def _say(self, content: bytes) -> None:
+        try:
+            self._writer.write(frame(content))
+            await self._writer.drain()
+        except OSError:
+            self._over.set()
+
+    # --- workers ----------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        process = WorkerProcess()
+        reader, writer = await asyncio.open_connection(sock=process.line())
+        worker = _Worker(self._next_channel(), process, writer)
+        self._workers[worker.channel] = worker
+        await self._say(ours(Arrived(worker.channel, process.name)))
+        self._keep(asyncio.create_task(self._speak_for(worker, reader)))
+
+    def _next_channel(self) -> int:
+        while True:
+            self._channels = self._channels % MOST_CHANNELS + 1
+            if self._channels not in self._workers:
+                return self._channels
+
+    async def _speak_for(self, worker: _Worker, reader: asyncio.StreamReader) -> None:
+        """Pass on what a worker says until it ends; then tell what it left behind, and start another."""
+        reason = "its process ended"
+        frames = Frames()
+        try:
+            while piece := await reader.read(PIECE):
+                for content in frames.feed(piece):
+                    await self._hear(worker, content)
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        except (ConnectionError, msgspec.DecodeError) as error:
+            reason = f"it sent what is no message ({error})"
+        worker.writer.close()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, worker.process.kill)
+        await self._tell_what_is_left(worker)
+        del self._workers[worker.channel]
+        if not worker.ready:
+            reason += self._last_words()
+            self._bad_starts += 1
+        await self._say(ours(Departed(worker.channel, reason)))
+        await asyncio.sleep(AGAIN_S[min(self._bad_starts, len(AGAIN_S) - 1)])
+        await self._start()
+
+    async def _hear(self, worker: _Worker, content: bytes) -> None:
+        match decode_from_worker(content):
+            case Ready():
+                worker.ready, self._bad_starts = True, 0
+            case Broken():
+                worker.ready = True  # it said itself what is wrong
+            case Ended(trial=trial, attempt=attempt):
+                worker.job = None
+                await self._send_files(worker, trial, attempt)
+        await self._say(on_channel(worker.channel, content))
+
+    async def _tell_what_is_left(self, worker: _Worker) -> None:
+        """Tell of an attempt that was completed, and perhaps not told; and send what it wrote in any case."""
+        if worker.job is None:
+            return
+        assert self._serve is not None
+        left = spool.find_in(self._serve.spool, *worker.job)
+        await self._send_files(worker, *worker.job)
+        if left is not None:
+            await self._say(on_channel(worker.channel, encode(left)))
+
+    async def _send_files(self, worker: _Worker, trial: int, attempt: int) -> None:
+        assert self._serve is not None
+        folder = folder_of(self._serve.trials, trial, attempt)
+        for path in sorted(found for found in folder.rglob("*") if found.is_file() and not found.is_symlink()):
+            name, first = path.relative_to(folder).as_posix(), True
+            with path.open("rb") as file:
+                while (data := file.read(PIECE_B)) or first:
+                    await self._say(ours(Piece(worker.channel, trial, attempt, name, data, first)))
+                    first = False
+
+    def _last_words(self) -> str:
+        """Return the end of what workers could say to nobody else."""
+        with contextlib.suppress(OSError):
+            text = (self._folder / "workers.log").read_text(errors="replace")[-LAST_WORDS:].strip()
+            return f". Its log ends so:\n{text}" if text else ""
+        return ""
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._over.set()  # a mistake of ours: better no node than a silent one

@@ -1,0 +1,339 @@
+"""Workers on a Ray cluster: one actor for each, which is a node with one worker.
+
+Ray places the actors and starts one anew when its machine is gone; all else is Étude's: what they do, whether they are
+alive, and what becomes of their trials. A lost worker is noticed when its connection ends, not when Ray notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from etude.core.errors import ConfigError, StudyError
+from etude.core.text import brief, count
+from etude.engines import Door
+from etude.wire.credentials import Invitation
+
+QUIET: Final = {"log_to_driver": False, "configure_logging": False}
+OWN_STORE_B: Final = 200 * 2**20
+"""Of the object store of a cluster of our own, which nothing goes through."""
+GB: Final = 2**30
+REACH_S: Final = 10.0
+LEAVE_S: Final = 3.0
+"""Seconds that actors have to clean up behind them; then Ray ends them."""
+AGAIN_S: Final = (0.0, 1.0, 4.0, 15.0)
+"""Seconds before an actor that lost the driver calls again, by how often it did in vain."""
+SHIPPED: Final = ("working_dir", "py_modules")
+"""Parts of a runtime environment that Ray ships from this machine only with the connection to the cluster."""
+RESERVED: Final = {"CPU": "cpus", "GPU": "gpus", "memory": "memory_gb"}
+COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass
+class Ray:
+    """Starts workers as actors on a Ray cluster.
+
+    Args:
+        address: Of the cluster, as ``ray.init`` takes it. If it is not given, that of RAY_ADDRESS, or else a cluster on
+            this machine alone. Where Ray is in use already in this process, that cluster is taken.
+        cpus: Cores of each worker.
+        gpus: GPUs of each worker, which Ray assigns; a part of one is possible.
+        memory_gb: Memory of each worker in GB (2**30 bytes), as Ray counts it; None to leave it out.
+        custom: Further resources that a machine must have, by the names that your cluster gives them.
+        runtime_env: Of the actors, as Ray takes it: ``{"working_dir": "."}`` ships the project's folder with its data,
+            and trials run in it. What your functions import of the project is shipped in any case.
+        autoscales: Whether machines come when they are asked for: then nothing is refused because those that are there
+            are too small.
+
+    Raises:
+        ConfigError: An amount is none.
+
+    Example:
+        >>> Ray(gpus=0.5).gpus
+        0.5
+    """
+
+    address: str | None = None
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory_gb: float | None = None
+    custom: Mapping[str, float] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    autoscales: bool = False
+    _actors: list[_Actor] = field(default_factory=list, init=False, repr=False)
+    _ends: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.address is not None and (not isinstance(self.address, str) or not self.address):
+            raise ConfigError(f"address={brief(self.address)} is no address. Pass one as in '10.0.0.1:6379', or None.")
+        for what, given in (("custom", self.custom), ("runtime_env", self.runtime_env)):
+            if not isinstance(given, Mapping):
+                raise ConfigError(f"{what}={brief(given)} is no mapping. Pass a dict.")
+        for name, amount in {"cpus": self.cpus, "gpus": self.gpus, **self.custom}.items():
+            _check_amount(name, amount)
+            if name in RESERVED:
+                raise ConfigError(f"custom names {name!r}, which Ray counts itself. Pass {RESERVED[name]}= instead.")
+        if self.memory_gb is not None and not (_is_number(self.memory_gb) and self.memory_gb > 0):
+            raise ConfigError(f"memory_gb={brief(self.memory_gb)} is no memory. Pass GB above 0, or None.")
+
+    def prepare(self, n: int) -> None:
+        """Connect to the cluster, and see whether a worker fits on any of its machines.
+
+        Args:
+            n: Workers that there are to be: a cluster on this machine alone is made large enough for them.
+
+        Raises:
+            ConfigError: Ray is missing, the cluster cannot be reached, or no machine has what a worker needs.
+        """
+        ray = _imported()
+        shipped = {name: self.runtime_env[name] for name in SHIPPED if _is_here(self.runtime_env.get(name))}
+        if not ray.is_initialized():
+            self._connect(ray, n, shipped)
+        elif shipped:
+            raise ConfigError(
+                f"runtime_env has {' and '.join(shipped)} of this machine, which Ray ships only while it connects, and "
+                "Ray is in use already in this process. Pass that part to your ray.init(runtime_env=...)."
+            )
+        if ray.util.client.ray.is_connected():
+            raise ConfigError(
+                "This process is a Ray client (ray://), which workers cannot connect to. Run it on a machine of the "
+                "cluster, for example with: ray job submit"
+            )
+        if not self.autoscales:
+            self._refuse_what_never_fits(ray.nodes())
+
+    def start(self, n: int, door: Door) -> None:
+        """Have Ray start ``n`` actors; each comes by itself when there is room for it."""
+        ray = _imported()
+        invitation = msgspec.json.encode(door.invite(_where_to_listen(ray)))
+        environment = {
+            name: part for name, part in self.runtime_env.items() if not (name in SHIPPED and _is_here(part))
+        }
+        carrier = ray.remote(Carrier).options(
+            num_cpus=self.cpus,
+            num_gpus=self.gpus,
+            memory=int(self.memory_gb * GB) if self.memory_gb is not None else None,
+            resources=dict(self.custom) or None,
+            runtime_env=environment or None,
+            max_restarts=-1,
+            max_task_retries=-1,
+        )
+        handles = [carrier.remote(invitation, max(1, int(self.cpus))) for _ in range(n)]
+        actors = [_Actor(handle, handle.here.remote(), handle.carry.remote()) for handle in handles]
+        self._actors += actors
+        for actor in actors:
+            actor.carries.future().add_done_callback(partial(self._ended, door, actor))
+
+    def end(self, worker: str) -> None:
+        """Its node ends it."""
+
+    def stop(self) -> None:
+        """End the actors; a cluster that was started for them stays until this process ends."""
+        with self._ends:
+            actors, self._actors = self._actors, []
+        ray = _imported()
+        if not actors or not ray.is_initialized():
+            return
+        placed, waiting = ray.wait([a.here for a in actors], num_returns=len(actors), timeout=0)
+        for actor in actors:
+            if actor.here in waiting:
+                ray.kill(actor.handle, no_restart=True)
+        leaving = [actor for actor in actors if actor.here in placed]
+        if leaving:
+            ray.wait([a.carries for a in leaving], num_returns=len(leaving), timeout=LEAVE_S)
+        for actor in leaving:
+            ray.kill(actor.handle, no_restart=True)
+
+    def _connect(self, ray: Any, n: int, shipped: dict[str, Any]) -> None:
+        address = self.address or os.environ.get("RAY_ADDRESS") or "local"
+        options: dict[str, Any] = {"address": address, **QUIET}
+        if address == "local":
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            cpus = max(os.cpu_count() or 1, -(-n * self.cpus // 1))
+            options |= {"num_cpus": int(cpus), "include_dashboard": False, "object_store_memory": OWN_STORE_B}
+        if shipped:
+            options["runtime_env"] = shipped
+        try:
+            _knock(address)
+            ray.init(**options)
+        except (Exception, SystemExit) as error:  # it gives up on a cluster by sys.exit
+            told = f"Ray gave up on it with code {error}" if isinstance(error, SystemExit) else str(error)
+            raise ConfigError(
+                f"The Ray cluster at {address!r} cannot be reached: {told.rstrip('.')}. "
+                "Start one with `ray start --head`, or leave address= out for one on this machine alone."
+            ) from error
+
+    def _refuse_what_never_fits(self, nodes: list[dict[str, Any]]) -> None:
+        wanted = {"CPU": self.cpus, "GPU": self.gpus, **self.custom}
+        if self.memory_gb is not None:
+            wanted["memory"] = self.memory_gb * GB
+        alive = [node["Resources"] for node in nodes if node["Alive"]]
+        if any(all(has.get(name, 0.0) >= amount for name, amount in wanted.items()) for has in alive):
+            return
+        most = {name: max((has.get(name, 0.0) for has in alive), default=0.0) for name in wanted}
+        asked = ", ".join(_amount(name, amount) for name, amount in wanted.items() if amount)
+        there = ", ".join(_amount(name, most[name]) for name, amount in wanted.items() if amount)
+        raise ConfigError(
+            f"No machine of the Ray cluster can hold a worker. Each asks for {asked}; of "
+            f"{count(len(alive), 'machine')} the most that one has is {there}. Ask for less, add a machine, or pass "
+            "autoscales=True if machines come when they are asked for."
+        )
+
+    def _ended(self, door: Door, actor: _Actor, future: Future[Any]) -> None:
+        """Take in that Ray has given an actor up; when it was the last one, the study ends with the reason."""
+        with self._ends:
+            if actor not in self._actors:
+                return  # it was sent home
+            self._actors.remove(actor)
+            last = not self._actors
+        if last:
+            door.fail(
+                StudyError(f"No worker comes from the Ray cluster any more. The last one ended so: {_why(future)}")
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Actor:
+    """An actor as Ray knows it, and what it answers when it has been placed, and when it is done."""
+
+    handle: Any
+    here: Any
+    carries: Any
+
+
+class Carrier:
+    """The actor: a node with one worker. When its process ends before the study does, Ray starts it anew.
+
+    Args:
+        invitation: Where the driver is, and what lets us in.
+        threads: How many a trial may use.
+    """
+
+    def __init__(self, invitation: bytes, threads: int = 1) -> None:
+        self._invitation = msgspec.json.decode(invitation, type=Invitation)
+        self._threads = threads
+
+    def here(self) -> None:
+        """Answer that the actor has been placed."""
+
+    def carry(self) -> None:
+        """Carry a worker until the driver is done.
+
+        Raises:
+            StudyError: The driver does not let us in, or could never be reached.
+        """
+        from etude.engines.node import NotAdmittedError
+
+        project = _shipped_project()
+        came, in_vain = False, 0
+        while True:
+            try:
+                if asyncio.run(_carry_beside(os.getppid(), self._invitation, project, self._threads)):
+                    return
+                came, in_vain = True, 0
+            except asyncio.CancelledError:
+                os._exit(1)
+            except NotAdmittedError:
+                raise
+            except StudyError:
+                in_vain += 1
+                if in_vain == len(AGAIN_S) and not came:
+                    raise
+            time.sleep(AGAIN_S[min(in_vain, len(AGAIN_S) - 1)])  # when the driver has ended, Ray ends us
+
+
+async def _carry_beside(raylet: int, invitation: Invitation, project: Path | None, threads: int) -> bool:
+    """Carry a worker while the process lives that Ray has on this machine, which is our parent.
+
+    When it is gone, Ray starts us anew elsewhere. It ends an actor that is idle, but not one that is at work.
+    """
+    from etude.engines.node import carry
+
+    carrying = asyncio.ensure_future(carry(invitation, workers=1, threads=threads, project=project))
+    if sys.platform != "linux":
+        return await carrying
+    try:
+        watched = os.pidfd_open(raylet)
+    except ProcessLookupError:
+        carrying.cancel()
+        return await carrying
+    loop = asyncio.get_running_loop()
+    loop.add_reader(watched, carrying.cancel)
+    try:
+        return await carrying
+    finally:
+        loop.remove_reader(watched)
+        os.close(watched)
+
+
+def _shipped_project() -> Path | None:
+    """Return the folder that Ray shipped for the study, if it did: actors start in it."""
+    ray = _imported()
+    return Path.cwd() if "working_dir" in ray.get_runtime_context().runtime_env else None
+
+
+def _is_here(part: object) -> bool:
+    """Whether part of a runtime environment is on this machine: it has no protocol as in ``s3://``."""
+    parts = part if isinstance(part, list | tuple) else [part]
+    return any(p is not None and "://" not in str(p) for p in parts)
+
+
+def _where_to_listen(ray: Any) -> str:
+    """Return the address at which this machine's cluster reaches us: the loopback if it is all on this machine."""
+    own: str = ray.util.get_node_ip_address()
+    alone = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]} <= {own}
+    return "127.0.0.1" if alone else own
+
+
+def _knock(address: str) -> None:
+    """See whether anybody is at an address with a port: Ray itself takes more than a minute to find that nobody is."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "://" not in address:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S):
+            pass
+
+
+def _check_amount(name: str, amount: object) -> None:
+    if not (_is_number(amount) and amount >= 0):  # type: ignore[operator]
+        raise ConfigError(f"{name}={brief(amount)} is no amount of a resource. Pass a number, at least 0.")
+    if amount > 1 and amount != int(amount):  # type: ignore[operator, call-overload]
+        raise ConfigError(f"{name}={brief(amount)} cannot be: Ray gives whole ones above 1. Pass a whole number.")
+
+
+def _is_number(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
+
+
+def _amount(name: str, amount: float) -> str:
+    return f"memory {amount / GB:.4g} GB" if name == "memory" else f"{name} {amount:g}"
+
+
+def _why(future: Future[Any]) -> str:
+    if future.cancelled():
+        return "Ray was shut down."
+    error = future.exception()
+    if error is None:
+        return "it left by itself."
+    return COLOURS.sub("", str(getattr(error, "cause", None) or error)).strip()
+
+
+def _imported() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError("engine='ray' needs Ray. Install it with: pip install 'etude[ray]'") from None
+    return ray

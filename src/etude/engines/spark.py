@@ -1,0 +1,230 @@
+"""Workers on a Spark cluster: one long task for each, which is a node with one worker.
+
+Spark places the tasks and starts one anew when its executor is gone; all else is Étude's. Each task is a job of its
+own, in a thread and a job group of its own: the session stays free for other work, a task that is lost too often ends
+no other one, and Spark does not take the one that works longest for a straggler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from etude.core.errors import ConfigError, StudyError
+from etude.core.text import brief
+from etude.engines import Door
+from etude.engines.spark_session import find_or_make, in_short, is_stopped, refuse_without_slot, where_to_listen
+from etude.wire.credentials import Invitation
+
+LIVED_S: Final = 30.0
+"""Seconds after which a job that ended was a good one: something happened to it."""
+AGAIN_S: Final = (0.5, 1.0, 4.0, 15.0)
+"""Seconds before a job that ended is run again, by how many in a row were no good; after one more, none is."""
+LEAVE_S: Final = 10.0
+"""Seconds that tasks have to end with their study before they are cancelled."""
+CANCEL_S: Final = 30.0
+LOOK_S: Final = 0.05
+
+
+@dataclass
+class Spark:
+    """Starts workers as tasks on a Spark cluster.
+
+    Each worker takes one slot as long as the study runs: with as many workers as slots, other jobs of the session wait
+    until it is over. What tasks are told goes the way of all of Spark's data; where others can listen in, have Spark
+    encrypt it (``spark.network.crypto.enabled``), since it lets them into the study.
+
+    Args:
+        session: A SparkSession or SparkContext that you have; it stays yours. If none is given, that of this process is
+            taken, or else one is made, and stopped when the study is over.
+        master: Where to make one, as Spark takes it; ``local[n,4]`` with a thread for each worker if not given.
+        config: Further settings of the session that is made.
+        port: The port of this machine that workers come to; 0 for any that is free.
+        wait_s: Seconds until the cluster has to have a slot, or the study is refused.
+
+    Example:
+        >>> Spark(master="spark://head:7077").master
+        'spark://head:7077'
+    """
+
+    session: Any = None
+    master: str | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    port: int = 0
+    wait_s: float = 120.0
+    _context: Any = field(default=None, init=False, repr=False)
+    _ours: bool = field(default=False, init=False, repr=False)
+    _places: list[Place] = field(default_factory=list, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.session is not None and (self.master is not None or self.config):
+            raise ConfigError("master= and config= are for a session that is made, and session= is one that you have.")
+        if isinstance(self.port, bool) or not isinstance(self.port, int) or not 0 <= self.port < 1 << 16:
+            raise ConfigError(f"port={brief(self.port)} is no port. Pass 1 to 65535, or 0 for any that is free.")
+
+    def prepare(self, n: int) -> None:
+        """Find or make a session, and see whether its tasks may fail, have a slot and find Étude.
+
+        Raises:
+            ConfigError: pyspark or Java is missing, or the session cannot carry workers.
+        """
+        self._context, self._ours = find_or_make(self.session, self.master, self.config, n)
+        try:
+            refuse_without_slot(self._context, wait_s=self.wait_s)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def start(self, n: int, door: Door) -> None:
+        """Have Spark run ``n`` tasks; each comes by itself when there is a slot for it."""
+        if self._context is None:
+            self.prepare(n)
+        bind, advertise = where_to_listen(self._context)
+        invitation = msgspec.json.encode(door.invite(bind, self.port, advertise))
+        places = [Place(self._context, functools.partial(carry_one, invitation), door.fail) for _ in range(n)]
+        self._places += places
+        for place in places:
+            place.start()
+
+    def end(self, worker: str) -> None:
+        """Its node ends it."""
+
+    def stop(self) -> None:
+        """Wait for the tasks, which end with the study; cancel those that do not, or never had a slot."""
+        places, self._places = self._places, []
+        try:
+            _end(places)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        context, self._context = self._context, None
+        ours, self._ours = self._ours, False
+        if ours:
+            context.stop()
+
+
+class Place(threading.Thread):
+    """A worker's place on the cluster: a job of one task, run again as often as it ends before the study.
+
+    Args:
+        context: The SparkContext.
+        task: What the task does. It returns why it could not, or an empty text.
+        fail: Is told why no worker will come here any more.
+    """
+
+    def __init__(
+        self, context: Any, task: Callable[[Iterable[Any]], list[str]], fail: Callable[[BaseException], None]
+    ) -> None:
+        self.group = f"etude-{os.getpid()}-{secrets.token_hex(4)}"
+        super().__init__(name=self.group, daemon=True)
+        self._context = context
+        self._task = task
+        self._fail = fail
+        self._leaving = threading.Event()
+
+    def run(self) -> None:
+        """Keep the job running."""
+        bad = 0
+        while not self._leaving.is_set():
+            began = time.monotonic()
+            reason = self._run_once()
+            bad = 0 if time.monotonic() - began >= LIVED_S else bad + 1
+            if self._leaving.is_set():
+                return
+            if is_stopped(self._context):
+                self._fail(StudyError("The Spark session was stopped while the study ran. Call it again to go on."))
+                return
+            if bad > len(AGAIN_S):
+                self._fail(StudyError(f"Spark has no worker for the study: {bad} jobs in a row ended soon. {reason}"))
+                return
+            self._leaving.wait(AGAIN_S[max(bad - 1, 0)])
+
+    def leave(self) -> None:
+        """Run no job any more after this one."""
+        self._leaving.set()
+
+    def cancel(self) -> None:
+        """End the job, whatever it does."""
+        with contextlib.suppress(Exception):  # Spark is gone, and the job with it
+            self._context.cancelJobGroup(self.group)
+
+    def has_task(self) -> bool:
+        """Say whether the task runs, rather than to wait for a slot."""
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self.group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        return any(stage.numActiveTasks for stage in stages if stage)
+
+    def _run_once(self) -> str:
+        try:
+            self._context.setJobGroup(self.group, "Étude: a worker", interruptOnCancel=True)
+            [reason] = self._context.parallelize([0], 1).mapPartitions(self._task).collect()
+        except Exception as error:
+            return in_short(error)
+        return str(reason)
+
+
+def _end(places: Sequence[Place]) -> None:
+    for place in places:
+        place.leave()
+    began = time.monotonic()
+    while left := [place for place in places if place.is_alive()]:
+        waited = time.monotonic() - began
+        if waited > LEAVE_S + CANCEL_S:
+            raise StudyError(f"Spark did not end {len(left)} of the study's jobs within {waited:.0f} s.")
+        for place in left:
+            if waited > LEAVE_S or not _surely(place.has_task):
+                place.cancel()
+        left[0].join(LOOK_S)
+
+
+def _surely(has_task: Callable[[], bool]) -> bool:
+    try:
+        return has_task()
+    except Exception:  # Spark is gone
+        return False
+
+
+def carry_one(invitation: bytes, _: Iterable[Any]) -> list[str]:
+    """Be a task: a node with one worker, until the study is over; return why it could not be, or an empty text."""
+    from pyspark import TaskContext
+
+    from etude.engines.node import carry
+
+    task = TaskContext.get()
+    with gpus_visible(task):
+        try:
+            cores = task.cpus() if task is not None else 1
+            asyncio.run(carry(msgspec.json.decode(invitation, type=Invitation), workers=1, threads=cores))
+        except StudyError as error:
+            return [str(error)]
+    return [""]
+
+
+@contextlib.contextmanager
+def gpus_visible(task: Any) -> Iterator[None]:
+    """Show what is started from now on the GPUs that Spark gave to the task, if it gives any."""
+    given = task.resources().get("gpu") if task is not None else None
+    if given is None:
+        yield
+        return
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(given.addresses)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CUDA_VISIBLE_DEVICES"]
+        else:
+            os.environ["CUDA_VISIBLE_DEVICES"] = before

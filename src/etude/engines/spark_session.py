@@ -1,0 +1,241 @@
+"""A Spark session that can carry workers: found or made, looked at, and refused with the way out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from etude.core.errors import ConfigError
+from etude.core.text import brief, count
+from etude.wire.node_messages import VERSION
+
+LOCAL: Final = re.compile(r"local(?:\[\s*(?P<threads>\d+|\*)\s*(?:,\s*(?P<failures>\d+)\s*)?\])?")
+LOOPBACK: Final = "127.0.0.1"
+
+ATTEMPTS: Final = 2
+"""So many a task needs at least, for a lost worker to be replaced."""
+
+QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
+"""Of a session that is made: Spark writes a page about each lost task, and the study says what came of it."""
+
+CONNECT: Final = (
+    "This is Spark Connect, whose sessions run no tasks of ours. Pass a classic session, made where the driver of "
+    "Spark is, or start workers there with: etude worker"
+)
+
+
+def find_or_make(session: Any, master: str | None, config: Mapping[str, str], n: int) -> tuple[Any, bool]:
+    """Return a SparkContext, and whether it was made.
+
+    Args:
+        session: A session or context that is there, or None.
+        master: Where to make one; None for threads of this machine.
+        config: Further settings of the one that is made.
+        n: How many threads it has then.
+
+    Raises:
+        ConfigError: There is none that can carry workers, and none can be made.
+    """
+    pyspark = _imported()
+    if session is not None:
+        context = _context_of(session)
+    else:
+        context = pyspark.SparkContext._active_spark_context
+        if context is not None and (master is not None or config):
+            raise ConfigError(
+                f"This process has a Spark session at {context.master!r}, and cannot have another one. Leave master= "
+                "and config= out to take it, or stop it first."
+            )
+    if context is not None:
+        _refuse(context)
+        return context, False
+    if _is_remote() or (master or "").startswith("sc://"):
+        raise ConfigError(CONNECT)
+    _refuse_master(master or "")
+    _refuse_without_java()
+    return _made(pyspark, master or f"local[{n},4]", config), True
+
+
+def where_to_listen(context: Any) -> tuple[str, tuple[str, ...]]:
+    """Return the address at which executors reach this machine as Spark does, and the names that they know it by."""
+    if context.master.startswith("local"):
+        return LOOPBACK, ()
+    conf = context.getConf()
+    host = str(conf.get("spark.driver.host") or LOOPBACK)
+    return str(conf.get("spark.driver.bindAddress") or host), (host,)
+
+
+def is_stopped(context: Any) -> bool:
+    """Say whether a context was stopped, by its user or since Spark is gone."""
+    try:
+        return bool(context._jsc is None or context._jsc.sc().isStopped())
+    except Exception:
+        return True
+
+
+def refuse_without_slot(context: Any, *, wait_s: float) -> None:
+    """Run a small task, and see whether it finds what a worker needs.
+
+    Raises:
+        ConfigError: None was run within ``wait_s`` seconds, or Étude is not there, or another version of it.
+    """
+    group, found = f"etude-{secrets.token_hex(4)}", []
+
+    def look() -> None:
+        context.setJobGroup(group, "Étude: is there a slot?", interruptOnCancel=True)
+        try:
+            found.extend(context.parallelize([0], 1).mapPartitions(look_around).collect())
+        except Exception as error:
+            found.append(error)
+
+    looking = threading.Thread(target=look, name=group, daemon=True)
+    looking.start()
+    looking.join(wait_s)
+    if looking.is_alive():
+        has = _slots_of(context)
+        context.cancelJobGroup(group)
+        looking.join(wait_s)
+        raise ConfigError(
+            f"Spark at {context.master!r} had no slot for a worker within {wait_s:g} s: it has {has}. Wait until one "
+            "is free, add an executor, or pass a longer wait_s=."
+        )
+    [answer] = found
+    if isinstance(answer, Exception):
+        raise ConfigError(
+            f"A task on Spark at {context.master!r} cannot be a worker: {in_short(answer)} Executors need the same "
+            "Python as the driver (PYSPARK_PYTHON says which), with etude installed."
+        ) from answer
+    if answer != VERSION:
+        raise ConfigError(f"The driver runs Étude {VERSION}, and Spark's executors {answer}. Install the same on both.")
+
+
+def look_around(_: Iterable[Any]) -> list[str]:
+    """Be a task that says which version of Étude it finds, with all that a node needs."""
+    import etude.engines.node  # noqa: F401 - whether it can be imported is the question
+
+    return [VERSION]
+
+
+def in_short(error: BaseException) -> str:
+    """Return what an error of Spark's is about, without the pages around it."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage() if java is not None else error)
+    text = re.split(r"\n\tat |\nDriver stacktrace:|\s+SQLSTATE:", text, maxsplit=1)[0].strip()
+    if "Traceback (most recent call last)" in text:
+        lines = text.splitlines()
+        after = 1 + max(n for n, line in enumerate(lines) if line.startswith("  "))
+        text = "\n".join(lines[after:]).strip()
+    return text if text.endswith(".") else f"{text}."
+
+
+def _slots_of(context: Any) -> str:
+    spark = context._jsc.sc()
+    executors = spark.getExecutorMemoryStatus().size()
+    if LOCAL.fullmatch(context.master) is None:
+        executors -= 1  # the driver is counted as one
+    running = sum(info.numRunningTasks() for info in spark.statusTracker().getExecutorInfos())
+    return f"{count(executors, 'executor')}, and {count(running, 'task')} at work"
+
+
+def _context_of(session: Any) -> Any:
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise ConfigError(CONNECT)
+    context = getattr(session, "sparkContext", session)
+    if not hasattr(context, "setJobGroup"):
+        raise ConfigError(f"session={brief(session)} is no SparkSession.")
+    return context
+
+
+def _refuse(context: Any) -> None:
+    if is_stopped(context):
+        raise ConfigError("This Spark session was stopped. Pass one that is at work, or none to have one made.")
+    _refuse_master(context.master)
+
+
+def _refuse_master(master: str) -> None:
+    found = LOCAL.fullmatch(master)
+    if found is not None and int(found["failures"] or 1) < ATTEMPTS:
+        threads = found["threads"] or "1"
+        raise ConfigError(
+            f"master={master!r} ends the job with the first task that is lost, and so with the first lost worker. "
+            f"Make the session with master='local[{threads},4]'."
+        )
+
+
+def _refuse_without_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else Path("java")
+    if shutil.which(java) is None:
+        where = f"JAVA_HOME={home} has none" if home else "there is none on the PATH"
+        raise ConfigError(
+            f"Spark needs Java, and {where}. Install Java 17 (apt install openjdk-17-jre-headless, or conda install "
+            "openjdk=17), or set JAVA_HOME to where it is."
+        )
+
+
+def _made(pyspark: Any, master: str, config: Mapping[str, str]) -> Any:
+    local = master.startswith("local")
+    settings = dict(QUIET)
+    if local:
+        settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    try:
+        with _told_in_environment(local), _signals_as_they_are():
+            conf = pyspark.SparkConf().setMaster(master).setAppName("etude")
+            for name, value in {**settings, **config}.items():
+                conf.set(name, str(value))
+            return pyspark.SparkContext(conf=conf)
+    except Exception as error:
+        java = " Spark 4 needs Java 17 or later; what Java said stands above." if "JAVA_GATEWAY" in str(error) else ""
+        raise ConfigError(f"No Spark session can be made at {master!r}: {in_short(error)}{java}") from error
+
+
+@contextlib.contextmanager
+def _told_in_environment(local: bool) -> Iterator[None]:
+    """On this machine have tasks run by this Python, and Spark keep to the loopback, unless something else is said."""
+    said = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": LOOPBACK} if local else {}
+    ours = {name: value for name, value in said.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
+
+
+@contextlib.contextmanager
+def _signals_as_they_are() -> Iterator[None]:
+    """Leave Ctrl-C to the study: with Spark's handler it would cancel the tasks of trials that may yet end well."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+def _is_remote() -> bool:
+    try:
+        from pyspark.sql.utils import is_remote
+
+        return bool(is_remote())
+    except ImportError:
+        return "SPARK_REMOTE" in os.environ
+
+
+def _imported() -> Any:
+    try:
+        import pyspark
+    except ImportError:
+        raise ConfigError("engine='spark' needs pyspark. Install it with: pip install 'etude[spark]'") from None
+    if not hasattr(pyspark, "SparkContext"):
+        raise ConfigError("pyspark-client is Spark Connect alone. Install pyspark: pip install 'etude[spark]'")
+    return pyspark

@@ -1,0 +1,425 @@
+"""The driver's end of the connections to nodes: machines elsewhere that carry workers.
+
+Whoever connects is a stranger until it has said the token of the run, and has ten seconds and few bytes for that.
+Nothing that a stranger or a node sends may stop the driver: it costs the connection it came over, and no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import msgspec
+
+from etude.core.text import count
+from etude.wire import messages
+from etude.wire.channel import Frames, frame
+from etude.wire.credentials import Invitation, Keys
+from etude.wire.messages import Serve
+from etude.wire.node_messages import (
+    PROTOCOL,
+    PYTHON,
+    VERSION,
+    Arrived,
+    Begin,
+    Departed,
+    Dismiss,
+    Enter,
+    Leave,
+    Piece,
+    Refused,
+    Source,
+    Welcome,
+    decode_from_node,
+    on_channel,
+    ours,
+    split,
+)
+
+ENTER_S: Final = 10.0
+"""Seconds that a stranger has to say who it is, and to read what it is told when it is sent away."""
+STRANGERS: Final = 1_000
+"""So many may be at the gate at a time; the one that has waited longest makes room."""
+BACKLOG: Final = 1_024
+STRANGER_B: Final = 1 << 16
+NODE_B: Final = 1 << 26
+"""Bytes of the largest frame that a stranger, and that a node may send."""
+
+
+class Host(Protocol):
+    """Who wants to know what comes through the gate; beside this it is a ``wire.server.Listener``."""
+
+    def arrived(self, link: NodeWorker) -> None:
+        """Take in that a worker is there."""
+        ...
+
+    def heard(self, link: NodeWorker, message: messages.FromWorker) -> None:
+        """Take in a message."""
+        ...
+
+    def brought(self, link: NodeWorker, piece: Piece) -> None:
+        """Take in part of a file."""
+        ...
+
+    def gone(self, link: NodeWorker, reason: str) -> None:
+        """Take in that a worker is gone."""
+        ...
+
+
+@dataclass
+class Refusals:
+    """Who was not let in.
+
+    Attributes:
+        tokens: How many did not have the token.
+        versions: How many were of another version.
+        strangers: How many said nothing that made sense, or nothing at all.
+    """
+
+    tokens: int = 0
+    versions: int = 0
+    strangers: int = 0
+
+
+class Gate:
+    """Lets nodes in. Lives in the driver's event loop.
+
+    Args:
+        serve: What workers are told about the study.
+        host: Who wants to know what they say.
+        keys: The certificate and the token of this run.
+        sources: Files of the project, for nodes that do not have them.
+    """
+
+    def __init__(self, serve: Serve, *, host: Host, keys: Keys, sources: Sequence[Source] = ()) -> None:
+        self.serve = serve
+        self.host = host
+        self.keys = keys
+        self.sources = tuple(sources)
+        self.refusals = Refusals()
+        self.nodes: set[Node] = set()
+        self._strangers: dict[Node, None] = {}
+        self._tls = keys.context()
+        self._server: asyncio.Server | None = None
+
+    def open(self, bind: str, port: int, advertise: Sequence[str] = ()) -> Invitation:
+        """Listen, and return what a node needs to come.
+
+        Args:
+            bind: The address to listen on.
+            port: The port there; 0 for any that is free.
+            advertise: Where it can be reached, if that is not ``bind``.
+
+        Raises:
+            OSError: The address cannot be had.
+        """
+        family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+        sock = socket.create_server((bind, port), family=family, backlog=BACKLOG)
+        self._opening = asyncio.get_running_loop().create_task(self._listen(sock))
+        port = sock.getsockname()[1]
+        return Invitation(tuple(advertise) or reachable_at(bind), port, self.keys.certificate, self.keys.token)
+
+    async def _listen(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Doorstep(self), sock=sock, backlog=BACKLOG)
+
+    def close(self) -> None:
+        """Send all nodes home."""
+        if self._server is not None:
+            self._server.close()
+        for node in [*self.nodes, *self._strangers]:
+            node.say(Leave())
+            node.close()
+
+    # --- what its connections tell ----------------------------------------------------------------
+
+    async def encrypt(self, transport: asyncio.Transport) -> None:
+        """Have a stranger show that it knows TLS, and hear what it says then."""
+        node = Node(self, transport)
+        self._strangers[node] = None
+        if len(self._strangers) > STRANGERS:
+            next(iter(self._strangers)).abort()
+        try:
+            encrypted = await asyncio.get_running_loop().start_tls(
+                transport, node, self._tls, server_side=True, ssl_handshake_timeout=ENTER_S, ssl_shutdown_timeout=1.0
+            )
+        except OSError:  # it does not, or not with our certificate, or it left
+            encrypted = None
+        if encrypted is None:
+            transport.abort()
+            self.left(node)
+        else:
+            node.connection_made(encrypted)
+
+    def entered(self, node: Node, enter: Enter) -> None:
+        """Let a stranger in, or say why not."""
+        if not hmac.compare_digest(enter.token.encode(errors="replace"), self.keys.token.encode()):
+            self.refusals.tokens += 1
+            node.refuse(
+                "The token is not that of this run. Each run of a study makes a new one: copy the credentials again."
+            )
+        elif why := self._why_not(enter):
+            self.refusals.versions += 1
+            node.refuse(why)
+        else:
+            self._strangers.pop(node, None)
+            self.nodes.add(node)
+            node.welcome()
+
+    def left(self, node: Node) -> None:
+        """Take in that a connection ended."""
+        self.nodes.discard(node)
+        if node in self._strangers:
+            del self._strangers[node]
+            self.refusals.strangers += not node.refused
+
+    def _why_not(self, enter: Enter) -> str:
+        if enter.protocol != PROTOCOL or enter.etude != VERSION:
+            return f"The driver runs Étude {VERSION}, and this node {enter.etude}. Install the same on both."
+        if enter.python != PYTHON:
+            return (
+                f"The driver runs Python {PYTHON}, and this node {enter.python}: functions travel as code of one "
+                "version, which no other one understands. Use the same on both."
+            )
+        return ""
+
+
+class Doorstep(asyncio.Protocol):
+    """A connection that is not encrypted yet."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, and nothing that it says (asyncio)."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+        self._encrypting = asyncio.get_running_loop().create_task(self._gate.encrypt(transport))
+
+
+class Node(asyncio.Protocol):
+    """The driver's end of one connection: a stranger at first, then a node with its workers."""
+
+    def __init__(self, gate: Gate, plain: asyncio.Transport) -> None:
+        self.name = ""
+        self.refused = False
+        self._gate = gate
+        self._plain = plain
+        self._early = b""  # it may speak as soon as the line is encrypted, before we are told that it is
+        self._frames = Frames(STRANGER_B)
+        self._transport: asyncio.WriteTransport | None = None
+        self._workers: dict[int, NodeWorker] = {}
+        self._entered = False
+        self._patience: asyncio.TimerHandle | None = None
+        self._outgoing: list[bytes] = []
+
+    # --- asyncio ----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection (asyncio)."""
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+        self._patience = asyncio.get_running_loop().call_later(ENTER_S, self.abort)
+        early, self._early = self._early, b""
+        self.data_received(early)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what came (asyncio)."""
+        if self._transport is None:
+            self._early += data[:STRANGER_B]
+            return
+        try:
+            for content in self._frames.feed(data):
+                if self._transport is None or self.refused:
+                    return
+                self._take(content)
+        except (ConnectionError, msgspec.DecodeError) as error:
+            self._lose(f"its node sent what is no message ({error})")
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Notice that the other end is gone (asyncio)."""
+        self._transport = None
+        if self._patience is not None:
+            self._patience.cancel()
+        self._gate.left(self)
+        self._lose(
+            "its node's connection ended" + (f" ({exc})" if exc and not isinstance(exc, ConnectionError) else "")
+        )
+
+    @property
+    def gone(self) -> bool:
+        """Whether the connection has ended."""
+        return self._transport is None
+
+    # --- what is sent -----------------------------------------------------------------------------
+
+    def welcome(self) -> None:
+        """Let it in."""
+        self._entered = True
+        self._frames.most = NODE_B
+        if self._patience is not None:
+            self._patience.cancel()
+        self.say(Welcome(self._gate.serve, self._gate.sources))
+
+    def refuse(self, reason: str) -> None:
+        """Send it away; it has some seconds to read why."""
+        self.say(Refused(reason))
+        self.refused = True
+
+    def say(self, message: messages.Message) -> None:
+        """Send a message to the node itself."""
+        self.send(ours(message))
+
+    def send(self, content: bytes) -> None:
+        """Send a frame; never waits. Those of one turn of the event loop leave together."""
+        if self._transport is None:
+            return
+        if not self._outgoing:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._outgoing.append(frame(content))
+
+    def flush(self) -> None:
+        """Let what was sent leave now."""
+        outgoing, self._outgoing = self._outgoing, []
+        if self._transport is not None and outgoing:
+            self._transport.write(b"".join(outgoing))
+
+    def close(self) -> None:
+        """Close the connection, when what was sent has left."""
+        self.flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        (self._transport or self._plain).abort()
+
+    def forget(self, channel: int) -> None:
+        """Hear nothing of a worker any more."""
+        self._workers.pop(channel, None)
+
+    # --- what is heard ----------------------------------------------------------------------------
+
+    def _take(self, content: bytes) -> None:
+        channel, content = split(content)
+        if not channel:
+            self._take_ours(content)
+            return
+        if not self._entered:
+            raise msgspec.DecodeError("a worker speaks, and its node was not let in")
+        link = self._workers.get(channel)
+        message = messages.decode_from_worker(content)
+        if link is not None and not link.closed:
+            self._gate.host.heard(link, message)
+
+    def _take_ours(self, content: bytes) -> None:
+        message = decode_from_node(content)
+        if isinstance(message, Enter) is self._entered:
+            raise msgspec.DecodeError("a node enters first, and once")
+        match message:
+            case Enter():
+                self.name = f"{message.host[:64]}:{message.pid}"
+                self._gate.entered(self, message)
+            case Arrived(channel=channel, worker=worker):
+                if not 0 < channel < 1 << 16 or channel in self._workers:
+                    raise msgspec.DecodeError("a channel that cannot be")
+                link = self._workers[channel] = NodeWorker(worker, channel, self)
+                self._gate.host.arrived(link)
+            case Departed(channel=channel, reason=reason):
+                if (found := self._workers.pop(channel, None)) is not None:
+                    found.depart(self._gate.host, reason)
+            case Piece(channel=channel):
+                if (found := self._workers.get(channel)) is not None:
+                    self._gate.host.brought(found, message)
+
+    def _lose(self, reason: str) -> None:
+        workers, self._workers = self._workers, {}
+        for link in workers.values():
+            link.depart(self._gate.host, reason)
+
+
+@dataclass(eq=False)
+class NodeWorker:
+    """A worker on a node, as the driver's shell sees it: like a ``wire.server.WorkerLink``.
+
+    Attributes:
+        name: The worker's name.
+        channel: Its number on its node's connection.
+        node: That connection.
+        ready: Whether it has taken the study up.
+        closed: Whether nothing is heard of it any more.
+    """
+
+    name: str
+    channel: int
+    node: Node
+    ready: bool = False
+    closed: bool = False
+    _gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def open(self, serve: Serve) -> None:
+        """Tell the worker to take the study up, of which its node knows."""
+        self.node.say(Begin(self.channel))
+
+    def send(self, message: messages.Message) -> None:
+        """Send a message; never waits."""
+        if not self.closed:
+            self.node.send(on_channel(self.channel, messages.encode(message)))
+
+    def flush(self) -> None:
+        """Let what was sent leave now."""
+        self.node.flush()
+
+    def close(self) -> None:
+        """Part with it: it is ended, and nothing is heard of it any more."""
+        if not self.closed:
+            self.closed = True
+            self.node.say(Dismiss(self.channel))
+
+    async def ended(self, patience_s: float) -> bool:
+        """Wait until it has ended, or its node is gone; return whether that came about in time."""
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._gone.wait()
+        except TimeoutError:
+            self.node.forget(self.channel)
+            return False
+        return True
+
+    def depart(self, host: Host, reason: str) -> None:
+        """Take in that it is gone."""
+        self._gone.set()
+        if not self.closed:
+            self.closed = True
+            host.gone(self, reason)
+
+
+def reachable_at(bind: str) -> tuple[str, ...]:
+    """Return where a socket that is bound to an address can be reached from elsewhere, as far as that can be told."""
+    if bind not in ("", "0.0.0.0", "::"):  # noqa: S104 - compared, not bound to
+        return (bind,)
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing: the kernel says which address it would send from
+            found.append(probe.getsockname()[0])
+        except OSError:
+            pass
+    found.append(socket.gethostname())
+    return tuple(dict.fromkeys(found))
+
+
+def told(refusals: Refusals) -> str:
+    """Return what users should be told of those who were not let in; nothing if there were none."""
+    parts = [
+        f"{count(refusals.tokens, 'node')} with a wrong token" if refusals.tokens else "",
+        f"{count(refusals.versions, 'node')} of another version" if refusals.versions else "",
+        f"{count(refusals.strangers, 'connection')} that made no sense" if refusals.strangers else "",
+    ]
+    said = ", ".join(filter(None, parts))
+    return f"Not let in: {said}." if said else ""

@@ -1,0 +1,349 @@
+"""The engine for Spark with a Spark that is none: jobs that are lost, refusals, and what tasks see."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etude.core.errors import ConfigError
+from etude.engines import spark, spark_session
+from etude.engines.named import read_engine
+from etude.engines.spark import Place, Spark, gpus_visible
+from etude.engines.spark_session import find_or_make, in_short, refuse_without_slot, where_to_listen
+from etude.wire.credentials import Invitation
+from etude.wire.node_messages import VERSION
+
+
+class FakeContext:
+    """A SparkContext whose jobs do what a test says; a job that waits ends when its group is cancelled."""
+
+    def __init__(self, *jobs: Callable[[FakeContext], list[str]], master: str = "local[2,4]", **conf: str) -> None:
+        self.master = master
+        self.jobs = list(jobs)
+        self.conf = conf
+        self.ran = 0
+        self.stopped = False
+        self.cancelled = threading.Event()
+        self._jsc = self
+
+    def setJobGroup(self, group: str, description: str, interruptOnCancel: bool) -> None:
+        self.group = group
+
+    def cancelJobGroup(self, group: str) -> None:
+        self.cancelled.set()
+
+    def parallelize(self, data: Iterable[int], parts: int) -> FakeContext:
+        return self
+
+    def mapPartitions(self, task: Callable[[Any], list[str]]) -> FakeContext:
+        return self
+
+    def collect(self) -> list[str]:
+        self.ran += 1
+        return self.jobs.pop(0)(self) if self.jobs else self.wait()
+
+    def wait(self) -> list[str]:
+        assert self.cancelled.wait(60.0)
+        raise RuntimeError("the job was cancelled")
+
+    def statusTracker(self) -> FakeContext:
+        return self
+
+    def getJobIdsForGroup(self, group: str) -> list[int]:
+        return []
+
+    def getExecutorInfos(self) -> list[Any]:
+        return [types.SimpleNamespace(numRunningTasks=lambda: 3)]
+
+    def getExecutorMemoryStatus(self) -> Any:
+        return types.SimpleNamespace(size=lambda: 3)
+
+    def sc(self) -> FakeContext:
+        return self
+
+    def isStopped(self) -> bool:
+        return self.stopped
+
+    def getConf(self) -> dict[str, str]:
+        return self.conf
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class FakeDoor:
+    """A door that nobody comes through."""
+
+    folder = Path("study")
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.failed: list[BaseException] = []
+        self.has_failed = threading.Event()
+
+    def connect(self, name: str, sock: Any) -> None:
+        raise AssertionError
+
+    def invite(self, bind: str, port: int = 0, advertise: Iterable[str] = ()) -> Invitation:
+        self.asked.append((bind, port, tuple(advertise)))
+        return Invitation(("127.0.0.1",), 1, "a certificate", "a token")
+
+    def fail(self, error: BaseException) -> None:
+        self.failed.append(error)
+        self.has_failed.set()
+
+
+def lost(context: FakeContext) -> list[str]:
+    raise RuntimeError("Task 0 in stage 1.0 failed 4 times")
+
+
+def found_everything(context: FakeContext) -> list[str]:
+    return [VERSION]
+
+
+@pytest.fixture
+def pyspark(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """A pyspark without a session, and without Java."""
+    module = types.ModuleType("pyspark")
+    module.SparkContext = types.SimpleNamespace(_active_spark_context=None)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyspark", module)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)  # type: ignore[arg-type]
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark, "AGAIN_S", (0.0, 0.0, 0.0))
+
+
+def test_a_job_that_is_lost_is_run_again_and_a_job_without_a_slot_is_cancelled_at_the_end(pyspark: object) -> None:
+    context, door = FakeContext(found_everything, lost, lambda _: [""], lost), FakeDoor()
+    again = threading.Event()
+    context.jobs.append(lambda context: again.set() or context.wait())  # type: ignore[func-returns-value]
+    engine = Spark(session=context)
+    engine.prepare(1)
+    engine.start(1, door)
+    assert again.wait(60.0)
+    engine.stop()
+    assert context.cancelled.is_set()
+    assert context.ran == 5
+    assert door.failed == []
+    assert not context.stopped, "it is its owner's"
+
+
+def test_jobs_that_all_end_soon_end_the_study_with_the_reason(pyspark: object) -> None:
+    context, door = (
+        FakeContext(found_everything, lost, lost, lost, lambda _: ["The driver cannot be reached."]),
+        FakeDoor(),
+    )
+    engine = Spark(session=context)
+    engine.prepare(1)
+    engine.start(1, door)
+    assert door.has_failed.wait(60.0)
+    engine.stop()
+    assert [str(error) for error in door.failed] == [
+        "Spark has no worker for the study: 4 jobs in a row ended soon. The driver cannot be reached."
+    ]
+
+
+def test_a_session_that_is_stopped_ends_the_study_and_says_so() -> None:
+    def stop(context: FakeContext) -> list[str]:
+        context.stop()
+        raise RuntimeError("Cannot call methods on a stopped SparkContext")
+
+    door = FakeDoor()
+    Place(FakeContext(stop), lambda _: [""], door.fail).run()
+    assert [str(error) for error in door.failed] == [
+        "The Spark session was stopped while the study ran. Call it again to go on."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("context", "asked"),
+    [
+        (FakeContext(found_everything), ("127.0.0.1", 7, ())),
+        (FakeContext(found_everything, master="local-cluster[2,1,1024]"), ("127.0.0.1", 7, ())),
+        (
+            FakeContext(
+                found_everything, master="k8s://x", **{"spark.driver.host": "head", "spark.driver.bindAddress": "::"}
+            ),
+            ("::", 7, ("head",)),
+        ),
+        (
+            FakeContext(found_everything, master="yarn", **{"spark.driver.host": "10.0.0.1"}),
+            ("10.0.0.1", 7, ("10.0.0.1",)),
+        ),
+    ],
+)
+def test_workers_come_to_where_executors_reach_the_driver(
+    pyspark: object, context: FakeContext, asked: tuple[Any, ...]
+) -> None:
+    door, engine = FakeDoor(), Spark(session=context, port=7)
+    engine.prepare(1)
+    engine.start(1, door)
+    engine.stop()
+    assert door.asked == [asked]
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def refusal(call: Callable[[], object]) -> str:
+    with pytest.raises(ConfigError) as refused:
+        call()
+    return str(refused.value)
+
+
+def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # type: ignore[arg-type]
+    assert refusal(lambda: Spark().prepare(1)) == (
+        "engine='spark' needs pyspark. Install it with: pip install 'etude[spark]'"
+    )
+
+
+def test_without_java_it_says_so_and_how(pyspark: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    mend = (
+        "Install Java 17 (apt install openjdk-17-jre-headless, or conda install openjdk=17), or set JAVA_HOME to where "
+        "it is."
+    )
+    assert refusal(lambda: Spark().prepare(1)) == f"Spark needs Java, and there is none on the PATH. {mend}"
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert refusal(lambda: Spark().prepare(1)) == f"Spark needs Java, and JAVA_HOME=/nowhere has none. {mend}"
+
+
+@pytest.mark.parametrize(
+    ("master", "instead"),
+    [("local", "local[1,4]"), ("local[2]", "local[2,4]"), ("local[*]", "local[*,4]"), ("local[3, 1]", "local[3,4]")],
+)
+def test_threads_without_failures_allowed_are_refused_with_the_way_out(
+    pyspark: object, master: str, instead: str
+) -> None:
+    said = (
+        f"master={master!r} ends the job with the first task that is lost, and so with the first lost worker. Make the "
+        f"session with master={instead!r}."
+    )
+    assert refusal(lambda: Spark(session=FakeContext(master=master)).prepare(1)) == said
+    assert refusal(lambda: Spark(master=master).prepare(1)) == said
+
+
+def test_sessions_of_spark_connect_are_refused_by_name(pyspark: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    said = (
+        "This is Spark Connect, whose sessions run no tasks of ours. Pass a classic session, made where the driver of "
+        "Spark is, or start workers there with: etude worker"
+    )
+    assert refusal(lambda: Spark(session=session).prepare(1)) == said
+    assert refusal(lambda: Spark(master="sc://elsewhere").prepare(1)) == said
+    monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+    assert refusal(lambda: Spark().prepare(1)) == said
+
+
+def test_the_session_of_this_process_is_taken_but_not_for_another(pyspark: types.ModuleType) -> None:
+    pyspark.SparkContext._active_spark_context = context = FakeContext()
+    assert find_or_make(None, None, {}, 2) == (context, False)
+    assert refusal(lambda: Spark(master="yarn").prepare(1)) == (
+        "This process has a Spark session at 'local[2,4]', and cannot have another one. Leave master= and config= out "
+        "to take it, or stop it first."
+    )
+    context.stop()
+    assert refusal(lambda: Spark().prepare(1)) == (
+        "This Spark session was stopped. Pass one that is at work, or none to have one made."
+    )
+
+
+def test_what_is_no_session_is_refused(pyspark: object) -> None:
+    assert refusal(lambda: Spark(session="yarn").prepare(1)) == "session='yarn' (str) is no SparkSession."
+    assert refusal(lambda: Spark(session=FakeContext(), master="yarn")) == (
+        "master= and config= are for a session that is made, and session= is one that you have."
+    )
+    assert refusal(lambda: read_engine("spark(port=-1)")) == (
+        "port=-1 (int) is no port. Pass 1 to 65535, or 0 for any that is free."
+    )
+
+
+def test_a_cluster_without_a_slot_is_refused_with_the_numbers() -> None:
+    assert refusal(lambda: refuse_without_slot(FakeContext(master="yarn"), wait_s=0.01)) == (
+        "Spark at 'yarn' had no slot for a worker within 0.01 s: it has 2 executors, and 3 tasks at work. Wait until "
+        "one is free, add an executor, or pass a longer wait_s=."
+    )
+
+
+def test_executors_without_etude_or_with_another_one_are_refused() -> None:
+    assert refusal(lambda: refuse_without_slot(FakeContext(lambda _: ["0.0.7"]), wait_s=60.0)) == (
+        f"The driver runs Étude {VERSION}, and Spark's executors 0.0.7. Install the same on both."
+    )
+
+    def lacks_it(context: FakeContext) -> list[str]:
+        raise ModuleNotFoundError("No module named 'etude'")
+
+    assert refusal(lambda: refuse_without_slot(FakeContext(lacks_it), wait_s=60.0)) == (
+        "A task on Spark at 'local[2,4]' cannot be a worker: No module named 'etude'. Executors need the same Python "
+        "as the driver (PYSPARK_PYTHON says which), with etude installed."
+    )
+
+
+# --- small parts ----------------------------------------------------------------------------------
+
+SPARK_4 = (
+    "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
+    '  File "/somewhere/worker.py", line 4327, in invoke_udf\n    run_process()\n'
+    "ModuleNotFoundError: No module named 'nowhere'\n SQLSTATE: 38000"
+)
+SPARK_3 = (
+    "Job aborted due to stage failure: Task 0 in stage 2.0 failed 4 times, most recent failure: Lost task 0.3 in stage "
+    "2.0 (TID 8) (localhost executor driver): org.apache.spark.api.python.PythonException: Traceback (most recent call "
+    'last):\n  File "/somewhere/worker.py", line 1247, in main\n    process()\n'
+    "ModuleNotFoundError: No module named 'nowhere'\n\n\tat org.apache.spark.api.python.Base\n\nDriver stacktrace:"
+)
+CRASHED = "Job aborted due to stage failure: Task 0 failed 4 times: Python worker exited unexpectedly\n\tat org.apache"
+
+
+@pytest.mark.parametrize(
+    ("message", "short"),
+    [
+        (SPARK_4, "ModuleNotFoundError: No module named 'nowhere'."),
+        (SPARK_3, "ModuleNotFoundError: No module named 'nowhere'."),
+        (
+            CRASHED,
+            "Job aborted due to stage failure: Task 0 failed 4 times: Python worker exited unexpectedly.",
+        ),
+        ("It ended.", "It ended."),
+    ],
+)
+def test_errors_of_spark_are_told_in_short(message: str, short: str) -> None:
+    error = RuntimeError("with pages of Java")
+    error.java_exception = types.SimpleNamespace(getMessage=lambda: message)  # type: ignore[attr-defined]
+    assert in_short(error) == short
+    assert in_short(RuntimeError(message)) == short
+
+
+@pytest.mark.parametrize("before", [None, "0,1,2"])
+def test_a_worker_sees_the_gpus_of_its_task_and_others_what_they_saw(
+    monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if before is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
+    given = types.SimpleNamespace(resources=lambda: {"gpu": types.SimpleNamespace(addresses=["5", "7"])})
+    with contextlib.suppress(KeyError), gpus_visible(given):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "5,7"
+        raise KeyError
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == before
+    with gpus_visible(types.SimpleNamespace(resources=dict)):
+        assert os.environ.get("CUDA_VISIBLE_DEVICES") == before
+
+
+def test_the_address_is_that_of_spark_itself() -> None:
+    assert where_to_listen(FakeContext(master="yarn")) == ("127.0.0.1", ("127.0.0.1",))
+    assert spark_session.LOCAL.fullmatch("local-cluster[2,1,1024]") is None

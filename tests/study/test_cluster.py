@@ -1,0 +1,264 @@
+"""Workers that come from elsewhere, with real nodes: each is a process of its own that knows but a credentials file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import running, start_script, wait_for, write_script
+
+import etude
+from etude.core.events import Joined
+from etude.store.journal import Journal
+from etude.wire.credentials import read_invitation
+
+HELPER = "def score(lr):\n    return -((lr - 0.3) ** 2)\n"
+
+SCRIPT = """
+    import json, os, sys, time
+    import etude
+    from helper import score
+
+    def train(lr: float, run):
+        (run.folder / "sub").mkdir()
+        (run.folder / "sub" / "weights.bin").write_bytes(b"w" * 600_000)
+        print("printed by", run.trial, "in", os.getcwd())
+        for epoch in run.epochs(3):
+            run.report(score=score(lr))
+            time.sleep(float(os.environ.get("EPOCH_S", "0")))
+        return score(lr)
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    WORKERS = json.loads(os.environ.get("WORKERS", "2"))
+
+    if __name__ == "__main__":
+        search = experiment.tune(
+            {"lr": etude.uniform(0, 1)}, trials=int(sys.argv[1]), workers=WORKERS, sampler="random", stopper="none",
+            engine=sys.argv[2], name="study",
+        )
+        print(search.counts(), search.notes)
+"""
+
+
+ETUDE = "from etude.cli import main; main()"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "helper.py").write_text(HELPER)
+    return write_script(tmp_path / "project", SCRIPT)
+
+
+def folder_of(script: Path) -> Path:
+    return script.parent / "studies" / "study"
+
+
+def credentials_of(script: Path) -> Path:
+    path = folder_of(script) / "credentials.json"
+    wait_for(path.exists)
+    return path
+
+
+@contextlib.contextmanager
+def node(
+    credentials: Path, *options: str, behind: tuple[str, ...] = (), **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Bring workers to a study, as somebody on another machine does."""
+    process = subprocess.Popen(
+        [*behind, sys.executable, "-c", ETUDE, "worker", "--credentials", str(credentials), *options],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with running(process):
+        yield process
+
+
+def table(folder: Path) -> list[tuple[object, ...]]:
+    return [(t.number, t.params, t.state, t.value, list(t.curve)) for t in etude.open(folder).trials]
+
+
+def test_workers_of_elsewhere_give_the_table_of_local_ones(script: Path, tmp_path: Path) -> None:
+    with running(start_script(script, "8", "cluster")) as driver, node(credentials_of(script), "--workers", "2") as far:
+        assert driver.wait(60) == 0
+        assert far.wait(30) == 0, "the node leaves when the study is over"
+    there = table(folder_of(script))
+    shutil.move(folder_of(script), tmp_path / "there")
+    with running(start_script(script, "8", "local")) as driver:
+        assert driver.wait(60) == 0
+    assert table(folder_of(script)) == there
+
+
+def test_what_attempts_write_elsewhere_is_here_when_they_have_ended(script: Path) -> None:
+    with running(start_script(script, "4", "cluster")) as driver, node(credentials_of(script)):
+        assert driver.wait(60) == 0
+    for trial in etude.open(folder_of(script)).trials:
+        assert (trial.folder / "sub" / "weights.bin").read_bytes() == b"w" * 600_000
+        assert f"printed by {trial.number} in " in (trial.folder / "log.txt").read_text()
+
+
+def test_a_node_that_is_killed_costs_nothing_but_time(script: Path) -> None:
+    with running(start_script(script, "8", "cluster", EPOCH_S="0.1")) as driver:
+        credentials = credentials_of(script)
+        with node(credentials, "--workers", "2") as first:
+            wait_for(lambda: any(t.state == "finished" for t in etude.open(folder_of(script)).trials))
+            first.kill()
+            with node(credentials, "--workers", "2"):
+                assert driver.wait(60) == 0
+    search = etude.open(folder_of(script))
+    assert search.counts() == {"finished": 8}
+    assert max(t.attempts for t in search.trials) == 2
+
+
+def test_a_node_that_is_told_to_leave_leaves_and_others_go_on(script: Path) -> None:
+    with running(start_script(script, "8", "cluster", EPOCH_S="0.1")) as driver:
+        credentials = credentials_of(script)
+        with node(credentials) as leaving, node(credentials):
+            wait_for(lambda: etude.open(folder_of(script)).counts().get("running") == 2)  # both have come
+            leaving.send_signal(signal.SIGTERM)
+            _, said = leaving.communicate(timeout=30)
+            assert "what they had begun goes back into the queue" in said
+            assert driver.wait(60) == 0
+    assert etude.open(folder_of(script)).counts() == {"finished": 8}
+
+
+def test_a_study_that_began_here_goes_on_elsewhere_and_ends_here(script: Path) -> None:
+    for trials, engine in (("3", "local"), ("6", "cluster"), ("9", "local")):
+        with running(start_script(script, trials, engine)) as driver, contextlib.ExitStack() as stack:
+            if engine == "cluster":
+                stack.enter_context(node(credentials_of(script)))
+            assert driver.wait(60) == 0
+    search = etude.open(folder_of(script))
+    assert search.counts() == {"finished": 9}
+    assert {t.attempts for t in search.trials} == {1}
+
+
+def test_no_secret_is_seen_anywhere(script: Path, tmp_path: Path) -> None:
+    with running(start_script(script, "40", "cluster", EPOCH_S="0.05")) as driver:
+        credentials = credentials_of(script)
+        copy = tmp_path / "copy.json"
+        shutil.copy(credentials, copy)
+        invitation = read_invitation(copy)
+        secrets = [invitation.token.encode(), invitation.certificate.splitlines()[3].encode()]
+        with node(copy) as far:
+            wait_for(lambda: any(t.state == "finished" for t in etude.open(folder_of(script)).trials))
+            for entry in os.listdir("/proc"):
+                for name in ("cmdline", "environ") if entry.isdigit() else ():
+                    with contextlib.suppress(OSError):
+                        content = Path("/proc", entry, name).read_bytes()
+                        assert not [s for s in secrets if s in content], f"{entry}/{name}"
+            driver.send_signal(signal.SIGINT)
+            told = [*driver.communicate(timeout=30), *far.communicate(timeout=30)]
+    assert not credentials.exists(), "they are of no use any more"
+    for text in told:
+        assert not [s for s in secrets if s.decode() in text]
+    for path in folder_of(script).rglob("*"):
+        if path.is_file():
+            assert not [s for s in secrets if s in path.read_bytes()], path
+
+
+def test_a_wrong_token_is_refused_with_a_message_and_counted(script: Path, tmp_path: Path) -> None:
+    with running(start_script(script, "2", "cluster")) as driver:
+        credentials = credentials_of(script)
+        wrong = tmp_path / "wrong.json"
+        wrong.touch(mode=0o600)
+        wrong.write_text(json.dumps({**json.loads(credentials.read_text()), "token": "a-token-of-another-run"}))
+        with node(wrong) as stranger:
+            _, said = stranger.communicate(timeout=30)
+        assert stranger.returncode == 1
+        assert "The token is not that of this run." in said
+        assert "Traceback" not in said
+        with node(credentials):
+            out, _ = driver.communicate(timeout=60)
+    assert "Not let in: 1 node with a wrong token." in out
+    assert "a-token-of-another-run" not in out
+
+
+def test_a_driver_that_is_gone_is_said_so(script: Path, tmp_path: Path) -> None:
+    with running(start_script(script, "2", "cluster")) as driver:
+        copy = tmp_path / "copy.json"
+        shutil.copy(credentials_of(script), copy)
+        driver.send_signal(signal.SIGINT)
+        driver.wait(30)
+    with node(copy) as late:
+        _, said = late.communicate(timeout=60)
+    assert late.returncode == 1
+    assert "The driver cannot be reached at port" in said
+
+
+def test_when_the_driver_is_killed_its_nodes_end(script: Path) -> None:
+    driving = running(start_script(script, "20", "cluster", EPOCH_S="0.1"))
+    with driving as driver, node(credentials_of(script), "--workers", "2") as far:
+        wait_for(lambda: any(t.state == "running" for t in etude.open(folder_of(script)).trials))
+        driver.kill()
+        driver.wait()
+        assert far.wait(30) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide the driver's disk from the node")
+def test_without_a_shared_disk_code_goes_there_and_files_come_back(script: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "node"
+    mine.mkdir()
+    with running(start_script(script, "4", "cluster")) as driver:
+        shutil.copy(credentials_of(script), mine / "credentials.json")
+        hidden = f'mount -t tmpfs none {script.parent}; exec "$@"'
+        with node(mine / "credentials.json", behind=("unshare", "-m", "sh", "-c", hidden, "-"), TMPDIR=str(mine)):
+            out, err = driver.communicate(timeout=60)
+    assert driver.returncode == 0, err
+    assert out.startswith("{'finished': 4}")
+    for trial in etude.open(folder_of(script)).trials:
+        assert (trial.folder / "sub" / "weights.bin").stat().st_size == 600_000
+        assert f"printed by {trial.number} in {mine}" in (trial.folder / "log.txt").read_text()
+    assert os.listdir(mine) == ["credentials.json"], "nothing of the study stays behind"
+
+
+def facts_of(folder: Path) -> list[object]:
+    with contextlib.closing(Journal.read(folder)) as journal:
+        return list(journal.facts())
+
+
+def test_a_range_of_workers_waits_for_the_least_and_takes_as_many_as_come(script: Path) -> None:
+    with running(start_script(script, "12", "cluster", WORKERS="[3, 9]", EPOCH_S="0.05")) as driver:
+        credentials = credentials_of(script)
+        with node(credentials, "--workers", "2"), node(credentials, "--workers", "2"):
+            assert driver.wait(60) == 0
+    joined = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Joined)]
+    assert len(joined) == 4
+    assert len({fact.at for fact in joined[:3]}) == 1, "the driver hears of all three when the third is there"
+
+
+def test_more_than_may_work_are_held_in_reserve_and_take_the_place_of_those_that_go(script: Path) -> None:
+    with running(start_script(script, "8", "cluster", WORKERS="1", EPOCH_S="0.1")) as driver:
+        credentials = credentials_of(script)
+        with node(credentials) as first:
+            wait_for(lambda: any(t.state == "running" for t in etude.open(folder_of(script)).trials))
+            with node(credentials):
+                wait_for(lambda: etude.open(folder_of(script)).counts().get("finished", 0) >= 2)
+                joined = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Joined)]
+                assert len(joined) == 1
+                first.kill()
+                assert driver.wait(60) == 0
+    assert etude.open(folder_of(script)).counts() == {"finished": 8}
+    assert len({fact.worker for fact in facts_of(folder_of(script)) if isinstance(fact, Joined)}) == 2
+
+
+def test_the_engine_may_come_from_the_environment(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    port_file = script.parent / "by-environment.json"
+    monkeypatch.setenv("ETUDE_ENGINE", f"cluster(credentials={str(port_file)!r})")
+    text = script.read_text().replace("engine=sys.argv[2], ", "")
+    script.write_text(text)
+    with running(start_script(script, "2", "-")) as driver:
+        wait_for(port_file.exists)
+        with node(port_file):
+            assert driver.wait(60) == 0
+    assert etude.open(folder_of(script)).meta["call"]["engine"].startswith("cluster(credentials=")
