@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from etude.at_work import LEASE_S, AtWork
-from etude.core.clock import Clock, Standstill, WallClock
+from etude.core.clock import Clock, WallClock
 from etude.core.driver import Driver
 from etude.core.errors import ConfigError, StudyError, StudyInUseError
 from etude.core.events import (
@@ -51,6 +51,7 @@ from etude.core.text import count
 from etude.crew import Crew, as_events
 from etude.desk import Desk, thinks, wanted_workers
 from etude.engines import Engine
+from etude.pulse import Pulse
 from etude.safekeeping import Safekeeping
 from etude.store.journal import FILE, Journal
 from etude.store.mirror import Mirror
@@ -131,7 +132,7 @@ class Study(AtWork):
         self._flush_timer: asyncio.TimerHandle | None = None
         self._blocked = False
         self._limit = ""  # the one that ended it
-        self._standstill = Standstill(STILL_S)
+        self._pulse = Pulse(self.clock, limit_s=STILL_S, beat_s=TICK_S)
         self._crew = Crew(
             recipe.engine,
             recipe.serve,
@@ -197,7 +198,7 @@ class Study(AtWork):
         self._ended = asyncio.Event()
         if self._why_early:  # it was stopped before it began
             self._ended.set()
-        self._show_life()
+        self._pulse.start()
         ticks = self._loop.create_task(self._tick())
         self._safekeeping.start(self._loop, self._fail)
         try:
@@ -206,10 +207,10 @@ class Study(AtWork):
                 spool.clear(self._recipe.serve.spool)
             if not self._ended.is_set():
                 self._crew.start(self._wanted_workers())
-                self._standstill.awake(self.clock.now_s())
             await self._ended.wait()
         finally:
             ticks.cancel()
+            self._pulse.stop()
             await self._close()
 
     def _wanted_workers(self) -> int:
@@ -278,7 +279,9 @@ class Study(AtWork):
 
     def _tell(self, event: AnyEvent) -> None:
         """Put an event into the queue; it is handled together with whatever else comes by then."""
-        self._look_for_a_standstill(event.at)
+        still_s = self._pulse.missed_s()
+        if still_s:  # no limit was reached in that time, so the driver is told before anything that came after it
+            self._events.append(StoodStill(at=event.at, seconds=still_s))
         self._events.append(event)
         if not self._drain_is_due:
             self._drain_is_due = True
@@ -294,7 +297,6 @@ class Study(AtWork):
             self._flush()
         except Exception as error:
             self._fail(error)
-        self._standstill.awake(self.clock.now_s())  # what took its time was our own doing
 
     def _take_in(self, event: AnyEvent) -> None:
         commands = self._driver.handle(event)
@@ -351,7 +353,6 @@ class Study(AtWork):
                 "what ended meanwhile is kept in memory."
             )
         self._blocked = True
-        self._standstill.awake(self.clock.now_s())  # it may have waited for a lock
         self._loop.call_later(TICK_S, self._unblock)
 
     def _unblock(self) -> None:
@@ -402,17 +403,6 @@ class Study(AtWork):
 
     # --- time -------------------------------------------------------------------------------------
 
-    def _show_life(self) -> None:
-        """Notice that we are at work; who was stopped comes too late for that."""
-        self._look_for_a_standstill(self.clock.now_s())
-        self._loop.call_later(TICK_S, self._show_life)
-
-    def _look_for_a_standstill(self, now_s: float) -> None:
-        """Tell the driver of one before anything that came after it: no limit was reached in that time."""
-        still_s = self._standstill.over(now_s)
-        if still_s:
-            self._events.append(StoodStill(at=now_s, seconds=still_s))
-
     def _heed_the_ceiling(self, now_s: float) -> None:
         """End the study at a limit while nothing can be written: the driver is told nothing then, and does not see."""
         ceiling, spending = self._recipe.limits.ceiling, self.history.spending
@@ -431,7 +421,6 @@ class Study(AtWork):
                 if now >= next_lease and not self._blocked:
                     next_lease = now + LEASE_S
                     self._journal.lease.beat()
-                    self._standstill.awake(self.clock.now_s())
                 await self._loop.run_in_executor(None, self._journal.sync)
             except (sqlite3.Error, OSError) as error:
                 self._note(f"{self.folder} cannot be written ({error}).")

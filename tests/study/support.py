@@ -94,8 +94,9 @@ class Disk(type(Path())):  # type: ignore[misc]
     """A folder that is a small file system of its own."""
 
     def be_read_only(self) -> None:
-        """Let nobody write to it any more."""
-        subprocess.run(["mount", "-o", "remount,ro", str(self)], check=True)
+        """Let nobody write to it any more, once those are gone who still do: who was killed closes its files last."""
+        remount = ["mount", "-o", "remount,ro", str(self)]
+        wait_for(lambda: subprocess.run(remount, capture_output=True, check=False).returncode == 0)
 
 
 @contextlib.contextmanager

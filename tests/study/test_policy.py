@@ -428,22 +428,24 @@ def test_a_study_that_waits_for_a_full_disk_ends_at_its_deadline_and_says_what_i
 ) -> None:
     def train(run, x: int):
         (tmp_path / f"ran-{run.trial}").touch()
-        while run.trial > 5 and not (tmp_path / "go").exists():
+        waits_for = {6: "filled"}.get(run.trial, "go")
+        while run.trial > 5 and not (tmp_path / waits_for).exists():
             time.sleep(0.01)
         return float(x)
 
     with small_disk(tmp_path / "disk", megabytes=2) as disk:
         monkeypatch.setenv("ETUDE_STUDIES", str(disk))
-        for deadline_s in (4, 8, 16, 32):  # until a slow machine has come so far that there is something to write
+        for deadline_s in (4, 8, 16, 32):  # until a slow machine has come so far
             search = tune(train, trials=10, deadline_s=deadline_s, name=f"study-{deadline_s}", wait=False)
             wait_for(lambda search=search: (tmp_path / "ran-6").exists() or search._handle.over)
             fill(disk / "ballast")
+            (tmp_path / "filled").touch()  # now trial 6 ends, and that cannot be written
             search.wait()
             held_up = any("Nothing is handed out until it can" in note for note in search.notes)
             if held_up and "up to the end" in search.notes[-1]:
                 break
-            (disk / "ballast").unlink()
-            (tmp_path / "ran-6").unlink(missing_ok=True)
+            for path in (disk / "ballast", tmp_path / "filled", tmp_path / "ran-6"):
+                path.unlink(missing_ok=True)
         assert (search.complete, search.limit) == (False, "deadline_s")
         assert search.why.startswith(f"deadline_s={deadline_s} is reached: the study was at work for ")
         *held_up, unwritten = search.notes
@@ -493,10 +495,11 @@ def test_a_read_only_disk_is_refused_before_anything_starts_and_nothing_is_chang
 
 
 SLEEPS = """
-    import time
+    import os, pathlib, time
     import etude
 
     def train(x: int):
+        pathlib.Path(os.environ["STARTED"]).touch()
         time.sleep(60)
 
     experiment = etude.Experiment(train, metric="score", mode="max")
@@ -507,10 +510,10 @@ SLEEPS = """
 
 
 def test_a_disk_that_became_read_only_when_a_driver_was_killed_is_refused_in_words(tmp_path: Path) -> None:
-    script = write_script(tmp_path, SLEEPS)
+    script, started = write_script(tmp_path, SLEEPS), tmp_path / "started"
     with small_disk(tmp_path / "disk", megabytes=8) as disk:
-        with running(start_script(script, ETUDE_STUDIES=str(disk))) as driver:
-            wait_for((disk / "study" / f"{FILE}-wal").exists)
+        with running(start_script(script, ETUDE_STUDIES=str(disk), STARTED=str(started))) as driver:
+            wait_for(started.exists)
             driver.kill()
             driver.wait()
             wait_for(lambda: not left_behind_by(driver))
