@@ -165,8 +165,9 @@ class _Node:
 
     async def come(self) -> None:
         """Enter, bring the workers, and wait until each has a trial."""
+        from etude.core.version import VERSION
         from etude.wire.channel import frame
-        from etude.wire.node_messages import PROTOCOL, PYTHON, VERSION, Arrived, Enter, ours
+        from etude.wire.node_messages import PROTOCOL, PYTHON, Arrived, Enter, ours
 
         host, port = self.invitation.hosts[0], self.invitation.port
         context = self.invitation.context()

@@ -32,7 +32,8 @@ ARROWS: Final = {
     "testing": {"core", "wire", "store", "engines", "tune", "worker"},
     # The modules that stand on top of the rooms, from the lowest to the highest.
     "definition": {"core"},
-    "crew": {"core", "wire", "engines", "worker"},
+    "nodes": {"core", "wire", "engines", "worker"},
+    "crew": {"core", "wire", "engines", "nodes"},
     "safekeeping": {"core", "wire", "store", "crew"},
     "desk": {"core", "tune"},
     "notes": set(),
@@ -273,12 +274,17 @@ def loaded_by(*names: str) -> set[str]:
 def test_the_window_loads_no_framework_and_hardly_anything_else() -> None:
     loaded = loaded_by("etude")
     assert loaded.isdisjoint(HEAVY + WIRES)
-    assert {name for name in loaded if name.startswith("etude")} == {"etude"}
+    assert {name for name in loaded if name.startswith("etude")} == {"etude", "etude.core", "etude.core.version"}
 
 
 def test_the_core_loads_nothing_heavy() -> None:
     core = [module for module in MODULES if room(module) == "core"]
     assert loaded_by(*core).isdisjoint(HEAVY + WIRES)
+
+
+def test_a_study_of_this_machine_loads_nothing_for_other_machines() -> None:
+    loaded = loaded_by("etude.study", "etude.engines.local")
+    assert loaded.isdisjoint({"etude.nodes", "etude.wire.gate", "etude.wire.credentials", "etude.wire.node_messages"})
 
 
 def test_a_supervisor_loads_no_framework() -> None:

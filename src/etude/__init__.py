@@ -14,6 +14,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from etude.core.version import VERSION
+
 if TYPE_CHECKING:
     from etude.core.data import Data
     from etude.core.errors import (
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from etude.tune.spaces import Space, choice
     from etude.tune.stop import NeverStop, Stopper
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOME = {
     "Experiment": "etude.experiment",

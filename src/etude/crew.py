@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from etude.core import events
 from etude.core.clock import Clock, Silence
-from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
+from etude.core.errors import DefinitionChangedError, StudyError
 from etude.core.events import AnyEvent, How, Joined, Left, Reported
 from etude.core.text import count
 from etude.engines import Engine
-from etude.engines.settling import sources_of
 from etude.wire import messages, server, spool
-from etude.wire.credentials import Invitation, make_keys
-from etude.wire.gate import Gate, NodeWorker, told
 from etude.wire.messages import Serve
-from etude.wire.node_messages import Piece
-from etude.wire.server import WorkerLink
-from etude.worker.received import keep
+
+if TYPE_CHECKING:
+    import socket
+
+    from etude.nodes import Nodes
+    from etude.wire.credentials import Invitation
+    from etude.wire.gate import NodeWorker
+    from etude.wire.server import WorkerLink
+
+    Link = WorkerLink | NodeWorker
 
 NODE_S: Final = 5.0
 """Seconds that a node has to end a worker; then it is taken to be gone, and what it may yet say is too late."""
@@ -68,11 +71,10 @@ class Crew:
         self._least = least
         self._most = most
         self._early: dict[str, Joined] = {}
-        self._reserve: list[NodeWorker] = []
         self._tell = tell
         self._note = note
         self._fail = fail
-        self._links: dict[str, WorkerLink | NodeWorker] = {}
+        self._links: dict[str, Link] = {}
         self._silence = Silence(serve.silence_s)
         self._bad_starts = 0
         self._derived: dict[str, dict[str, Any]] = {}
@@ -82,8 +84,7 @@ class Crew:
         self._replaces: dict[str, str] = {}
         self._replacing = ""
         self._closed = False
-        self._gate: Gate | None = None
-        self._invitation: Invitation | None = None
+        self._nodes: Nodes | None = None
         self.folder = Path(serve.trials).parent
 
     def start(self, n: int, *, replaces: str = "") -> None:
@@ -98,60 +99,47 @@ class Crew:
         """Take in a worker of this machine."""
         link = server.connect(name, sock, self)
         self._replaces[name] = self._replacing
-        self._take_in(link)
+        self.take_in(link)
 
     def invite(self, bind: str, port: int = 0, advertise: Sequence[str] = ()) -> Invitation:
         """Let nodes in from now on."""
-        if self._invitation is not None:
-            return self._invitation
-        serve = self._serve
-        self._gate = Gate(serve, host=self, keys=make_keys(), sources=sources_of(serve.files, serve.path))
-        try:
-            self._invitation = self._gate.open(bind, port, advertise)
-            return self._invitation
-        except OSError as error:
-            raise ConfigError(
-                f"No workers can be let in at {bind}, port {port}: {error.strerror or error}. Name an address of this "
-                "machine, and a port that nobody uses, or 0."
-            ) from error
+        from etude.nodes import Nodes  # most studies have no workers elsewhere
+
+        if self._nodes is None:
+            self._nodes = Nodes(self._serve, self, note=self._note)
+        return self._nodes.invite(bind, port, advertise)
 
     def fail(self, error: BaseException) -> None:
         """Take in, from any thread, that no worker will come any more."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._fail, error)
 
-    def arrived(self, link: NodeWorker) -> None:
-        """Take in a worker that a node brings; if there are enough, it is kept in reserve."""
-        if link.name in self._links:
-            link.close()
-        elif len(self._links) < self._most:
-            self._take_in(link)
-        else:
-            self._reserve.append(link)
+    # --- what nodes ask of it (nodes.Host) --------------------------------------------------------
 
-    def brought(self, link: NodeWorker, piece: Piece) -> None:
-        """Write part of a file of an attempt, if it is one that this worker was given."""
-        self._silence.heard(link.name, self._clock.now_s())
-        given = self._given.get(link.name)
-        if given is None or (given.trial, given.attempt) != (piece.trial, piece.attempt):
-            return
-        try:
-            keep(piece, self._serve.trials)
-        except OSError as error:
-            self._note(f"What trial {piece.trial} wrote on its machine cannot be kept here: {error}.")
+    @property
+    def full(self) -> bool:
+        """Whether there are as many workers as there may be."""
+        return len(self._links) >= self._most
 
-    def _tell_who_is_there(self, now: float) -> None:
-        """Let the driver hear of those that are ready, once there are enough of them."""
-        if len(self._early) >= min(self._least, self._wanted()):
-            self._least = 1
-            for joined in self._early.values():
-                self._tell(msgspec.structs.replace(joined, at=now))
-            self._early.clear()
+    def knows(self, worker: str) -> bool:
+        """Return whether there is a worker of this name."""
+        return worker in self._links
 
-    def _take_in(self, link: WorkerLink | NodeWorker) -> None:
+    def take_in(self, link: Link) -> None:
+        """Have a worker take the study up."""
         self._links[link.name] = link
-        self._silence.heard(link.name, self._clock.now_s())
+        self.sign_of_life(link.name)
         self._do(link.open(self._serve))
+
+    def sign_of_life(self, worker: str) -> None:
+        """Note that a worker has been heard."""
+        self._silence.heard(worker, self._clock.now_s())
+
+    def given(self, worker: str) -> messages.Run | None:
+        """Return what a worker was given last."""
+        return self._given.get(worker)
+
+    # --- what the driver wants --------------------------------------------------------------------
 
     def send(self, worker: str, message: messages.Message) -> bool:
         """Send a message to a worker; return whether it is there."""
@@ -183,16 +171,15 @@ class Crew:
         link.close()
         self._silence.forget(worker)
         self._early.pop(worker, None)
-        if not link.ready and not (isinstance(link, NodeWorker) and link.node.gone):
-            self._bad_starts += 1  # it tells nothing of workers if a machine went away
+        if not link.ready and not link.cut_off:  # it tells nothing of workers if a machine went away
+            self._bad_starts += 1
         if self._bad_starts < BAD_STARTS:
             self._do(self._replace(link, reason))
         else:
-            log = Path(self._serve.trials).parent / "workers.log"
             self._fail(
                 StudyError(
-                    f"{count(BAD_STARTS, 'worker')} in a row ended before they were ready. See {log}; "
-                    "`etude doctor` checks this machine."
+                    f"{count(BAD_STARTS, 'worker')} in a row ended before they were ready. See "
+                    f"{self.folder / 'workers.log'}; `etude doctor` checks this machine."
                 )
             )
 
@@ -203,10 +190,8 @@ class Crew:
             link.close()
         for task in self._tasks:
             task.cancel()
-        if self._gate is not None:
-            self._gate.close()
-            if refused := told(self._gate.refusals):
-                self._note(refused)
+        if self._nodes is not None:
+            self._nodes.close()
         try:
             await asyncio.get_running_loop().run_in_executor(None, self._engine.stop)
         except Exception as error:  # what came of the study is written down all the same
@@ -214,7 +199,7 @@ class Crew:
 
     # --- what workers say (wire.server.Listener) --------------------------------------------------
 
-    def heard(self, link: WorkerLink | NodeWorker, message: messages.FromWorker) -> None:
+    def heard(self, link: Link, message: messages.FromWorker) -> None:
         """Take in what a worker says."""
         now = self._clock.now_s()
         self._silence.heard(link.name, now)
@@ -232,14 +217,12 @@ class Crew:
             case messages.Broken(reason=reason):
                 self.part_with(link.name, reason)
 
-    def gone(self, link: WorkerLink | NodeWorker, reason: str) -> None:
+    def gone(self, link: Link, reason: str) -> None:
         """Take in that a worker's connection ended."""
         if self._links.get(link.name) is link:
             self.part_with(link.name, reason)
-        elif link in self._reserve:
-            self._reserve.remove(link)
 
-    def _heard_early(self, link: WorkerLink | NodeWorker, message: messages.FromWorker, now: float) -> None:
+    def _heard_early(self, link: Link, message: messages.FromWorker, now: float) -> None:
         """Before it is ready for this study, a worker may still speak of the one before."""
         match message:
             case messages.Ready(study=study, note=note) if study == self._serve.study:
@@ -259,18 +242,23 @@ class Crew:
                     )
                 )
 
-    async def _replace(self, link: WorkerLink | NodeWorker, reason: str) -> None:
+    def _tell_who_is_there(self, now: float) -> None:
+        """Let the driver hear of those that are ready, once there are enough of them."""
+        if len(self._early) >= min(self._least, self._wanted()):
+            self._least = 1
+            for joined in self._early.values():
+                self._tell(msgspec.structs.replace(joined, at=now))
+            self._early.clear()
+
+    # --- who is gone ------------------------------------------------------------------------------
+
+    async def _replace(self, link: Link, reason: str) -> None:
         """End a worker and all that it started, take in what it left behind, and start another.
 
         Only when nothing of it lives can an attempt of it end no more, and its trial be given to somebody else.
         """
-        loop, worker = asyncio.get_running_loop(), link.name
-        if isinstance(link, NodeWorker):  # its node told what it left behind
-            await link.ended(NODE_S)
-            left = None
-        else:
-            await loop.run_in_executor(None, self._engine.end, worker)
-            left = await loop.run_in_executor(None, self._left_behind, self._given.get(worker))
+        worker = link.name
+        left = await self._ended(link)
         self._given.pop(worker, None)
         if self._closed:  # whoever closes reads the spool
             return
@@ -281,13 +269,21 @@ class Crew:
             began = worker not in self._missed
             self._missed.discard(worker)
             self._tell(Left(at=self._clock.now_s(), worker=worker, reason=reason, began=began))
-        if not isinstance(link, NodeWorker) and len(self._links) < self._wanted():
+        if not link.carried and len(self._links) < self._wanted():
             self.start(1, replaces=worker)
-        while self._reserve and len(self._links) < self._most:
-            self._take_in(self._reserve.pop(0))
+        if self._nodes is not None:
+            self._nodes.fill_up()
+
+    async def _ended(self, link: Link) -> messages.Ended | None:
+        """Wait until nothing of a worker lives; return the outcome that it left behind, and perhaps did not tell."""
+        if link.carried:
+            await link.ended(NODE_S)
+            return None  # its node has told it
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._engine.end, link.name)
+        return await loop.run_in_executor(None, self._left_behind, self._given.get(link.name))
 
     def _left_behind(self, job: messages.Run | None) -> messages.Ended | None:
-        """Return the outcome of an attempt that was spooled, and perhaps not told."""
         return spool.find_in(self._serve.spool, job.trial, job.attempt) if job is not None else None
 
     def _take_end(self, worker: str, ended: messages.Ended) -> None:

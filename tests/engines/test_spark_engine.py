@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from etude.core.errors import ConfigError
+from etude.core.version import VERSION
 from etude.engines import spark, spark_session
 from etude.engines.named import read_engine
 from etude.engines.spark import Place, Spark, gpus_visible
 from etude.engines.spark_session import find_or_make, in_short, refuse_without_slot, where_to_listen
 from etude.wire.credentials import Invitation
-from etude.wire.node_messages import VERSION
 
 
 class FakeContext:

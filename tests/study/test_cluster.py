@@ -121,15 +121,15 @@ def test_a_node_that_is_killed_costs_nothing_but_time(script: Path) -> None:
 
 
 def test_a_node_that_is_told_to_leave_leaves_and_others_go_on(script: Path) -> None:
-    with running(start_script(script, "8", "cluster", EPOCH_S="0.1")) as driver:
+    with running(start_script(script, "40", "cluster", WORKERS="[2, 2]", EPOCH_S="0.1")) as driver:
         credentials = credentials_of(script)
         with node(credentials) as leaving, node(credentials):
-            wait_for(lambda: etude.open(folder_of(script)).counts().get("running") == 2)  # both have come
+            wait_for(lambda: etude.open(folder_of(script)).counts().get("running") == 2)
             leaving.send_signal(signal.SIGTERM)
             _, said = leaving.communicate(timeout=30)
             assert "what they had begun goes back into the queue" in said
             assert driver.wait(60) == 0
-    assert etude.open(folder_of(script)).counts() == {"finished": 8}
+    assert etude.open(folder_of(script)).counts() == {"finished": 40}
 
 
 def test_a_study_that_began_here_goes_on_elsewhere_and_ends_here(script: Path) -> None:

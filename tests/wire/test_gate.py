@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from etude.core.version import VERSION
 from etude.wire import gate as gate_module
 from etude.wire.channel import LENGTH, Frames, frame
 from etude.wire.credentials import Invitation, make_keys
@@ -22,7 +23,6 @@ from etude.wire.messages import Beat, FromWorker, Hello, Run, Serve, decode_to_w
 from etude.wire.node_messages import (
     PROTOCOL,
     PYTHON,
-    VERSION,
     Arrived,
     Begin,
     Departed,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from etude.wire.credentials import Invitation
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from etude.wire.credentials import Invitation
 
 
 class Door(Protocol):

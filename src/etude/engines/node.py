@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from etude.core.errors import StudyError
+from etude.core.version import VERSION
 from etude.engines.local import WorkerProcess
 from etude.engines.settling import settled_in
 from etude.wire import spool
@@ -42,7 +43,6 @@ from etude.wire.node_messages import (
     MOST_CHANNELS,
     PROTOCOL,
     PYTHON,
-    VERSION,
     Arrived,
     Begin,
     Departed,

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from etude.core.errors import ConfigError
 from etude.core.text import brief, count
-from etude.wire.node_messages import VERSION
+from etude.core.version import VERSION
 
 LOCAL: Final = re.compile(r"local(?:\[\s*(?P<threads>\d+|\*)\s*(?:,\s*(?P<failures>\d+)\s*)?\])?")
 LOOPBACK: Final = "127.0.0.1"

@@ -11,19 +11,20 @@ import hmac
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import ClassVar, Final, Literal, Protocol
 
 import msgspec
 
 from etude.core.text import count
+from etude.core.version import VERSION
 from etude.wire import messages
 from etude.wire.channel import Frames, frame
 from etude.wire.credentials import Invitation, Keys
 from etude.wire.messages import Serve
 from etude.wire.node_messages import (
+    MOST_CHANNELS,
     PROTOCOL,
     PYTHON,
-    VERSION,
     Arrived,
     Begin,
     Departed,
@@ -205,7 +206,6 @@ class Node(asyncio.Protocol):
     """The driver's end of one connection: a stranger at first, then a node with its workers."""
 
     def __init__(self, gate: Gate, plain: asyncio.Transport) -> None:
-        self.name = ""
         self.refused = False
         self._gate = gate
         self._plain = plain
@@ -323,10 +323,9 @@ class Node(asyncio.Protocol):
             raise msgspec.DecodeError("a node enters first, and once")
         match message:
             case Enter():
-                self.name = f"{message.host[:64]}:{message.pid}"
                 self._gate.entered(self, message)
             case Arrived(channel=channel, worker=worker):
-                if not 0 < channel < 1 << 16 or channel in self._workers:
+                if not 0 < channel <= MOST_CHANNELS or channel in self._workers:
                     raise msgspec.DecodeError("a channel that cannot be")
                 link = self._workers[channel] = NodeWorker(worker, channel, self)
                 self._gate.host.arrived(link)
@@ -353,7 +352,10 @@ class NodeWorker:
         node: That connection.
         ready: Whether it has taken the study up.
         closed: Whether nothing is heard of it any more.
+        carried: Whether a node carries it, and ends and replaces it, or the engine does.
     """
+
+    carried: ClassVar[Literal[True]] = True
 
     name: str
     channel: int
@@ -361,6 +363,11 @@ class NodeWorker:
     ready: bool = False
     closed: bool = False
     _gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the connection to its machine is gone, which is not its fault."""
+        return self.node.gone
 
     async def open(self, serve: Serve) -> None:
         """Tell the worker to take the study up, of which its node knows."""

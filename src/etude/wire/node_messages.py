@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 import sys
-from importlib.metadata import version
 from typing import Final
 
 import msgspec
@@ -24,9 +23,6 @@ PROTOCOL: Final = 1
 CHANNEL: Final = struct.Struct(">H")
 OURS: Final = CHANNEL.pack(0)
 MOST_CHANNELS: Final = 2**16 - 1
-
-VERSION: Final = version("etude")
-"""Of Étude, as it is installed."""
 
 PYTHON: Final = ".".join(map(str, sys.version_info[:2]))
 """Functions travel as code of one version of Python, which no other one understands."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -28,7 +28,17 @@ class Listener(Protocol):
 
 
 class WorkerLink(asyncio.Protocol):
-    """The driver's end of the connection to a worker."""
+    """The driver's end of the connection to a worker of this machine.
+
+    Attributes:
+        name: The worker's name.
+        ready: Whether it has taken the study up.
+        carried: Whether a node carries it (``wire.gate``), and ends and replaces it, or the engine does.
+        cut_off: Whether the connection to its machine is gone.
+    """
+
+    carried: ClassVar[Literal[False]] = False
+    cut_off: ClassVar[Literal[False]] = False
 
     def __init__(self, name: str, sock: socket.socket, listener: Listener) -> None:
         self.name = name

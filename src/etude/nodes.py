@@ -1,0 +1,125 @@
+"""Workers that nodes bring from elsewhere: let in, kept in reserve, and what they write brought home."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from etude.core.errors import ConfigError
+from etude.engines.settling import sources_of
+from etude.wire import messages
+from etude.wire.credentials import Invitation, make_keys
+from etude.wire.gate import Gate, NodeWorker, told
+from etude.wire.messages import Serve
+from etude.wire.node_messages import Piece
+from etude.worker.received import keep
+
+
+class Host(Protocol):
+    """The crew, as far as nodes have to do with it; beside this it hears workers (``wire.server.Listener``)."""
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many workers as there may be."""
+        ...
+
+    def knows(self, worker: str) -> bool:
+        """Return whether there is a worker of this name."""
+        ...
+
+    def take_in(self, link: NodeWorker) -> None:
+        """Have a worker take the study up."""
+        ...
+
+    def sign_of_life(self, worker: str) -> None:
+        """Note that a worker has been heard."""
+        ...
+
+    def given(self, worker: str) -> messages.Run | None:
+        """Return what a worker was given last."""
+        ...
+
+    def heard(self, link: NodeWorker, message: messages.FromWorker) -> None:
+        """Take in what a worker says."""
+        ...
+
+    def gone(self, link: NodeWorker, reason: str) -> None:
+        """Take in that a worker is gone."""
+        ...
+
+
+class Nodes:
+    """The nodes of a study. Lives in the driver's event loop.
+
+    Args:
+        serve: What their workers are told about the study.
+        host: Whom the workers are for.
+        note: Takes what users should be told.
+    """
+
+    def __init__(self, serve: Serve, host: Host, *, note: Callable[[str], None]) -> None:
+        self._serve = serve
+        self._host = host
+        self._note = note
+        self._gate = Gate(serve, host=self, keys=make_keys(), sources=sources_of(serve.files, serve.path))
+        self._reserve: list[NodeWorker] = []
+        self._invitation: Invitation | None = None
+
+    def invite(self, bind: str, port: int, advertise: Sequence[str]) -> Invitation:
+        """Listen, once, and return what a node needs to come.
+
+        Raises:
+            ConfigError: The address cannot be had.
+        """
+        if self._invitation is None:
+            try:
+                self._invitation = self._gate.open(bind, port, advertise)
+            except OSError as error:
+                raise ConfigError(
+                    f"No workers can be let in at {bind}, port {port}: {error.strerror or error}. Name an address of "
+                    "this machine, and a port that nobody uses, or 0."
+                ) from error
+        return self._invitation
+
+    def fill_up(self) -> None:
+        """Have those in reserve take the places that are free."""
+        while self._reserve and not self._host.full:
+            self._host.take_in(self._reserve.pop(0))
+
+    def close(self) -> None:
+        """Send all nodes home, and say who was not let in."""
+        self._gate.close()
+        if refused := told(self._gate.refusals):
+            self._note(refused)
+
+    # --- what comes through the gate (wire.gate.Host) ---------------------------------------------
+
+    def arrived(self, link: NodeWorker) -> None:
+        """Take in a worker; if there are enough, it is kept in reserve."""
+        if self._host.knows(link.name):
+            link.close()
+        else:
+            self._reserve.append(link)
+            self.fill_up()
+
+    def heard(self, link: NodeWorker, message: messages.FromWorker) -> None:
+        """Pass on what a worker says."""
+        self._host.heard(link, message)
+
+    def brought(self, link: NodeWorker, piece: Piece) -> None:
+        """Write part of a file of an attempt, if it is one that this worker was given."""
+        self._host.sign_of_life(link.name)
+        given = self._host.given(link.name)
+        if given is None or (given.trial, given.attempt) != (piece.trial, piece.attempt):
+            return
+        try:
+            keep(piece, self._serve.trials)
+        except OSError as error:
+            self._note(f"What trial {piece.trial} wrote on its machine cannot be kept here: {error}.")
+
+    def gone(self, link: NodeWorker, reason: str) -> None:
+        """Take in that a worker is gone."""
+        if link in self._reserve:
+            self._reserve.remove(link)
+        else:
+            self._host.gone(link, reason)
