@@ -112,6 +112,7 @@ def test_options_that_were_not_given_are_not_passed_on(etude: Etude, monkeypatch
 
     assert given().keys().isdisjoint({"sampler", "stopper", "fidelity", "budget", "eta"})
     assert given()["trials"] is None
+    assert given("--wait-for-workers", "2")["workers"] == (2, None)
     found = given("--fidelity", "epochs", "--budget", "1,27", "--eta", "3", "--stopper", "none", "--stopper", "median")
     assert (found["fidelity"], found["budget"], found["eta"]) == ("epochs", (1, 27), 3)
     assert found["stopper"] == [library.NeverStop(), library.MedianRule()]
@@ -289,6 +290,15 @@ def test_a_study_goes_on_with_more_trials(tuned: Etude) -> None:
     assert len(library.open("one").trials) == 8
     assert tuned("resume", "studies/one").code == 0  # as before: that is eight by now
     assert len(library.open("one").trials) == 8
+
+
+def test_a_study_that_waits_for_workers_has_as_many_as_before(tuned: Etude) -> None:
+    assert tuned("resume", "one", "--trials", "7", "--wait-for-workers", "1").code == 0
+    assert library.open("one").meta["run 2"]["call"]["workers"] == 2
+    assert tuned("resume", "one", "--trials", "8", "--wait-for-workers", "2").code == 0
+    assert library.open("one").meta["run 3"]["call"]["workers"] == [2, 2]
+    assert tuned("resume", "one", "--trials", "9", "--wait-for-workers", "3").code == 0
+    assert library.open("one").meta["run 4"]["call"]["workers"] == [3, 3]
 
 
 def test_a_study_goes_on_from_another_folder(tuned: Etude, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -178,7 +178,7 @@ def resume(
     given = _same_call(call)
     given |= {"trials": trials} if trials is not None else {}
     asked = options.read_workers(workers, wait_for_workers)
-    given |= {"workers": asked} if asked is not None else {}
+    given |= {"workers": _as_before(asked, given.get("workers"))} if asked is not None else {}
     given |= {"mirror": mirror} if mirror is not None else {}
     limits = {
         "deadline_s": deadline,
@@ -205,6 +205,13 @@ def _same_call(call: Mapping[str, Any]) -> dict[str, Any]:
     known = inspect.signature(Experiment.tune).parameters
     given = {name: value for name, value in call.items() if name in known and name not in HELD_OTHERWISE}
     return {**given, "sampler": SAMPLERS.from_plain(given["sampler"]), "stopper": from_plain(given["stopper"])}
+
+
+def _as_before(asked: int | tuple[int, int | None], before: int | Sequence[int] | None) -> int | tuple[int, int | None]:
+    """Return how many workers are asked for; as many as before at most, where that is left open."""
+    if isinstance(asked, int) or asked[1] is not None or before is None:
+        return asked
+    return asked[0], max(asked[0], before if isinstance(before, int) else before[-1])
 
 
 def stop(study: StudyName, as_json: AsJson = False) -> None:
