@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from etude.cli import complete
-from etude.cli.place import find_script, studies_in
+from etude.cli.place import find_script
 from etude.cli.shell import AsJson, Code, open_study, print_json, standard_output_kept
 from etude.cli.studies import StudyName, for_programs, newest_run
 from etude.core.errors import ConfigError
@@ -161,6 +161,7 @@ def resume(
     from etude.store.fetch import bring, is_mirror, is_url, split
     from etude.store.shared import home_of
     from etude.tune.spaces import Space
+    from etude.worker.processes import variable_set
 
     if is_mirror(Path(study)):
         study = str(Path(study).absolute())
@@ -187,7 +188,8 @@ def resume(
         "price_per_hour": price_per_hour,
     }
     given |= {name: limit for name, limit in limits.items() if limit is not None or no_limits}
-    with contextlib.chdir(base), studies_in(folder.parent), standard_output_kept(as_json):
+    home = variable_set("ETUDE_STUDIES", str(folder.parent))
+    with contextlib.chdir(base), home, standard_output_kept(as_json):
         experiment, script = scripts.load(place)
         if rule := call.get("constraint"):
             given["constraint"] = scripts.attribute(script, rule.rpartition(":")[2])

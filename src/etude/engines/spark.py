@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from etude.core.text import brief
 from etude.engines import Door
 from etude.engines.spark_session import find_or_make, in_short, is_stopped, refuse_without_slot, where_to_listen
 from etude.wire.credentials import Invitation
+from etude.worker.processes import variable_set
 
 LIVED_S: Final = 30.0
 """Seconds after which a job that ended was a good one: something happened to it."""
@@ -212,19 +213,9 @@ def carry_one(invitation: bytes, _: Iterable[Any]) -> list[str]:
     return [""]
 
 
-@contextlib.contextmanager
-def gpus_visible(task: Any) -> Iterator[None]:
+def gpus_visible(task: Any) -> contextlib.AbstractContextManager[None]:
     """Show what is started from now on the GPUs that Spark gave to the task, if it gives any."""
     given = task.resources().get("gpu") if task is not None else None
     if given is None:
-        yield
-        return
-    before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(given.addresses)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["CUDA_VISIBLE_DEVICES"]
-        else:
-            os.environ["CUDA_VISIBLE_DEVICES"] = before
+        return contextlib.nullcontext()
+    return variable_set("CUDA_VISIBLE_DEVICES", ",".join(given.addresses))
