@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from etude.core.errors import ConfigError, StudyError
-from etude.core.text import brief
+from etude.core.numbers import port_to_open
 from etude.engines import Door
 from etude.engines.spark_session import find_or_make, in_short, is_stopped, refuse_without_slot, where_to_listen
 from etude.wire.credentials import Invitation
@@ -70,8 +70,7 @@ class Spark:
     def __post_init__(self) -> None:
         if self.session is not None and (self.master is not None or self.config):
             raise ConfigError("master= and config= are for a session that is made, and session= is one that you have.")
-        if isinstance(self.port, bool) or not isinstance(self.port, int) or not 0 <= self.port < 1 << 16:
-            raise ConfigError(f"port={brief(self.port)} is no port. Pass 1 to 65535, or 0 for any that is free.")
+        self.port = port_to_open("port", self.port)
 
     def prepare(self, n: int) -> None:
         """Find or make a session, and see whether its tasks may fail, have a slot and find Étude.
