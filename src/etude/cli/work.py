@@ -158,16 +158,14 @@ def resume(
     """
     from etude.cli import options, scripts
     from etude.results import studies_folder
-    from etude.store.fetch import bring, is_mirror, is_url, split
+    from etude.store.fetch import bring, mirror_of, split
     from etude.store.shared import home_of
     from etude.tune.spaces import Space
     from etude.worker.processes import variable_set
 
-    if is_mirror(Path(study)):
-        study = str(Path(study).absolute())
-    if is_url(study) or is_mirror(Path(study)):
-        place, name = split(study)
-        bring(study, studies_folder() / name, force=force)
+    if (url := mirror_of(study)) is not None:
+        place, name = split(url)
+        bring(url, studies_folder() / name, force=force)
         study, mirror = str(studies_folder() / name), mirror or place
     search = open_study(study)
     folder = home_of(search.folder).absolute()
