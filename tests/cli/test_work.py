@@ -142,7 +142,7 @@ def test_programs_get_one_document_and_nothing_else(etude: Etude) -> None:
     shown = json.loads(etude("show", "said", "--json").out)
     assert {**shown, "folder": told["folder"]} == told
     done = etude("tune", "talks.py:nothing", UNIFORM, *options)
-    assert (done.code, done.out) == (2, "")  # nothing came of it
+    assert (done.code, json.loads(done.out)) == (2, {"error": done.err.removeprefix("hello\n").strip()})
 
 
 def test_going_on_restores_the_whole_call(etude: Etude) -> None:
