@@ -259,6 +259,32 @@ def test_a_script_that_exits_while_it_is_loaded_is_refused(etude: Etude) -> None
     assert done.err.startswith("quits.py ended itself while it was loaded.")
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "def half(n):\n    return n / 0\n\nhalf(3)\n",
+            'Traceback (most recent call last):\n  File "{path}", line 4, in <module>\n',
+        ),
+        ("def half(n:\n", '  File "{path}", line 1\n'),
+        (
+            "try:\n    {}['lr']\nexcept KeyError as error:\n    raise ValueError('none') from error\n",
+            'Traceback (most recent call last):\n  File "{path}", line 2, in <module>\n',
+        ),
+    ],
+)
+def test_a_script_that_raises_shows_its_own_traceback_alone(etude: Etude, text: str, told: str) -> None:
+    path = etude.folder / "raises.py"
+    path.write_text(text)
+    done = etude("tune", "raises.py:experiment", UNIFORM, "--trials", "2", "--json")
+    assert done.code == 1
+    assert done.err.startswith(told.format(path=path))
+    assert "typer" not in done.err
+    assert str(Path(library.__file__).parent) not in done.err
+    assert json.loads(done.out) == {"error": done.err.rstrip("\n")}
+    assert "raises" not in sys.modules
+
+
 def test_a_script_that_would_hide_a_module_is_refused(etude: Etude) -> None:
     shutil.copy("script.py", "random.py")
     done = etude("tune", "random.py:experiment", UNIFORM, "--trials", "2")
