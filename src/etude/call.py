@@ -57,7 +57,7 @@ class Call:
     def read(
         cls,
         *,
-        workers: int | tuple[int, int] | None,
+        workers: int | tuple[int, int | None] | None,
         name: str | None,
         retries: int,
         timeout_s: float | None,
@@ -178,19 +178,32 @@ def _is_positive(value: object) -> bool:
     return is_finite(value) and value > 0  # type: ignore[operator]
 
 
-def _how_many(workers: int | tuple[int, int] | None, engine: object) -> tuple[int, int]:
+def _how_many(workers: int | tuple[int, int | None] | None, engine: object) -> tuple[int, int]:
     """Return how many workers there are, at least and at most: what the call says, or the engine, or one per core."""
     own: int | None = getattr(engine, "most_workers", None)
-    least = 1
-    if isinstance(workers, tuple | list):
-        if len(workers) != len(("least", "most")) or workers[0] > workers[1]:
-            raise ConfigError(f"workers={workers!r} is no range. Pass a number, or (least, most), as in (2, 16).")
-        least, workers = whole("workers", workers[0], 1, "nobody would run the trials"), workers[1]
-    if workers is not None:
-        whole("workers", workers, 1, "nobody would run the trials")
-    if workers is not None and own is not None and workers != own:
+    least, most = _range(workers)
+    if own is not None and (most not in (None, own) or least > own):
         kind = type(engine).__name__
         raise ConfigError(
             f"workers={workers}, and engine={kind}(...) has {own} of its own. Say it once: leave workers= out."
         )
-    return least, own or workers or getattr(engine, "usual_workers", None) or available_cores()
+    return least, own or most or max(least, getattr(engine, "usual_workers", None) or available_cores())
+
+
+def _range(workers: int | tuple[int, int | None] | None) -> tuple[int, int | None]:
+    """Return how many workers a call asks for, at least and at most; None where it does not say."""
+    if workers is None:
+        return 1, None
+    if not isinstance(workers, tuple | list):
+        return 1, whole("workers", workers, 1, "nobody would run the trials")
+    if len(workers) == len(("least", "most")):
+        least = whole("workers", workers[0], 1, "nobody would run the trials")
+        if workers[1] is None:
+            return least, None
+        most = whole("workers", workers[1], 1, "nobody would run the trials")
+        if least <= most:
+            return least, most
+    raise ConfigError(
+        f"workers={workers!r} is no range. Pass a number, or (least, most), as in (2, 16); (2, None) leaves open how "
+        "many may come."
+    )

@@ -111,7 +111,7 @@ class Experiment:
         space: Mapping[str, object],
         *,
         trials: int | None = None,
-        workers: int | tuple[int, int] | None = None,
+        workers: int | tuple[int, int | None] | None = None,
         sampler: str | Sampler = "tpe",
         stopper: str | Stopper | Sequence[str | Stopper] | None = None,
         fidelity: str | None = None,
@@ -146,7 +146,8 @@ class Experiment:
                 sampler comes to an end, as a grid does, and for one full set of brackets with Hyperband and a
                 fidelity. Promoted trials count.
             workers: How many trials run at a time; the number of cores, or of GPUs, if left out. A range, as in
-                ``(2, 16)``, waits for two workers before it begins, and takes up to sixteen as they come.
+                ``(2, 16)``, waits for two workers before it begins, and takes up to sixteen as they come; ``(2, None)``
+                takes as many as there would be without it, and at least two.
             sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"gp"``, ``"cmaes"`` or ``"nsga2"``, one of those
                 with options (``etude.TPE(startup=20)``), or an object with ``tell(told)`` and ``suggest(request)``.
             stopper: ``"median"``, ``"median-best"``, ``"asha"``, ``"hyperband"``, ``"plateau"``, ``"divergence"``,

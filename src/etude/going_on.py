@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 BY_NAME: Final = ("cluster", "local", "ray", "spark")
-"""Engines that are given as text, with their options; what an object was given is in no journal."""
+"""Engines that are given as text, with their options; what an object was given is in no journal.
+
+They are those of ``engines.named``, which is too heavy to be asked by all that shows a study.
+"""
 
 
 def in_no_journal(call: Mapping[str, Any]) -> list[str]:

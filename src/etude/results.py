@@ -22,7 +22,7 @@ from etude.core.metrics import Fidelity, Metrics
 from etude.core.ranking import best_of, front, ranked
 from etude.core.text import count, show
 from etude.store import shared
-from etude.store.fetch import copy, is_mirror, is_url, split
+from etude.store.fetch import copy, mirror_of, split
 from etude.store.filesystems import cache_folder, place_name
 from etude.store.journal import FILE, Journal
 from etude.summary import as_html, summary
@@ -407,16 +407,14 @@ def find(study: str | os.PathLike[str], *, logs: bool = True) -> Path:
 
     A mirror is copied into the user's cache, without the files that its trials kept, and with its logs if ``logs``.
     """
-    if is_url(study):
-        return _copied(str(study), logs=logs)
     path = Path(study)
     if not (path / FILE).exists() and (studies_folder() / path / FILE).exists():
         return studies_folder() / path
-    for there in (path, studies_folder() / path):
-        if shared.is_shared(there):
-            return shared.to_look_at(there)
-        if is_mirror(there):
-            return _copied(str(there.absolute()), logs=logs)
+    for there in (study, studies_folder() / path):
+        if shared.is_shared(Path(there)):
+            return shared.to_look_at(Path(there))
+        if (mirror := mirror_of(there)) is not None:
+            return _copied(mirror, logs=logs)
     return path
 
 

@@ -123,7 +123,8 @@ def test_json_is_asked_for_as_everywhere(equal: Etude) -> None:
     assert equal("export", "one", "--json").out == equal("export", "one", "--format", "json").out
     assert equal("export", "one", "--json", "--format", "json").code == 0
     done = equal("export", "one", "--json", "--format", "csv")
-    assert (done.code, done.out, done.err) == (2, "", "--json and --format csv are two formats. Leave one of them.\n")
+    assert (done.code, done.err) == (2, "--json and --format csv are two formats. Leave one of them.\n")
+    assert json.loads(done.out) == {"error": done.err.strip()}
 
 
 def test_a_name_that_ends_in_no_format_is_refused_unless_the_format_is_said(equal: Etude) -> None:

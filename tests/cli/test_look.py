@@ -317,3 +317,23 @@ def test_the_doctor_finds_a_folder_that_cannot_be_written(etude: Etude, monkeypa
         "/proc/self/studies cannot be written. Free it, or name another place with ETUDE_STUDIES=<folder>." in done.out
     )
     assert "to mend: see above." in done.out
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "error"),
+    [
+        (1, ["show", "nothing", "--json"], "nothing is not a study"),
+        (2, ["logs", "one", "99", "--json"], "Study one has no trial 99: it has trials 0 to 5, 6 trials."),
+        (2, ["logs", "one", "many", "--json"], "Invalid value for "),
+        (2, ["show", "one", "--json", "--nothing"], "No such option: --nothing"),
+        (2, ["shwo", "one", "--json"], "No such command 'shwo'."),
+    ],
+)
+def test_a_program_is_told_the_error_in_a_document(tuned: Etude, code: int, call: list[str], error: str) -> None:
+    done = tuned(*call)
+    [(name, told)] = json.loads(done.out).items()
+    assert (done.code, name) == (code, "error")
+    assert error in told
+    assert error in done.err, "people are told as before"
+    people = tuned(*[word for word in call if word != "--json"])
+    assert (people.code, people.out, people.err) == (code, "", done.err)

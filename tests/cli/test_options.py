@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etude.cli.options import _made, read_budget, read_sampler, read_start, read_stoppers
+from etude.cli.options import _made, read_budget, read_sampler, read_start, read_stoppers, read_workers
 from etude.core.errors import ConfigError
 from etude.tune.registry import Registry
 from etude.tune.samplers import TPE, Random
@@ -128,3 +128,13 @@ def test_a_configuration_survives_being_written(params: dict[str, Any], between:
 def test_a_budget_is_two_numbers() -> None:
     assert read_budget("1,27") == (1, 27)
     assert read_budget("(0.1, 1)") == (0.1, 1)
+
+
+def test_how_many_workers_may_come_is_left_open_where_it_is_not_said() -> None:
+    assert read_workers(None, None) is None
+    assert read_workers(4, None) == 4
+    assert read_workers(None, 2) == (2, None)
+    assert read_workers(2, 2) == (2, 2)
+    with pytest.raises(ConfigError) as refused:
+        read_workers(2, 4)
+    assert str(refused.value) == "--wait-for-workers 4 waits for more than --workers 2 lets run. Swap them."

@@ -112,6 +112,7 @@ def test_options_that_were_not_given_are_not_passed_on(etude: Etude, monkeypatch
 
     assert given().keys().isdisjoint({"sampler", "stopper", "fidelity", "budget", "eta"})
     assert given()["trials"] is None
+    assert given("--wait-for-workers", "2")["workers"] == (2, None)
     found = given("--fidelity", "epochs", "--budget", "1,27", "--eta", "3", "--stopper", "none", "--stopper", "median")
     assert (found["fidelity"], found["budget"], found["eta"]) == ("epochs", (1, 27), 3)
     assert found["stopper"] == [library.NeverStop(), library.MedianRule()]
@@ -141,7 +142,7 @@ def test_programs_get_one_document_and_nothing_else(etude: Etude) -> None:
     shown = json.loads(etude("show", "said", "--json").out)
     assert {**shown, "folder": told["folder"]} == told
     done = etude("tune", "talks.py:nothing", UNIFORM, *options)
-    assert (done.code, done.out) == (2, "")  # nothing came of it
+    assert (done.code, json.loads(done.out)) == (2, {"error": done.err.removeprefix("hello\n").strip()})
 
 
 def test_going_on_restores_the_whole_call(etude: Etude) -> None:
@@ -258,6 +259,32 @@ def test_a_script_that_exits_while_it_is_loaded_is_refused(etude: Etude) -> None
     assert done.err.startswith("quits.py ended itself while it was loaded.")
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "def half(n):\n    return n / 0\n\nhalf(3)\n",
+            'Traceback (most recent call last):\n  File "{path}", line 4, in <module>\n',
+        ),
+        ("def half(n:\n", '  File "{path}", line 1\n'),
+        (
+            "try:\n    {}['lr']\nexcept KeyError as error:\n    raise ValueError('none') from error\n",
+            'Traceback (most recent call last):\n  File "{path}", line 2, in <module>\n',
+        ),
+    ],
+)
+def test_a_script_that_raises_shows_its_own_traceback_alone(etude: Etude, text: str, told: str) -> None:
+    path = etude.folder / "raises.py"
+    path.write_text(text)
+    done = etude("tune", "raises.py:experiment", UNIFORM, "--trials", "2", "--json")
+    assert done.code == 1
+    assert done.err.startswith(told.format(path=path))
+    assert "typer" not in done.err
+    assert str(Path(library.__file__).parent) not in done.err
+    assert json.loads(done.out) == {"error": done.err.rstrip("\n")}
+    assert "raises" not in sys.modules
+
+
 def test_a_script_that_would_hide_a_module_is_refused(etude: Etude) -> None:
     shutil.copy("script.py", "random.py")
     done = etude("tune", "random.py:experiment", UNIFORM, "--trials", "2")
@@ -289,6 +316,15 @@ def test_a_study_goes_on_with_more_trials(tuned: Etude) -> None:
     assert len(library.open("one").trials) == 8
     assert tuned("resume", "studies/one").code == 0  # as before: that is eight by now
     assert len(library.open("one").trials) == 8
+
+
+def test_a_study_that_waits_for_workers_has_as_many_as_before(tuned: Etude) -> None:
+    assert tuned("resume", "one", "--trials", "7", "--wait-for-workers", "1").code == 0
+    assert library.open("one").meta["run 2"]["call"]["workers"] == 2
+    assert tuned("resume", "one", "--trials", "8", "--wait-for-workers", "2").code == 0
+    assert library.open("one").meta["run 3"]["call"]["workers"] == [2, 2]
+    assert tuned("resume", "one", "--trials", "9", "--wait-for-workers", "3").code == 0
+    assert library.open("one").meta["run 4"]["call"]["workers"] == [3, 3]
 
 
 def test_a_study_goes_on_from_another_folder(tuned: Etude, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,6 +173,15 @@ def test_the_check_finds_a_proposal_that_is_none() -> None:
     assert str(found.value).startswith("a proposal is a dict, and this one is None (NoneType)")
 
 
+def test_the_check_finds_a_sampler_without_one_of_its_methods() -> None:
+    class Deaf:
+        def suggest(self, request: Request) -> Params:
+            return {"x": 0.5}
+
+    with pytest.raises(AssertionError, match=r"^a sampler has tell and suggest, and .*Deaf has no tell$"):
+        check_sampler(cast("Any", Deaf), LINE)
+
+
 def test_the_check_takes_what_tune_takes() -> None:
     class Numpy(Plain):
         def suggest(self, request: Request) -> Params:

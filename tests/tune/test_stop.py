@@ -237,3 +237,11 @@ def test_the_check_wants_a_mode_that_is_one() -> None:
 def test_the_check_wants_steps_without_a_gap() -> None:
     with pytest.raises(AssertionError, match="counts its steps from 1"):
         check_stopper(NeverStop, [Report(0, 2, 0.5, 1.0)])
+
+
+def test_the_check_finds_a_stopper_that_decides_nothing() -> None:
+    class Mute:
+        pass
+
+    with pytest.raises(AssertionError, match=r"^a stopper has decide, and .*Mute has no decide$"):
+        check_stopper(cast("Any", Mute), [Report(0, 1, 0.5, 1.0)])

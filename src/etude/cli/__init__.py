@@ -3,8 +3,8 @@
 Exit codes: 0 all went well, 1 a study that cannot be used, 2 a call that cannot be, 3 some trials failed or did not
 come out as on record, 4 a limit ended the study before it was complete, 130 interrupted. With ``--json`` there is one
 JSON document on standard output and nothing else; errors and progress are on standard error, and where nothing came
-of a command there is no document. Commands import what they need when they are called, so that ``etude --help`` is
-quick.
+of a command the document is ``{"error": ...}``. Commands import what they need when they are called, so that
+``etude --help`` is quick.
 """
 
 from __future__ import annotations

@@ -31,8 +31,6 @@ NAMED: Final = re.compile(r"(?:^|[\s,])\s*([^\W\d][\w.]*)\s*=(?!=)")
 WORD: Final = re.compile(r"[^\W\d][\w./+-]*")
 CONSTANTS: Final = ("None", "True", "False")
 PAIR: Final = 2
-ANY_NUMBER: Final = 1_000
-"""Of workers, where somebody waits for some and does not say how many may come."""
 NOTHING: Final = object()
 
 
@@ -106,7 +104,7 @@ def read_budget(text: str) -> tuple[float, ...]:
     return tuple(found)
 
 
-def read_workers(most: int | None, least: int | None) -> int | tuple[int, int] | None:
+def read_workers(most: int | None, least: int | None) -> int | tuple[int, int | None] | None:
     """Return what ``--workers`` and ``--wait-for-workers`` say together.
 
     Raises:
@@ -115,12 +113,14 @@ def read_workers(most: int | None, least: int | None) -> int | tuple[int, int] |
     Example:
         >>> read_workers(16, 2)
         (2, 16)
+        >>> read_workers(None, 2)
+        (2, None)
     """
     if least is None:
         return most
     if most is not None and most < least:
         raise ConfigError(f"--wait-for-workers {least} waits for more than --workers {most} lets run. Swap them.")
-    return least, most or max(least, ANY_NUMBER)
+    return least, most
 
 
 def _made(text: str, registry: Registry[T], script: Script | None = None) -> T:

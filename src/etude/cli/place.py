@@ -1,10 +1,8 @@
-"""Where the script of a study is, and how to stand where it was started."""
+"""Where the script of a study is."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +34,3 @@ def find_script(meta: Mapping[str, Any], folder: Path, *, command: str, instead:
         f"The experiment of study {folder.name} was in {file}, which is neither here nor above {folder}. "
         f"Call `etude {command}` from the folder in which the study was started."
     )
-
-
-@contextlib.contextmanager
-def studies_in(folder: Path) -> Iterator[None]:
-    """Have studies kept in ``folder``."""
-    before = os.environ.get("ETUDE_STUDIES")
-    os.environ["ETUDE_STUDIES"] = str(folder)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["ETUDE_STUDIES"]
-        else:
-            os.environ["ETUDE_STUDIES"] = before

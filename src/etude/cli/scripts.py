@@ -12,12 +12,13 @@ import contextlib
 import difflib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
-from etude.core.errors import ConfigError
+from etude.core.errors import ConfigError, EtudeError, ScriptError
 from etude.experiment import Experiment
 
 
@@ -42,6 +43,7 @@ def load(place: str) -> tuple[Experiment, Script]:
 
     Raises:
         ConfigError: There is no such script, or no such experiment in it.
+        ScriptError: The script raised something.
     """
     file, colon, name = place.rpartition(":")
     path = Path(file if colon else place)
@@ -113,11 +115,19 @@ def _read(path: Path) -> Script:
                 f"{path.name} ended itself while it was loaded. Put what parses arguments or exits under "
                 '`if __name__ == "__main__":`.'
             ) from None
+        if isinstance(error, Exception) and not isinstance(error, EtudeError):
+            raise ScriptError(_traceback(error)) from error
         raise
     import cloudpickle
 
     cloudpickle.register_pickle_by_value(module)
     return Script(given, module, cut)
+
+
+def _traceback(error: Exception) -> str:
+    """Return the traceback of an error as ``python script.py`` would print it: from the script on."""
+    frames = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    return "".join(traceback.format_exception(type(error), error, frames)).rstrip()
 
 
 class _StudyStarts(BaseException):  # so that `except Exception` in a script does not read on

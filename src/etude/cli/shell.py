@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LONGEST_WHOLE: Final = 20
 """Characters of a cell that a narrow terminal does not break."""
 
+BY_A_PROGRAM: Final = "etude.by_a_program"
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 
 
@@ -39,10 +41,16 @@ class Code(IntEnum):
 class Shell(TyperGroup):
     """Commands whose errors are messages: a traceback would only point into Étude."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep in mind whether a program has called: a command may end before its options are read."""
+        ctx.meta[BY_A_PROGRAM] = "--json" in args
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
-        """Run a command and turn what it raises into an exit code."""
+        """Run a command and turn what it raises into an exit code, and into a document for a program."""
         try:
-            return super().invoke(ctx)
+            with _error_as_document(ctx.meta[BY_A_PROGRAM]):
+                return super().invoke(ctx)
         except ConfigError as error:
             raise _complained(error, Code.USAGE) from None
         except EtudeError as error:
@@ -146,6 +154,20 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     if not console.is_terminal:
         console = Console(width=10_000)  # a pipe has no width: whoever reads it wants lines that are whole
     console.print(table)
+
+
+@contextlib.contextmanager
+def _error_as_document(wanted: bool) -> Iterator[None]:
+    """Print what ends a command as the one document that was wanted, besides what is done about it."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort, BrokenPipeError):  # it has printed its own, or nobody reads any
+        raise
+    except Exception as error:
+        if wanted:
+            said = getattr(error, "format_message", error.__str__)()  # of a word that is no option: which one
+            print_json({"error": said or type(error).__name__})
+        raise
 
 
 def _complained(error: EtudeError, code: Code) -> typer.Exit:

@@ -6,14 +6,14 @@ import contextlib
 import inspect
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from etude.cli import complete
-from etude.cli.place import find_script, studies_in
+from etude.cli.place import find_script
 from etude.cli.shell import AsJson, Code, open_study, print_json, standard_output_kept
 from etude.cli.studies import StudyName, for_programs, newest_run
 from etude.core.errors import ConfigError
@@ -158,15 +158,14 @@ def resume(
     """
     from etude.cli import options, scripts
     from etude.results import studies_folder
-    from etude.store.fetch import bring, is_mirror, is_url, split
+    from etude.store.fetch import bring, mirror_of, split
     from etude.store.shared import home_of
     from etude.tune.spaces import Space
+    from etude.worker.processes import variable_set
 
-    if is_mirror(Path(study)):
-        study = str(Path(study).absolute())
-    if is_url(study) or is_mirror(Path(study)):
-        place, name = split(study)
-        bring(study, studies_folder() / name, force=force)
+    if (url := mirror_of(study)) is not None:
+        place, name = split(url)
+        bring(url, studies_folder() / name, force=force)
         study, mirror = str(studies_folder() / name), mirror or place
     search = open_study(study)
     folder = home_of(search.folder).absolute()
@@ -178,7 +177,7 @@ def resume(
     given = _same_call(call)
     given |= {"trials": trials} if trials is not None else {}
     asked = options.read_workers(workers, wait_for_workers)
-    given |= {"workers": asked} if asked is not None else {}
+    given |= {"workers": _as_before(asked, given.get("workers"))} if asked is not None else {}
     given |= {"mirror": mirror} if mirror is not None else {}
     limits = {
         "deadline_s": deadline,
@@ -187,7 +186,8 @@ def resume(
         "price_per_hour": price_per_hour,
     }
     given |= {name: limit for name, limit in limits.items() if limit is not None or no_limits}
-    with contextlib.chdir(base), studies_in(folder.parent), standard_output_kept(as_json):
+    home = variable_set("ETUDE_STUDIES", str(folder.parent))
+    with contextlib.chdir(base), home, standard_output_kept(as_json):
         experiment, script = scripts.load(place)
         if rule := call.get("constraint"):
             given["constraint"] = scripts.attribute(script, rule.rpartition(":")[2])
@@ -205,6 +205,13 @@ def _same_call(call: Mapping[str, Any]) -> dict[str, Any]:
     known = inspect.signature(Experiment.tune).parameters
     given = {name: value for name, value in call.items() if name in known and name not in HELD_OTHERWISE}
     return {**given, "sampler": SAMPLERS.from_plain(given["sampler"]), "stopper": from_plain(given["stopper"])}
+
+
+def _as_before(asked: int | tuple[int, int | None], before: int | Sequence[int] | None) -> int | tuple[int, int | None]:
+    """Return how many workers are asked for; as many as before at most, where that is left open."""
+    if isinstance(asked, int) or asked[1] is not None or before is None:
+        return asked
+    return asked[0], max(asked[0], before if isinstance(before, int) else before[-1])
 
 
 def stop(study: StudyName, as_json: AsJson = False) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from etude.core.errors import ConfigError
+from etude.core.numbers import is_port
 
 
 def worker(
@@ -49,6 +50,6 @@ def _address(given: str) -> tuple[str, int | None]:
     host, colon, port = given.rpartition(":")
     if not colon or (":" in host and not given.startswith("[")) or given.endswith("]"):
         return given.strip("[]"), None
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+    if not host or not port.isdecimal() or not is_port(int(port)):
         raise ConfigError(f"--join {given!r} is no address. Pass HOST, or HOST:PORT with a port from 1 to 65535.")
     return host.strip("[]"), int(port)

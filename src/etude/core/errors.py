@@ -9,6 +9,7 @@
     │   ├── JournalError       the journal is damaged, foreign or from a later version
     │   ├── DefinitionChangedError   a study whose definition is no longer the same
     │   └── StudyInUseError    another driver is working on it
+    ├── ScriptError            a script raised something while the command line read it
     ├── ResultError            what the training function returned or reported cannot be used
     └── Invalid                raised by users: this configuration cannot be, and that is no failure
 
@@ -51,6 +52,10 @@ class DefinitionChangedError(StudyError):
 
 class StudyInUseError(StudyError):
     """Another driver is working on this study."""
+
+
+class ScriptError(EtudeError):
+    """A script raised something while the command line read it. The message is the traceback, from the script on."""
 
 
 class ResultError(EtudeError):

@@ -52,6 +52,22 @@ def is_finite(value: Any) -> bool:
         return False
 
 
+def is_port(value: Any, *, least: int = 1) -> bool:
+    """Say whether this is the number of a port that somebody can be reached at."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 16
+
+
+def port_to_open(name: str, value: Any) -> int:
+    """Return an option that has to be a port to listen at; 0 stands for any that is free.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if not is_port(value, least=0):
+        raise ConfigError(f"{name}={brief(value)} is no port. Pass 1 to 65535, or 0 for any that is free.")
+    return value  # type: ignore[no-any-return]
+
+
 def amount(name: str, value: Any, *, above: bool = False, most: float = math.inf) -> float:
     """Return an option that has to be a finite number from 0, or above it, up to ``most``.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from etude.core.errors import ConfigError
+from etude.core.numbers import port_to_open
 from etude.core.text import brief
 from etude.engines import Door
 from etude.wire.credentials import write_invitation
@@ -46,8 +47,7 @@ class Cluster:
     def __post_init__(self) -> None:
         if not isinstance(self.bind, str) or not self.bind:
             raise ConfigError(f"bind={brief(self.bind)} is no address. Pass one of this machine, or '0.0.0.0' for all.")
-        if isinstance(self.port, bool) or not isinstance(self.port, int) or not 0 <= self.port < 1 << 16:
-            raise ConfigError(f"port={brief(self.port)} is no port. Pass 1 to 65535, or 0 for any that is free.")
+        self.port = port_to_open("port", self.port)
         self.advertise = (self.advertise,) if isinstance(self.advertise, str) else tuple(self.advertise)
 
     def start(self, n: int, door: Door) -> None:

@@ -7,7 +7,6 @@ alive, and what becomes of their trials. A lost worker is noticed when its conne
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 import socket
@@ -24,6 +23,7 @@ from typing import Any, Final
 import msgspec
 
 from etude.core.errors import ConfigError, StudyError
+from etude.core.numbers import is_finite
 from etude.core.text import brief, count
 from etude.engines import Door
 from etude.wire.credentials import Invitation
@@ -87,7 +87,7 @@ class Ray:
             _check_amount(name, amount)
             if name in RESERVED:
                 raise ConfigError(f"custom names {name!r}, which Ray counts itself. Pass {RESERVED[name]}= instead.")
-        if self.memory_gb is not None and not (_is_number(self.memory_gb) and self.memory_gb > 0):
+        if self.memory_gb is not None and not (is_finite(self.memory_gb) and self.memory_gb > 0):
             raise ConfigError(f"memory_gb={brief(self.memory_gb)} is no memory. Pass GB above 0, or None.")
 
     def prepare(self, n: int) -> None:
@@ -308,14 +308,10 @@ def _knock(address: str) -> None:
 
 
 def _check_amount(name: str, amount: object) -> None:
-    if not (_is_number(amount) and amount >= 0):  # type: ignore[operator]
+    if not (is_finite(amount) and amount >= 0):  # type: ignore[operator]
         raise ConfigError(f"{name}={brief(amount)} is no amount of a resource. Pass a number, at least 0.")
     if amount > 1 and amount != int(amount):  # type: ignore[operator, call-overload]
         raise ConfigError(f"{name}={brief(amount)} cannot be: Ray gives whole ones above 1. Pass a whole number.")
-
-
-def _is_number(given: object) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
 
 
 def _amount(name: str, amount: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from etude.core.errors import StudyError
 from etude.wire.messages import Serve
 from etude.wire.node_messages import Source
 from etude.wire.search_path import search_path
+from etude.worker.edits import is_as_it_was
 
 
 def sources_of(files: Iterable[str], path: Sequence[str]) -> tuple[Source, ...]:
@@ -72,11 +72,4 @@ def _written(sources: Iterable[Source], homes: Mapping[str, str], digests: Mappi
 
 def _is_here(serve: Serve) -> bool:
     """Whether the project lies on this machine where it lies on the driver's, as it is there."""
-    return os.path.isdir(serve.cwd) and all(_digest(file) == digest for file, digest in serve.files.items())
-
-
-def _digest(file: str) -> str:
-    try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-    except OSError:
-        return ""
+    return os.path.isdir(serve.cwd) and all(is_as_it_was(file, sha256) for file, sha256 in serve.files.items())

@@ -14,17 +14,18 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 from etude.core.errors import ConfigError, StudyError
-from etude.core.text import brief
+from etude.core.numbers import port_to_open
 from etude.engines import Door
 from etude.engines.spark_session import find_or_make, in_short, is_stopped, refuse_without_slot, where_to_listen
 from etude.wire.credentials import Invitation
+from etude.worker.processes import variable_set
 
 LIVED_S: Final = 30.0
 """Seconds after which a job that ended was a good one: something happened to it."""
@@ -69,8 +70,7 @@ class Spark:
     def __post_init__(self) -> None:
         if self.session is not None and (self.master is not None or self.config):
             raise ConfigError("master= and config= are for a session that is made, and session= is one that you have.")
-        if isinstance(self.port, bool) or not isinstance(self.port, int) or not 0 <= self.port < 1 << 16:
-            raise ConfigError(f"port={brief(self.port)} is no port. Pass 1 to 65535, or 0 for any that is free.")
+        self.port = port_to_open("port", self.port)
 
     def prepare(self, n: int) -> None:
         """Find or make a session, and see whether its tasks may fail, have a slot and find Étude.
@@ -212,19 +212,9 @@ def carry_one(invitation: bytes, _: Iterable[Any]) -> list[str]:
     return [""]
 
 
-@contextlib.contextmanager
-def gpus_visible(task: Any) -> Iterator[None]:
+def gpus_visible(task: Any) -> contextlib.AbstractContextManager[None]:
     """Show what is started from now on the GPUs that Spark gave to the task, if it gives any."""
     given = task.resources().get("gpu") if task is not None else None
     if given is None:
-        yield
-        return
-    before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(given.addresses)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["CUDA_VISIBLE_DEVICES"]
-        else:
-            os.environ["CUDA_VISIBLE_DEVICES"] = before
+        return contextlib.nullcontext()
+    return variable_set("CUDA_VISIBLE_DEVICES", ",".join(given.addresses))

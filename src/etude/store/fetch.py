@@ -46,6 +46,20 @@ def is_mirror(folder: Path) -> bool:
     return (folder / segments.FOLDER).is_dir() and not any((folder / name).exists() for name in (FILE, TRIALS))
 
 
+def mirror_of(study: str | os.PathLike[str]) -> str | None:
+    """Return the mirror that a study is given by, as a URL or a whole path; None if it is given otherwise.
+
+    Example:
+        >>> mirror_of("s3://bucket/studies/digits")
+        's3://bucket/studies/digits'
+        >>> mirror_of("digits") is None
+        True
+    """
+    if is_url(study):
+        return str(study)
+    return str(Path(study).absolute()) if is_mirror(Path(study)) else None
+
+
 def split(url: str) -> tuple[str, str]:
     """Return where the studies of a mirror are, and the name of this one.
 

@@ -55,6 +55,7 @@ def check_stopper(make: Callable[[], Stopper], reports: Sequence[Report], *, mod
         [Decision(act=<Act.GO_ON: 'go on'>, reason='')]
     """
     first, again = make(), make()
+    _check_methods("stopper", first, ("decide",))
     decisions: list[Decision] = []
     for report, history in _played(reports, decisions, mode):
         before = _seen(history)
@@ -103,6 +104,7 @@ def check_sampler(
     """
     space = space if isinstance(space, Space) else Space.of(space)
     sampler = make()
+    _check_methods("sampler", sampler, ("tell", "suggest"))
     made: list[Params] = []
     story: list[Told | Request] = []
     for k in range(proposals):
@@ -127,6 +129,13 @@ def check_sampler(
             sampler.tell(told)
         story += news
     return made
+
+
+def _check_methods(kind: str, thing: object, methods: Sequence[str]) -> None:
+    for method in methods:
+        assert callable(getattr(thing, method, None)), (
+            f"a {kind} has {' and '.join(methods)}, and {type(thing).__qualname__} has no {method}"
+        )
 
 
 def _retell(sampler: Sampler, story: Sequence[Told | Request]) -> None:

@@ -9,12 +9,14 @@ child's ``Reports`` and ``Ended`` back to the driver.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from etude.core.events import Outcome, Params
 from etude.core.exact import exact
+
+T = TypeVar("T")
 
 
 class Message(msgspec.Struct, frozen=True, tag=str.lower, omit_defaults=True):
@@ -175,12 +177,9 @@ class Beat(Message, frozen=True):
 ToWorker = Serve | Run | Halt | Hold | Forget | Rest | Bye
 FromWorker = Hello | Ready | Broken | Reports | Ended | Beat
 
-NOT_TEXT: Final = (UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are no message, beside its own DecodeError."""
-
 encode = msgspec.msgpack.Encoder().encode
-_decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
-_decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
+_to_worker: Final[msgspec.msgpack.Decoder[ToWorker]] = msgspec.msgpack.Decoder(ToWorker)
+_from_worker: Final[msgspec.msgpack.Decoder[FromWorker]] = msgspec.msgpack.Decoder(FromWorker)
 
 
 def decode_to_worker(content: bytes) -> ToWorker:
@@ -189,10 +188,7 @@ def decode_to_worker(content: bytes) -> ToWorker:
     Raises:
         msgspec.DecodeError: The content is none.
     """
-    try:
-        message = _decode_to_worker(content)
-    except NOT_TEXT as error:
-        raise msgspec.DecodeError(str(error)) from error
+    message = decoded(_to_worker, content)
     return msgspec.structs.replace(message, params=exact(message.params)) if type(message) is Run else message
 
 
@@ -202,11 +198,19 @@ def decode_from_worker(content: bytes) -> FromWorker:
     Raises:
         msgspec.DecodeError: The content is none.
     """
+    return decoded(_from_worker, content)
+
+
+def decoded(decoder: msgspec.msgpack.Decoder[T], content: bytes) -> T:
+    """Read what a decoder is for.
+
+    Raises:
+        msgspec.DecodeError: The content is something else.
+    """
     try:
-        message: FromWorker = _decode_from_worker(content)
-    except NOT_TEXT as error:
+        return decoder.decode(content)
+    except (UnicodeDecodeError, RecursionError) as error:  # which msgspec lets through
         raise msgspec.DecodeError(str(error)) from error
-    return message
 
 
 def pack_outcome(ended: Ended) -> bytes:

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from etude.wire.messages import NOT_TEXT, Message, Serve, encode
+from etude.wire.messages import Message, Serve, decoded, encode
 
 PROTOCOL: Final = 1
 """Both ends speak the same, or not at all."""
@@ -137,8 +137,8 @@ class Leave(Message, frozen=True):
 FromNode = Enter | Arrived | Departed | Piece
 ToNode = Refused | Welcome | Begin | Dismiss | Leave
 
-_decode_from_node = msgspec.msgpack.Decoder(FromNode).decode
-_decode_to_node = msgspec.msgpack.Decoder(ToNode).decode
+_from_node: Final[msgspec.msgpack.Decoder[FromNode]] = msgspec.msgpack.Decoder(FromNode)
+_to_node: Final[msgspec.msgpack.Decoder[ToNode]] = msgspec.msgpack.Decoder(ToNode)
 
 
 def on_channel(channel: int, content: bytes) -> bytes:
@@ -168,11 +168,7 @@ def decode_from_node(content: bytes) -> FromNode:
     Raises:
         msgspec.DecodeError: The content is none.
     """
-    try:
-        message: FromNode = _decode_from_node(content)
-    except NOT_TEXT as error:
-        raise msgspec.DecodeError(str(error)) from error
-    return message
+    return decoded(_from_node, content)
 
 
 def decode_to_node(content: bytes) -> ToNode:
@@ -181,8 +177,4 @@ def decode_to_node(content: bytes) -> ToNode:
     Raises:
         msgspec.DecodeError: The content is none.
     """
-    try:
-        message: ToNode = _decode_to_node(content)
-    except NOT_TEXT as error:
-        raise msgspec.DecodeError(str(error)) from error
-    return message
+    return decoded(_to_node, content)

@@ -6,7 +6,6 @@ look: a template or a spawned child, for all files, and a forked child for those
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import sys
@@ -22,9 +21,8 @@ def edited(files: Mapping[str, str], *, cwd: str) -> str:
         cwd: The study's working folder.
     """
     for path, sha256 in files.items():
-        with contextlib.suppress(OSError):  # one that is gone has changed
-            if hashlib.sha256(Path(path).read_bytes()).hexdigest() == sha256:
-                continue
+        if is_as_it_was(path, sha256):
+            continue
         shown = os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
         return (
             f"{shown} was changed since the study started. Attempts would run other code than those before, and their "
@@ -32,6 +30,14 @@ def edited(files: Mapping[str, str], *, cwd: str) -> str:
             "or run it again as it is now, which starts a new study if the change matters."
         )
     return ""
+
+
+def is_as_it_was(path: str, sha256: str) -> bool:
+    """Say whether a file is there, byte by byte as it was read for the study's definition."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest() == sha256
+    except OSError:
+        return False
 
 
 def not_imported(files: Mapping[str, str]) -> dict[str, str]:

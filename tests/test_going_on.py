@@ -1,0 +1,16 @@
+"""Which studies go on from their journal: those whose parts have names."""
+
+from __future__ import annotations
+
+from etude.engines.named import ENGINES
+from etude.going_on import BY_NAME, in_no_journal
+
+
+def test_every_engine_that_has_a_name_is_in_the_journal_by_it() -> None:
+    assert set(BY_NAME) == set(ENGINES)
+    for name in ENGINES:
+        assert in_no_journal({"engine": name}) == in_no_journal({"engine": f"{name}(port=8443)"}) == []
+
+
+def test_an_engine_that_is_an_object_is_not() -> None:
+    assert in_no_journal({"engine": "Cluster"}) == ["an engine with options (Cluster)"]
