@@ -94,7 +94,7 @@ def test_a_trial_that_was_to_stop_anyway_runs_no_more() -> None:
 
 
 class Known:
-    """Predicts what trials need: nothing before the first has finished, and then 10 MB for trial 0, 20 for trial 1, and so on."""
+    """Predicts nothing before the first has finished, and then 10 MB for trial 0, 20 for trial 1, and so on."""
 
     def __init__(self) -> None:
         self.stage: Stage | None = None

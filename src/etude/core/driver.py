@@ -73,9 +73,7 @@ class Driver:
         need: Predicts the memory that trials need; None if machines are not packed by it.
     """
 
-    def __init__(
-        self, plan: Plan, history: History, limits: Limits | None = None, *, need: Need | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, history: History, limits: Limits | None = None, *, need: Need | None = None) -> None:
         self.plan = plan
         self.history = history
         self.limits = limits or Limits()
