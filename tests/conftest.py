@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from etude.worker import processes
+
+settings.register_profile("etude", deadline=None)  # no test depends on speed
+settings.load_profile("etude")
 
 MARK = "PYTEST_ETUDE_SESSION"
 """Is in the environment of everything that a test starts, however far down and however orphaned."""

@@ -18,6 +18,9 @@ from etude.engines.named import read_engine
 from etude.engines.simulated import Simulated
 from etude.worker.processes import available_cores
 
+ON_OOM: Final = ("retry", "retry_alone")
+"""What may become of a trial that ran out of memory."""
+
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -32,6 +35,7 @@ class Call:
         least_workers: How many workers have to be there before the first trial is handed out.
         name: The study's name; None if it is to be named by its definition.
         retries: How often a trial is run again whose process was killed or lost.
+        on_oom: What becomes of a trial that ran out of memory: one of ``ON_OOM``.
         timeout_s: Seconds after which a trial is ended; None for no limit.
         grace_s: Seconds that a trial has to see a stop.
         reuse_child: Whether one process runs trial after trial.
@@ -45,6 +49,7 @@ class Call:
     least_workers: int = 1
     name: str | None = None
     retries: int = 2
+    on_oom: str = "retry"
     timeout_s: float | None = None
     grace_s: float = 10.0
     reuse_child: bool = False
@@ -69,6 +74,7 @@ class Call:
         price_per_hour: float | None = None,
         mirror: str | os.PathLike[str] | None = None,
         engine: object = None,
+        on_oom: str = "retry",
     ) -> Call:
         """Read what a verb was given.
 
@@ -87,6 +93,8 @@ class Call:
                 f"name={name!r} cannot name a folder. Use letters, digits, '.', '_' and '-', and start with a "
                 "letter or a digit."
             )
+        if on_oom not in ON_OOM:
+            raise ConfigError(f"on_oom={brief(on_oom)} is not known. Pass one of {', '.join(map(repr, ON_OOM))}.")
         engine, engine_text = read_engine(engine)
         if mirror is not None and isinstance(engine, Simulated):
             raise ConfigError(
@@ -99,6 +107,7 @@ class Call:
             least_workers=least,
             name=name,
             retries=whole("retries", retries, 0, "0 already runs every trial just once"),
+            on_oom=on_oom,
             timeout_s=timeout_s,
             grace_s=grace_s,
             reuse_child=reuse_child,

@@ -122,6 +122,7 @@ class Experiment:
         name: str | None = None,
         constraint: Callable[..., Any] | None = None,
         retries: int = 2,
+        on_oom: str = "retry",
         timeout_s: float | None = None,
         grace_s: float = 10.0,
         reuse_child: bool = False,
@@ -168,6 +169,9 @@ class Experiment:
                 is no part of a configuration comes as None. It is tried on some configurations before anything is
                 launched.
             retries: How often a trial is run again whose process was killed or lost.
+            on_oom: ``"retry"`` counts running out of memory as one of these losses. ``"retry_alone"`` runs such a
+                trial once more with no other trial of the study on its machine, and gives it up if that is not
+                enough. The summary tells of it either way, since results then lean towards what needs little.
             timeout_s: Seconds after which a trial is ended and fails; no limit if left out.
             grace_s: Seconds that a trial has to see a stop, at its next report, before its process is ended.
             reuse_child: Let one process run trial after trial: faster, without isolation between trials.
@@ -207,6 +211,7 @@ class Experiment:
             workers=workers,
             name=name,
             retries=retries,
+            on_oom=on_oom,
             timeout_s=timeout_s,
             grace_s=grace_s,
             reuse_child=reuse_child,

@@ -79,6 +79,7 @@ class Launch:
         limits = Limits(
             workers=self._call.workers,
             retries=self._call.retries,
+            retry_alone=self._call.on_oom == "retry_alone",
             ceiling=self._call.ceiling,
             larger="is another study" if isinstance(engine, Simulated) else "goes on",
         )
@@ -233,6 +234,7 @@ class Launch:
             "name": self._name,
             "workers": call.workers if call.least_workers == 1 else [call.least_workers, call.workers],
             "retries": call.retries,
+            "on_oom": call.on_oom,
             "timeout_s": call.timeout_s,
             "grace_s": call.grace_s,
             "reuse_child": call.reuse_child,

@@ -36,7 +36,7 @@ def summary(history: History, folder: Path, meta: Mapping[str, Any], *, at_work:
         at_work: Whether somebody works on it now: then nobody needs to be told how it goes on.
     """
     lines = [*_trials(history, folder, simulated=meta.get("simulated") is not None), *_best(history)]
-    lines += [*_stopped(history), *_why(history, State.FAILED), *_why(history, State.INVALID)]
+    lines += [*_stopped(history), *_out_of_memory(history), *_why(history, State.FAILED), *_why(history, State.INVALID)]
     closed = history.closed
     if closed is not None and closed.complete and closed.reason != f"all {count(len(history.trials), 'trial')} ended":
         lines.append(_ended(f"{closed.reason[:1].upper()}{closed.reason[1:]}"))
@@ -87,6 +87,16 @@ def _stopped(history: History) -> Iterator[str]:
             f"Stopped early: {count(stopped, 'trial')}, which spared {count(spared, 'report')} of {ran + spared:,} "
             f"({share:.0%})."
         )
+
+
+def _out_of_memory(history: History) -> Iterator[str]:
+    """Say who ran out of memory, whatever became of it: results lean towards configurations that need little."""
+    found = history.out_of_memory
+    if found:
+        lost = sum(history.trials[number].state is State.FAILED for number in found)
+        shown = ", ".join(map(str, sorted(found)[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
+        whose = f"of trial {shown}" if len(found) == 1 else f"of {len(found)} trials ({shown})"
+        yield f"Out of memory: {count(sum(found.values()), 'attempt')} {whose}; {lost or 'none'} failed for good."
 
 
 def _why(history: History, state: State) -> Iterator[str]:

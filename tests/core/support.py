@@ -46,11 +46,12 @@ from etude.core.events import (
     Ticked,
     WindDown,
 )
-from etude.core.history import History, Trial, Worker
+from etude.core.history import History, Machine, Trial, Worker
 from etude.core.lifecycle import FINAL, State, Turn
 from etude.core.limits import Limits
 from etude.core.metrics import Metrics
 from etude.core.packed import Loose
+from etude.core.packing import Need
 from etude.core.plan import GO_ON, Act, Decision, Done, Promote, Propose, Report, Standing, Wait
 
 METRIC = "accuracy"
@@ -119,6 +120,7 @@ class Stage:
         sampler: Answers its questions at once; None if the test answers by itself.
         forbids: Says why a configuration is ruled out.
         lingers: Whether the shell takes its time to wind down; the test cancels by itself then.
+        need: Predicts the memory that trials need.
 
     Attributes:
         facts: What was persisted, in order, by all drivers that stood on this stage.
@@ -136,7 +138,9 @@ class Stage:
         sampler: Sampler | None = all_different,
         forbids: Callable[[Params], str | None] = lambda params: None,
         lingers: bool = False,
+        need: Need | None = None,
     ) -> None:
+        self.need = need
         self.lingers = lingers
         self.clock = VirtualClock()
         self.plan = Script(plan) if isinstance(plan, int) else plan
@@ -152,7 +156,7 @@ class Stage:
         self._attempts: dict[int, int] = {}
         self._finished: set[int] = set()
         self._replayed = History(metrics)
-        self.driver = Driver(self.plan, History(metrics), self.limits)
+        self.driver = Driver(self.plan, History(metrics), self.limits, need=need)
 
     # --- what a test says ---------------------------------------------------------------------
 
@@ -161,12 +165,12 @@ class Stage:
         epoch = 1 + sum(isinstance(fact, Opened) for fact in self.facts)
         return self.tell(Opened(at=self.now, driver=f"driver {epoch}", epoch=epoch))
 
-    def join(self, *workers: str) -> list[AnyCommand]:
-        """Let workers come, and open the study before if that is still to do."""
+    def join(self, *workers: str, machine: str = "", memory_mb: float = 0.0) -> list[AnyCommand]:
+        """Let workers of a machine come, and open the study before if that is still to do."""
         said = [] if self.driver.history.epoch else self.open()
         for worker in workers:
             self._here.add(worker)
-            said += self.tell(Joined(at=self.now, worker=worker))
+            said += self.tell(Joined(at=self.now, worker=worker, machine=machine, memory_mb=memory_mb))
         return said
 
     def leave(self, worker: str, reason: str = "") -> list[AnyCommand]:
@@ -237,7 +241,7 @@ class Stage:
         """Put a new driver over what was persisted; the workers of the old one are gone."""
         if plan is not None:
             self.plan = Script(plan) if isinstance(plan, int) else plan
-        self.driver = Driver(self.plan, folded(self.facts, self.metrics), self.limits)
+        self.driver = Driver(self.plan, folded(self.facts, self.metrics), self.limits, need=self.need)
         self.hands.clear()
         self.waiting.clear()
         self._here.clear()
@@ -360,7 +364,7 @@ def assert_same_state(one: History, other: History) -> None:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Trial | Worker | Loose):
+    if isinstance(value, Trial | Worker | Machine | Loose):
         return [_plain(getattr(value, name)) for name in value.__slots__]
     if isinstance(value, dict):
         return [(key, _plain(item)) for key, item in value.items()]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from etude.core.events import Closed, Ended, How, Outcome, Params, Reported
+from etude.core.history import Trial
 from etude.core.lifecycle import FINAL, State
 from etude.core.limits import Limits
 from etude.core.plan import GO_ON, Decision, Done, Promote, Propose, Report, Standing
@@ -23,6 +24,7 @@ from etude.core.proposals import MAX_REDRAWS
 from .support import METRIC, PAUSE, STOP, Script, Stage, assert_same_state, folded
 
 WORKERS = "abcde"
+MACHINES = {"a": "one", "b": "one", "c": "two", "d": "two", "e": "three"}
 MOST_TRIALS = 24
 
 some = st.integers(0, 2**16)
@@ -49,19 +51,23 @@ class Whim(Script):
 
 
 class EverythingThatCanHappen(RuleBasedStateMachine):
-    @initialize(retries=st.integers(0, 2), trials=st.integers(1, 12))
-    def begin(self, retries: int, trials: int) -> None:
+    @initialize(retries=st.integers(0, 2), trials=st.integers(1, 12), alone=st.booleans(), packs=st.booleans())
+    def begin(self, retries: int, trials: int, alone: bool, packs: bool) -> None:
         self.plan = Whim(trials, given={3: {"x": 0}, 4: {"x": 99}})
         self.stage = Stage(
             self.plan,
-            limits=Limits(retries=retries, backoff_s=1.0),
+            limits=Limits(retries=retries, retry_alone=alone, backoff_s=1.0),
             sampler=None,
+            need=self.needs if packs else None,
             forbids=lambda params: "5 is forbidden" if params["x"] == 5 else None,
         )
         self.past: list[tuple[str, int, int]] = []  # attempts that were given out
         self.answers: list[tuple[int, Params, int]] = []
         self.began_at = 0
         self.stage.open()
+
+    def needs(self, trial: Trial) -> float | None:
+        return float(trial.params["x"]) * 10.0 if self.stage.driver.history.finished else None  # type: ignore[arg-type]
 
     def note_hands(self) -> None:
         for worker, (trial, attempt) in self.stage.hands.items():
@@ -73,7 +79,7 @@ class EverythingThatCanHappen(RuleBasedStateMachine):
     @rule(worker=st.sampled_from(WORKERS))
     def a_worker_joins(self, worker: str) -> None:
         if worker not in self.stage.hands:
-            self.stage.join(worker)
+            self.stage.join(worker, machine=MACHINES[worker], memory_mb=50.0)
             self.note_hands()
 
     @rule(worker=st.sampled_from(WORKERS))
@@ -195,6 +201,12 @@ class EverythingThatCanHappen(RuleBasedStateMachine):
         self.stage.open()
 
     # --- what must be true ----------------------------------------------------------------------
+
+    @invariant()
+    def who_runs_alone_has_nobody_beside_it(self) -> None:
+        history = self.stage.driver.history
+        for machine in history.machines.values():
+            assert len(machine.running) <= 1 or not machine.running & history.alone
 
     @invariant()
     def a_driver_is_over_when_its_study_is_closed(self) -> None:

@@ -8,7 +8,7 @@ that follows from it comes later in the list.
 What the driver knows is a ``History``, the fold of the facts it gave out. What happens next is
 decided here: what an event means, who works on what, when the study is over. It asks others for
 what can be said of one thing alone: ``fates`` what becomes of a trial, ``trust`` who may have it,
-``proposals`` what is to become one.
+``packing`` what may run beside it, ``proposals`` what is to become one.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from etude.core.fates import WENT_WELL, Doubt, Fate, after_end, of_follower, set
 from etude.core.history import History, Trial
 from etude.core.lifecycle import FINAL, State, Turn
 from etude.core.limits import Limits
+from etude.core.packing import Need, Packing
 from etude.core.plan import Act, Done, Halt, Plan, Promote, Propose, Report, Wait
 from etude.core.proposals import Made, Proposals
 from etude.core.trust import rested_at, why_quarantined, worker_for
@@ -69,15 +70,17 @@ class Driver:
         plan: Which trials to run.
         history: The study so far; the driver goes on from there and folds its facts into it.
         limits: How patient it is.
+        need: Predicts the memory that trials need; None if machines are not packed by it.
     """
 
-    def __init__(self, plan: Plan, history: History, limits: Limits | None = None) -> None:
+    def __init__(self, plan: Plan, history: History, limits: Limits | None = None, *, need: Need | None = None) -> None:
         self.plan = plan
         self.history = history
         self.limits = limits or Limits()
         self.over = False
         self._open = False  # before that, all that can come are leftovers of an earlier driver
         self._proposals = Proposals(self.limits.workers)
+        self._packing = Packing(history, need)
         self._no_more: str | None = None  # why the plan has no more trials
         self._waits = False  # whether that is what the plan answered last
         self._winds_down = False  # the shell has been asked to
@@ -291,7 +294,8 @@ class Driver:
         """Some proposals are in hand beyond what the idle workers can take."""
         idle, ready = self.history.idle, self.history.ready
         if idle and ready:  # what is left waits for other workers; those that may work want something new
-            return len(self._proposals) < sum(rested_at(worker, self.limits) <= at for worker in idle.values())
+            free = filter(self._packing.awaits_nobody, idle.values())
+            return len(self._proposals) < sum(rested_at(worker, self.limits) <= at for worker in free)
         wanted = len(idle) + self._proposals.in_hand
         if not self.history.busy:  # nothing at work could teach the sampler more, as before the first worker is there
             wanted = max(1, wanted)
@@ -340,12 +344,14 @@ class Driver:
 
     def _hand_out(self, at: float) -> None:
         """Give ready trials to idle workers: earlier trials first, and not where they failed."""
+        self._packing.begin()
         for number in list(self.history.ready):
             if not self.history.idle:
                 return
             trial = self.history.trials[number]
-            worker = worker_for(trial, self.history, self.limits, at=at)
+            worker = worker_for(trial, self.history, self.limits, self._packing, at=at)
             if worker is None:
+                self._packing.wait(trial)
                 continue
             attempt = trial.attempt + 1
             self._tell(Assigned(at=at, trial=number, attempt=attempt, worker=worker.name))

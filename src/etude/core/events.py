@@ -89,10 +89,19 @@ class Opened(Fact, frozen=True):
 
 
 class Joined(Fact, frozen=True):
-    """A worker came, in the place of the one that it ``replaces``, if any."""
+    """A worker came.
+
+    Attributes:
+        worker: Its name.
+        replaces: The worker in whose place it came, if any.
+        machine: The machine that it runs on.
+        memory_mb: The memory that trials may take there in all, in MB; 0 if that is not known.
+    """
 
     worker: str
     replaces: str = ""
+    machine: str = ""
+    memory_mb: float = 0.0
 
 
 class Left(Fact, frozen=True):
@@ -184,6 +193,7 @@ class Settled(Fact, frozen=True):
         outcome: What the attempt left behind.
         reason: Why this turn, for people.
         charged: Whether this counts as one of the trial's losses.
+        alone: Whether no other trial may run on its machine from now on while it does.
     """
 
     trial: int
@@ -192,6 +202,7 @@ class Settled(Fact, frozen=True):
     outcome: Outcome | None = None
     reason: str = ""
     charged: bool = False
+    alone: bool = False
 
 
 class Closed(Fact, frozen=True):

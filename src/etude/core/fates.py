@@ -44,12 +44,14 @@ class Fate(NamedTuple):
         reason: Why, for people.
         charged: Whether it counts as one of the losses that a trial may have.
         doubtful: Whether it tells of all other trials as well; see ``Doubt``.
+        alone: Whether it runs on a machine of its own from now on.
     """
 
     turn: Turn
     reason: str = ""
     charged: bool = False
     doubtful: bool = False
+    alone: bool = False
 
 
 class Doubt(NamedTuple):
@@ -101,6 +103,8 @@ def after_end(trial: Trial, outcome: Outcome, history: History, limits: Limits) 
         return Fate(Turn.LOST, outcome.reason)
     if how in (How.RAISED, How.UNUSABLE):
         return _given_up(trial, outcome, history)
+    if how is How.OUT_OF_MEMORY and not stopping and limits.retry_alone:
+        return _out_of_memory(trial, outcome)
     return _lost(trial, outcome, limits)  # also if it stopped and nobody had asked it to: that is no result
 
 
@@ -112,6 +116,13 @@ def _lost(trial: Trial, outcome: Outcome, limits: Limits) -> Fate:
     times = "once" if trial.losses == 0 else f"{trial.losses + 1} times"
     last = outcome.reason or outcome.how.value
     return Fate(Turn.GIVEN_UP, f"lost {times}, the last time: {last}", charged=True)
+
+
+def _out_of_memory(trial: Trial, outcome: Outcome) -> Fate:
+    """Run it again with nobody beside it, who may have taken the memory; if that was so already, it needs too much."""
+    if not trial.alone:
+        return Fate(Turn.LOST, outcome.reason, alone=True)
+    return Fate(Turn.GIVEN_UP, f"out of memory with no other trial on its machine: {outcome.reason}", charged=True)
 
 
 def _given_up(trial: Trial, outcome: Outcome, history: History) -> Fate:
@@ -134,11 +145,18 @@ def of_follower(first: Trial) -> Fate:
 
 def settled(at: float, trial: Trial, fate: Fate, outcome: Outcome | None, history: History) -> Settled:
     """Return the fact that a trial has met its fate; one that had shown enough finishes, however its attempt ended."""
-    turn, reason, charged, _ = fate
+    turn, reason, charged = fate.turn, fate.reason, fate.charged
     if turn in (Turn.STOP_SEEN, Turn.LOST) and trial.enough and (said := history.said_last(trial)) is not None:
         turn, reason, charged = Turn.FINISHED, trial.reason, False
         outcome = msgspec.structs.replace(outcome or Outcome(How.STOPPED), value=said[0], extra=said[1])
     attempt = trial.attempt if trial.worker is not None else None
     return Settled(
-        at=at, trial=trial.number, turn=turn, attempt=attempt, outcome=outcome, reason=reason, charged=charged
+        at=at,
+        trial=trial.number,
+        turn=turn,
+        attempt=attempt,
+        outcome=outcome,
+        reason=reason,
+        charged=charged,
+        alone=fate.alone and turn is Turn.LOST,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -56,6 +57,7 @@ class Trial:
         losses: How many of its attempts were lost and charged to it.
         tried_on: Workers on which an attempt of it raised or was lost.
         raised_on: Those of them on which it raised.
+        alone: Whether it runs with no other trial on its machine.
         pausing: Whether its live attempt was asked to pause.
         enough: Whether it was asked to stop because it has shown what it can.
         last: The newest value of each metric that the attempt reported, where the study has several.
@@ -69,6 +71,7 @@ class Trial:
 
     __slots__ = (
         "_ends",
+        "alone",
         "attempt",
         "because",
         "enough",
@@ -99,6 +102,7 @@ class Trial:
         self.losses = 0
         self.tried_on: tuple[str, ...] = ()
         self.raised_on: tuple[str, ...] = ()
+        self.alone = False
         self.pausing = False
         self.enough = False
         self.last: Mapping[str, float] = NOTHING
@@ -173,16 +177,36 @@ class Trial:
 class Worker:
     """A worker as the study knows it."""
 
-    __slots__ = ("fails", "good_ends", "hurt", "last_fail_at", "name", "quarantined", "trial")
+    __slots__ = ("fails", "good_ends", "hurt", "last_fail_at", "machine", "name", "quarantined", "trial")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, machine: str = "") -> None:
         self.name = name
+        self.machine = machine
         self.trial: int | None = None
         self.good_ends = 0
         self.fails = 0  # in a row
         self.last_fail_at = 0.0
         self.hurt: set[int] = set()  # trials that it lost, and did not bring to a good end later
         self.quarantined = False
+
+
+class Machine:
+    """A machine that has workers.
+
+    Attributes:
+        name: Its name.
+        memory_mb: The memory that trials may take on it in all, in MB; 0 if that is not known.
+        workers: How many workers it has that may get work.
+        running: Trials of which one of them holds an attempt.
+    """
+
+    __slots__ = ("memory_mb", "name", "running", "workers")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.memory_mb = 0.0
+        self.workers = 0
+        self.running: set[int] = set()
 
 
 class History:
@@ -200,6 +224,12 @@ class History:
         self.workers: dict[str, Worker] = {}
         self.idle: dict[str, Worker] = {}
         """Workers without an attempt, in the order in which they became free."""
+        self.machines: dict[str, Machine] = {}
+        """Machines with workers that may get work."""
+        self.alone: set[int] = set()
+        """Unsettled trials that run with no other on their machine."""
+        self.out_of_memory: dict[int, int] = {}
+        """Trial -> how many of its attempts ran out of memory."""
         self.ready: list[int] = []
         """Trials that wait for a worker, by number."""
         self.finished: list[Trial] = []
@@ -277,26 +307,45 @@ class History:
         self.drivers.append(fact.driver)
         self.workers.clear()
         self.idle.clear()
+        self.machines.clear()
         self._live.clear()
         self.closed = None
 
     def _joined(self, fact: Joined) -> None:
-        self.idle[fact.worker] = self.workers[fact.worker] = Worker(fact.worker)
+        self.idle[fact.worker] = self.workers[fact.worker] = Worker(fact.worker, fact.machine)
+        machine = self.machines.setdefault(fact.machine, Machine(fact.machine))
+        machine.memory_mb = fact.memory_mb
+        machine.workers += 1
         self.spending.come(fact.worker, fact.at)
 
     def _left(self, fact: Left) -> None:
         self.spending.go(fact.worker, fact.at)
         worker = self.workers.pop(fact.worker, None)
-        if worker is not None and worker.trial is not None:
-            self._live.pop(worker.trial, None)
+        if worker is None:
+            return
         self.idle.pop(fact.worker, None)
+        if worker.trial is not None:
+            self._live.pop(worker.trial, None)
+        if not worker.quarantined:
+            self._lack(worker)
 
     def _stood_still(self, fact: StoodStill) -> None:
         self.spending.stand_still(fact.seconds)
 
     def _quarantined(self, fact: Quarantined) -> None:
-        self.workers[fact.worker].quarantined = True
+        worker = self.workers[fact.worker]
+        worker.quarantined = True
         self.idle.pop(fact.worker, None)
+        self._lack(worker)
+
+    def _lack(self, worker: Worker) -> None:
+        """Note that a machine has a worker less that may get work."""
+        machine = self.machines[worker.machine]
+        machine.workers -= 1
+        if worker.trial is not None:
+            machine.running.discard(worker.trial)
+        if not machine.workers:
+            del self.machines[worker.machine]
 
     def _queued(self, fact: Queued) -> None:
         assert fact.trial == len(self.trials), "trials are numbered without gaps"
@@ -321,7 +370,9 @@ class History:
         trial.start(fact.at)
         if self.started_at is None:
             self.started_at = fact.at
-        self.idle.pop(fact.worker).trial = fact.trial
+        worker = self.idle.pop(fact.worker)
+        worker.trial = fact.trial
+        self.machines[worker.machine].running.add(fact.trial)
         self._live[fact.trial] = trial
         self.moved.append(fact.trial)
 
@@ -350,12 +401,18 @@ class History:
         if fact.reason or fact.turn is Turn.FINISHED:  # what was said of it before is no reason any more
             trial.reason = fact.reason
         trial.losses += fact.charged
+        if fact.alone:
+            trial.alone = True
+            self.alone.add(trial.number)
+        if fact.attempt is not None and fact.outcome is not None and fact.outcome.how is How.OUT_OF_MEMORY:
+            self.out_of_memory[trial.number] = self.out_of_memory.get(trial.number, 0) + 1
         trial.end(fact.at, fact.outcome)
         self._free_worker_of(trial, fact)
         if trial.state is State.QUEUED:
             insort(self.ready, trial.number)
         elif trial.state in FINAL:
             self.unsettled -= 1
+            self.alone.discard(trial.number)
             self.failed += trial.state is State.FAILED
             trial.pack()
             self.ended.append(trial)
@@ -381,9 +438,11 @@ class History:
         if worker is None:
             return
         worker.trial = None
+        if (machine := self.machines.get(worker.machine)) is not None:
+            machine.running.discard(trial.number)
         how = fact.outcome.how if fact.outcome is not None else None
-        if how is None:
-            pass  # the driver's doing, not the worker's
+        if how is None or fact.alone:
+            pass  # the driver's doing, or that of who ran beside it, and not the worker's
         elif how in GOOD_ENDS:
             worker.fails = 0
             worker.good_ends += 1
@@ -420,6 +479,12 @@ class History:
         assert sorted(self.ready) == self.ready, "earlier trials go first"
         assert self.unsettled == sum(t.state not in FINAL for t in self.trials)
         assert self.failed == sum(t.state is State.FAILED for t in self.trials)
+        usable = [w for w in self.workers.values() if not w.quarantined]
+        assert {m.name: m.workers for m in self.machines.values()} == Counter(w.machine for w in usable)
+        for machine in self.machines.values():
+            running = {w.trial for w in usable if w.machine == machine.name and w.trial is not None}
+            assert machine.running == running, "a machine runs what its workers hold"
+        assert self.alone == {t.number for t in self.trials if t.alone and t.state not in FINAL}
         assert set(self.spending.joined) == (set(self.workers) if self.spending.opened_at is not None else set())
         assert [t for t in self.finished if t.state is not State.FINISHED] == []
         assert sorted(t.number for t in self.ended) == [t.number for t in self.trials if t.state in FINAL]

@@ -12,19 +12,20 @@ from typing import Final
 from etude.core.history import History, Trial, Worker
 from etude.core.lifecycle import State
 from etude.core.limits import Limits
+from etude.core.packing import Packing
 
 QUARANTINE_AFTER: Final = 3
 """A worker that lost this many trials which then did well elsewhere gets no more."""
 
 
-def worker_for(trial: Trial, history: History, limits: Limits, *, at: float) -> Worker | None:
-    """Return an idle and rested worker for a trial; None if it has to wait for one.
+def worker_for(trial: Trial, history: History, limits: Limits, packing: Packing, *, at: float) -> Worker | None:
+    """Return an idle and rested worker for a trial, where there is room for it; None if it has to wait for one.
 
     One on which the trial failed gets it only if there is no other left, busy or not.
     """
     spurned: Worker | None = None
     for worker in history.idle.values():
-        if rested_at(worker, limits) > at:
+        if rested_at(worker, limits) > at or not packing.fits(trial, worker):
             continue
         if worker.name not in trial.tried_on:
             return worker

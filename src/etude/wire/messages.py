@@ -125,11 +125,15 @@ class Ready(Message, frozen=True):
         study: The study's id.
         note: What is unusual about how it starts attempts.
         pid: Its process, where it runs; also of one that served another study before, and said hello then.
+        machine: The machine that it runs on.
+        memory_mb: The memory that trials may take there in all, in MB; 0 if that is not known.
     """
 
     study: str
     note: str = ""
     pid: int = 0
+    machine: str = ""
+    memory_mb: float = 0.0
 
 
 class Broken(Message, frozen=True):

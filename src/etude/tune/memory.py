@@ -1,0 +1,105 @@
+"""How much memory a trial will need, from what earlier ones took.
+
+Peaks of memory are products, of batch size and widths say, so their logarithm is taken to be linear in where a
+configuration is in its space. How far that may be trusted is measured and not assumed: each trial is predicted from
+all others, and the most by which one was undershot is added to every prediction (a jackknife; Barber et al., Predictive
+inference with the jackknife+, Ann. Statist. 49, 2021). With few trials that is much, and with more it shrinks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from etude.core.events import How
+from etude.core.history import History, Trial
+from etude.tune.spaces import Space
+from etude.tune.unit import placed
+
+FEWEST: Final = 2
+"""Trials that have to have ended before anything is predicted."""
+
+NEWEST: Final = 500
+"""Trials that are learned from, so that the driver never waits for it."""
+
+SHRINK: Final = (0.01, 0.1, 1.0, 10.0)
+"""Strengths of the ridge, of which the one is taken that predicts each trial best from all others."""
+
+LEAST_MARGIN: Final = 0.1
+"""At least so much is added, as a share: two runs of one configuration do not take the same."""
+
+NOWHERE: Final = 0.5
+"""Where a configuration is taken to be along a parameter that it does not have."""
+
+Vector = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+class MemoryModel:
+    """Predicts the memory of trials in MB (``core.packing.Need``).
+
+    Args:
+        space: What the trials' parameters may be.
+        history: The study so far; what ends there is learned from.
+    """
+
+    def __init__(self, space: Space, history: History) -> None:
+        self._space = space
+        self._history = history
+        self._seen = 0
+        self._places: list[dict[str, float]] = []
+        self._peaks: list[float] = []
+        self._names: list[str] = []
+        self._slope: Vector = np.zeros(0)
+        self._middle: Vector = np.zeros(0)
+        self._level = 0.0
+
+    def __call__(self, trial: Trial) -> float | None:
+        """Return what a trial is not likely to exceed; None while too little is known."""
+        self._learn()
+        if len(self._peaks) < FEWEST:
+            return None
+        return float(np.exp(self._level + (self._row(placed(self._space, trial.params)) - self._middle) @ self._slope))
+
+    def _learn(self) -> None:
+        """Take in what has ended since."""
+        ended = self._history.ended
+        if self._seen == len(ended):
+            return
+        for trial in ended[self._seen :]:
+            outcome = trial.outcome if trial.same_as is None else None
+            if outcome is not None and outcome.how in (How.FINISHED, How.STOPPED) and outcome.usage.memory_mb > 0:
+                self._places.append(placed(self._space, trial.params))
+                self._peaks.append(float(np.log(outcome.usage.memory_mb)))
+        self._seen = len(ended)
+        del self._places[:-NEWEST], self._peaks[:-NEWEST]
+        if len(self._peaks) >= FEWEST:
+            self._fit()
+
+    def _fit(self) -> None:
+        self._names = sorted({name for place in self._places for name in place})
+        rows, peaks = np.array([self._row(place) for place in self._places]), np.array(self._peaks)
+        self._middle, mean = rows.mean(axis=0), peaks.mean()
+        rows, peaks = rows - self._middle, peaks - mean
+        fits = [_ridge(rows, peaks, strength) for strength in SHRINK]
+        self._slope, undershot, _ = min(fits, key=lambda fit: fit[2])
+        self._level = float(mean) + max(undershot, float(np.log1p(LEAST_MARGIN)))
+
+    def _row(self, place: dict[str, float]) -> Vector:
+        return np.array([place.get(name, NOWHERE) for name in self._names])
+
+
+def _ridge(rows: Vector, peaks: Vector, strength: float) -> tuple[Vector, float, float]:
+    """Return the slope; the most by which a trial is undershot if all others predict it; the squares of that, summed.
+
+    Args:
+        rows: Where each trial is, without the mean: (trials, coordinates).
+        peaks: What it took, without the mean: (trials,).
+        strength: How strongly slopes are shrunk.
+    """
+    n, coordinates = rows.shape
+    inverse = np.linalg.inv(rows.T @ rows + strength * np.eye(coordinates))
+    slope = inverse @ rows.T @ peaks
+    leverage = 1.0 / n + np.einsum("ij,jk,ik->i", rows, inverse, rows)
+    missed = (peaks - rows @ slope) / np.maximum(1.0 - leverage, 1.0 / (2 * n))
+    return slope, float(missed.max()), float(missed @ missed)

@@ -1,0 +1,158 @@
+"""Which trials run beside each other: those that ran out of memory alone, and others as far as memory goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from etude.core.events import How, Settled
+from etude.core.history import Trial
+from etude.core.lifecycle import State
+from etude.core.limits import Limits
+
+from .support import STOP, Script, Stage
+
+ALONE = Limits(workers=3, retries=2, retry_alone=True, backoff_s=0.0)
+
+
+def test_a_trial_that_ran_out_of_memory_waits_for_its_machine_and_has_it_to_itself() -> None:
+    stage = Stage(6, limits=ALONE)
+    stage.join("a", "b", "c")
+    stage.end(1, How.OUT_OF_MEMORY, reason="killed by the kernel: out of memory")
+    assert sorted(stage.hands.values()) == [(0, 1), (2, 1)], "nothing new begins while it waits for the two others"
+    stage.end(0)
+    assert sorted(stage.hands.values()) == [(2, 1)]
+    stage.end(2)
+    assert sorted(stage.hands.values()) == [(1, 2)], "alone, and ahead of all that is newer"
+    stage.end(1)
+    assert sorted(stage.hands.values()) == [(3, 1), (4, 1), (5, 1)]
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 6
+    assert stage.trial(1).losses == 0, "those beside it may have taken the memory"
+    assert stage.driver.history.out_of_memory == {1: 1}
+
+
+def test_out_of_memory_alone_is_final_whatever_retries_are_left() -> None:
+    stage = Stage(2, limits=ALONE)
+    stage.join("a", "b")
+    stage.end(0, How.OUT_OF_MEMORY, reason="CUDA out of memory")
+    stage.end(1)
+    stage.end(0, How.OUT_OF_MEMORY, reason="CUDA out of memory")
+    assert stage.states == [State.FAILED, State.FINISHED]
+    assert stage.trial(0).reason == "out of memory with no other trial on its machine: CUDA out of memory"
+    assert stage.driver.history.out_of_memory == {0: 2}
+
+
+def test_without_the_wish_it_is_a_loss_like_others_and_counted_all_the_same() -> None:
+    stage = Stage(2, limits=Limits(workers=2, retries=1, backoff_s=0.0))
+    stage.join("a", "b")
+    stage.end(0, How.OUT_OF_MEMORY)
+    assert stage.hands["b"] == (1, 1)
+    assert (stage.trial(0).losses, stage.trial(0).alone) == (1, False)
+    stage.end(1)
+    stage.end(0, How.OUT_OF_MEMORY)
+    assert stage.driver.history.out_of_memory == {0: 2}
+
+
+def test_other_machines_go_on_while_one_is_cleared() -> None:
+    stage = Stage(8, limits=ALONE)
+    stage.join("a", "b", machine="one")
+    stage.join("c", "d", machine="two")
+    stage.end(0, How.OUT_OF_MEMORY)  # 0 and 1 ran on one, 2 and 3 on two
+    assert sorted(stage.hands.values()) == [(1, 1), (2, 1), (3, 1)]
+    stage.end(3)
+    assert sorted(stage.hands.values()) == [(1, 1), (2, 1), (4, 1)], "the second machine is not kept as well"
+    stage.end(1)
+    assert stage.hands["a"] == (0, 2)
+    assert "b" not in stage.hands
+    stage.end(0)
+    assert {"a", "b"} <= set(stage.hands)
+
+
+def test_it_blames_no_worker_and_stays_alone_under_the_next_driver() -> None:
+    stage = Stage(3, limits=ALONE)
+    stage.join("a", "b", "c")
+    for trial in (0, 1, 2):
+        stage.end(trial, How.OUT_OF_MEMORY)
+    assert sorted(stage.hands.values()) == [(0, 2)], "one at a time"
+    assert [worker.fails for worker in stage.driver.history.workers.values()] == [0, 0, 0]
+    stage.take_over(3)
+    stage.join("d", "e")
+    assert sorted(stage.hands.values()) == [(0, 3)]
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 3
+
+
+def test_a_trial_that_was_to_stop_anyway_runs_no_more() -> None:
+    stage = Stage(1, limits=ALONE)
+    stage.join("a")
+    assert isinstance(stage.plan, Script)
+    stage.plan.verdicts = {(0, 1): STOP}
+    stage.report(0, 0.5)
+    stage.end(0, How.OUT_OF_MEMORY)
+    assert stage.states == [State.STOPPED]
+    assert not any(fact.alone for fact in stage.facts if isinstance(fact, Settled))
+
+
+class Known:
+    """Predicts nothing before the first has finished, and then 10 MB for trial 0, 20 for trial 1, and so on."""
+
+    def __init__(self) -> None:
+        self.stage: Stage | None = None
+
+    def __call__(self, trial: Trial) -> float | None:
+        assert self.stage is not None
+        return 10.0 * (1 + trial.number) if self.stage.driver.history.finished else None
+
+
+def packed(trials: int) -> Stage:
+    known = Known()
+    known.stage = Stage(trials, limits=Limits(workers=8), need=known)
+    return known.stage
+
+
+def test_the_first_trial_runs_alone_to_be_measured_and_then_as_many_as_fit() -> None:
+    stage = packed(5)
+    stage.join(*"abcdefgh", memory_mb=100.0)
+    assert sorted(stage.hands.values()) == [(0, 1)]
+    stage.end(0)
+    assert sorted(stage.hands.values()) == [(1, 1), (2, 1), (3, 1)], "20, 30 and 40 of the 90 that are for trials"
+    stage.end(1)
+    assert sorted(stage.hands.values()) == [(2, 1), (3, 1)], "50 more do not fit"
+    stage.end(3)
+    assert sorted(stage.hands.values()) == [(2, 1), (4, 1)]
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 5
+
+
+def test_no_more_is_asked_of_the_sampler_than_can_be_placed() -> None:
+    stage = packed(50)
+    stage.join(*"abcdefgh", memory_mb=100.0)
+    assert len(stage.trials) == 2, "one runs, one waits for room, and what comes later is not decided yet"
+
+
+def test_what_needs_more_than_there_is_runs_alone_all_the_same() -> None:
+    stage = packed(3)
+    stage.join("a", "b", memory_mb=15.0)
+    for number in range(3):
+        assert list(stage.hands.values()) == [(number, 1)]
+        stage.end(number)
+    assert stage.states == [State.FINISHED] * 3
+
+
+def test_a_machine_of_unknown_memory_takes_what_comes() -> None:
+    stage = packed(9)
+    stage.join(*"abcd")
+    stage.end(0)
+    assert len(stage.hands) == 4
+
+
+@pytest.mark.parametrize("leaves", ["a", "b"])
+def test_a_machine_whose_workers_left_keeps_nobody_waiting(leaves: str) -> None:
+    stage = Stage(2, limits=ALONE)
+    stage.join("a", machine="one")
+    stage.join("b", machine="two")
+    stage.end(0, How.OUT_OF_MEMORY)
+    stage.leave(leaves)
+    stage.join("c", machine="three")
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 2

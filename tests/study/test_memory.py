@@ -1,0 +1,81 @@
+"""Trials that run out of memory beside others, and alone: with real processes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etude
+from etude.core.events import Assigned, Settled
+from etude.store.journal import Journal
+
+
+def tune(train: Any, **kwargs: Any) -> Any:
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    space = {"x": etude.integers(0, 10**6)}
+    return experiment.tune(space, sampler="random", stopper="none", **{"trials": 6, "workers": 3, **kwargs})
+
+
+def running_at_once(folder: Path, trial: int, attempt: int) -> set[int]:
+    """Return which trials held a worker while an attempt did, as the journal has it."""
+    live: set[int] = set()
+    found: set[int] = set()
+    journal = Journal.read(folder)
+    try:
+        for fact in journal.facts():
+            if isinstance(fact, Assigned):
+                live.add(fact.trial)
+            elif isinstance(fact, Settled) and fact.attempt is not None:
+                live.discard(fact.trial)
+                if (fact.trial, fact.attempt) == (trial, attempt):
+                    return found - {trial}
+            if trial in live:
+                found |= live
+            elif isinstance(fact, Settled):
+                found.clear()
+        raise AssertionError("the attempt has not ended")
+    finally:
+        journal.close()
+
+
+def test_a_trial_that_ran_out_of_memory_runs_alone_and_is_told_of(tmp_path: Path) -> None:
+    def train(run, x: int):
+        (tmp_path / f"began-{run.trial}").touch()
+        out_of_memory = tmp_path / "out-of-memory"
+        if run.trial == 1 and not out_of_memory.exists():
+            while len(list(tmp_path.glob("began-*"))) < 3:
+                time.sleep(0.001)
+            out_of_memory.touch()
+            raise MemoryError("no more")
+        while not out_of_memory.exists():
+            time.sleep(0.001)
+        return float(x)
+
+    search = tune(train, on_oom="retry_alone")
+    assert search.counts() == {"finished": 6}
+    assert search.trials[1].attempts == 2
+    assert running_at_once(search.folder, 1, 1) >= {0, 2}
+    assert running_at_once(search.folder, 1, 2) == set()
+    assert "Out of memory: 1 attempt of trial 1; none failed for good." in search.summary()
+
+
+def test_a_trial_that_needs_more_than_the_machine_has_fails_with_that_reason() -> None:
+    def train(run, x: int):
+        if run.trial == 0:
+            raise MemoryError("no more")
+        return float(x)
+
+    search = tune(train, trials=3, on_oom="retry_alone", retries=5)
+    assert search.counts() == {"failed": 1, "finished": 2}
+    assert search.trials[0].attempts == 2
+    assert search.trials[0].reason == "out of memory with no other trial on its machine: MemoryError: no more"
+    assert "Out of memory: 2 attempts of trial 0; 1 failed for good." in search.summary()
+
+
+def test_what_becomes_of_them_is_one_of_two() -> None:
+    with pytest.raises(etude.ConfigError) as refused:
+        tune(lambda x: 0.0, on_oom="alone")
+    assert str(refused.value) == "on_oom='alone' (str) is not known. Pass one of 'retry', 'retry_alone'."
