@@ -107,6 +107,37 @@ def test_what_attempts_write_elsewhere_is_here_when_they_have_ended(script: Path
         assert f"printed by {trial.number} in " in (trial.folder / "log.txt").read_text()
 
 
+def test_what_an_attempt_prints_elsewhere_is_read_here_while_it_runs(tmp_path: Path) -> None:
+    script = write_script(
+        tmp_path,
+        """
+        import os, sys, time
+        import etude
+
+        def train(x: float):
+            print("begun", "." * 100_000, flush=True)
+            while not os.path.exists(os.environ["GO"]):
+                time.sleep(0.01)
+            print("done", flush=True)
+            return x
+
+        experiment = etude.Experiment(train, metric="score", mode="max")
+
+        if __name__ == "__main__":
+            experiment.tune(
+                {"x": etude.uniform(0, 1)}, trials=2, workers=2, sampler="random", engine="cluster", name="study"
+            )
+        """,
+    )
+    whole = f"begun {'.' * 100_000}\n"
+    with running(start_script(script)) as driver, node(credentials_of(script), "--workers", "2", GO=f"{script}.go"):
+        logs = [folder_of(script) / "trials" / f"{trial:05d}" / "attempt-1" / "log.txt" for trial in range(2)]
+        wait_for(lambda: all(log.exists() and log.read_text() == whole for log in logs))
+        Path(f"{script}.go").touch()
+        assert driver.wait(60) == 0
+    assert [t.log.read_text() for t in etude.open(folder_of(script)).trials] == [f"{whole}done\n"] * 2
+
+
 def test_a_node_that_is_killed_costs_nothing_but_time(script: Path) -> None:
     with running(start_script(script, "8", "cluster", EPOCH_S="0.1")) as driver:
         credentials = credentials_of(script)

@@ -61,12 +61,15 @@ from etude.wire.node_messages import (
 )
 from etude.worker import processes
 from etude.worker.attempt import folder_of
+from etude.worker.logs import LOG
 
 PREFIX: Final = "etude-node-"
 HELD: Final = "held"
 """A file in a node's folder that the node has locked: the kernel unlocks it when the node is gone."""
 CONNECT_S: Final = 10.0
 PIECE_B: Final = 1 << 18
+LOGS_S: Final = 1.0
+"""Seconds between two looks at what attempts have printed."""
 LAST_WORDS: Final = 4_000
 """Characters of its log that a worker's end is explained with, if it was never ready."""
 AGAIN_S: Final = (0.0, 1.0, 4.0, 15.0, 60.0)
@@ -159,6 +162,8 @@ class _Worker:
     writer: asyncio.StreamWriter
     job: tuple[int, int] | None = None
     """The attempt that it was given last and has not ended."""
+    logged_b: int = 0
+    """How much of that attempt's log has been sent."""
     ready: bool = False
 
 
@@ -223,8 +228,8 @@ class Node:
         """Carry workers until the driver is done, or gone."""
         for _ in range(self._most):
             await self._start()
-        listening = asyncio.create_task(self._listen())
-        self._keep(listening)
+        self._keep(asyncio.create_task(self._listen()))
+        self._keep(asyncio.create_task(self._send_logs()))
         await self._over.wait()
 
     async def close(self) -> None:
@@ -279,7 +284,7 @@ class Node:
             return
         match decode_to_worker(content):
             case Run(trial=trial, attempt=attempt):
-                worker.job = (trial, attempt)
+                worker.job, worker.logged_b = (trial, attempt), 0
             case Forget(trial=trial, attempt=attempt):
                 assert self._serve is not None
                 shutil.rmtree(folder_of(self._serve.trials, trial, attempt), ignore_errors=True)
@@ -356,12 +361,32 @@ class Node:
     async def _send_files(self, worker: _Worker, trial: int, attempt: int) -> None:
         assert self._serve is not None
         folder = folder_of(self._serve.trials, trial, attempt)
+        await self._send_log(worker, trial, attempt)
         for path in sorted(found for found in folder.rglob("*") if found.is_file() and not found.is_symlink()):
             name, first = path.relative_to(folder).as_posix(), True
+            if name == LOG:
+                continue
             with path.open("rb") as file:
                 while (data := file.read(PIECE_B)) or first:
                     await self._say(ours(Piece(worker.channel, trial, attempt, name, data, first)))
                     first = False
+
+    async def _send_logs(self) -> None:
+        """Send what attempts print while they run."""
+        while True:
+            await asyncio.sleep(LOGS_S)
+            for worker in list(self._workers.values()):
+                if worker.job is not None:
+                    await self._send_log(worker, *worker.job)
+
+    async def _send_log(self, worker: _Worker, trial: int, attempt: int) -> None:
+        """Send what is new of an attempt's log, which only grows."""
+        assert self._serve is not None
+        path = folder_of(self._serve.trials, trial, attempt) / LOG
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as log:
+            while data := os.pread(log.fileno(), PIECE_B, worker.logged_b):
+                first, worker.logged_b = not worker.logged_b, worker.logged_b + len(data)  # before anybody else sends
+                await self._say(ours(Piece(worker.channel, trial, attempt, LOG, data, first)))
 
     def _last_words(self) -> str:
         """Return the end of what workers could say to nobody else."""

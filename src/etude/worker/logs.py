@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+LOG: Final = "log.txt"
+TAIL: Final = "log.tail.txt"
 PIECE: Final = 1 << 16
 FLUSH_EVERY: Final = 1 << 18
 """Bytes of output after which the tail on disk is renewed."""
@@ -72,7 +74,7 @@ class AttemptLog:
             self._write(self._tail)
             with contextlib.suppress(OSError):
                 os.close(self._head)
-            if (path := self._path("log.tail.txt")) is not None:
+            if (path := self._path(TAIL)) is not None:
                 with contextlib.suppress(OSError):
                     path.unlink()
         self._folder, self._head, self._head_size = None, None, 0
@@ -103,7 +105,7 @@ class AttemptLog:
 
     def _open(self) -> bool:
         """Open the log; False where it cannot be, which costs output, never the attempt or the worker."""
-        path = self._path("log.txt")
+        path = self._path(LOG)
         if path is not None:
             with contextlib.suppress(OSError):
                 self._head = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -123,7 +125,7 @@ class AttemptLog:
         self._unflushed += len(piece)
         if self._unflushed >= FLUSH_EVERY:
             self._unflushed = 0
-            if (path := self._path("log.tail.txt")) is not None:
+            if (path := self._path(TAIL)) is not None:
                 with contextlib.suppress(OSError):
                     path.write_bytes(self._tail[max(0, len(self._tail) - self._half) :])
 
