@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from etude.core.errors import ConfigError
 from etude.core.numbers import is_port
+
+PORT: Final = re.compile("[0-9]{1,5}")
 
 
 def worker(
@@ -50,6 +53,6 @@ def _address(given: str) -> tuple[str, int | None]:
     host, colon, port = given.rpartition(":")
     if not colon or (":" in host and not given.startswith("[")) or given.endswith("]"):
         return given.strip("[]"), None
-    if not host or not port.isdecimal() or not is_port(int(port)):
+    if not host or not PORT.fullmatch(port) or not is_port(int(port)):
         raise ConfigError(f"--join {given!r} is no address. Pass HOST, or HOST:PORT with a port from 1 to 65535.")
     return host.strip("[]"), int(port)
