@@ -15,6 +15,7 @@ from etude.core import events
 from etude.core.clock import Clock, Silence
 from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
 from etude.core.events import AnyEvent, How, Joined, Left, Reported
+from etude.core.gpu_shares import Shares
 from etude.core.text import count
 from etude.engines import Engine
 from etude.engines.settling import sources_of
@@ -29,6 +30,9 @@ from etude.worker.received import keep
 NODE_S: Final = 5.0
 """Seconds that a node has to end a worker; then it is taken to be gone, and what it may yet say is too late."""
 
+REMARK: Final = 1_000
+"""Characters of what a node says of itself that users are told."""
+
 BAD_STARTS: Final = 3
 """Workers in a row that ended before they were ready; then the study gives up on starting more."""
 
@@ -39,6 +43,7 @@ class Crew:
     Args:
         engine: What starts workers.
         serve: What they are told about the study.
+        gpus: Those of this machine, for its workers to share.
         clock: The driver's clock.
         wanted: How many there should be, as things stand.
         most: How many there may be.
@@ -53,6 +58,7 @@ class Crew:
         engine: Engine,
         serve: Serve,
         *,
+        gpus: Sequence[str],
         clock: Clock,
         wanted: Callable[[], int],
         most: int,
@@ -63,6 +69,7 @@ class Crew:
     ) -> None:
         self._engine = engine
         self._serve = serve
+        self._shares = Shares(gpus, serve.resources.gpus if serve.resources is not None else None)
         self._clock = clock
         self._wanted = wanted
         self._least = least
@@ -98,7 +105,7 @@ class Crew:
         """Take in a worker of this machine."""
         link = server.connect(name, sock, self)
         self._replaces[name] = self._replacing
-        self._take_in(link)
+        self._take_in(link, msgspec.structs.replace(self._serve, gpus=self._shares.take(name)))
 
     def invite(self, bind: str, port: int = 0, advertise: Sequence[str] = ()) -> Invitation:
         """Let nodes in from now on."""
@@ -119,6 +126,10 @@ class Crew:
         """Take in, from any thread, that no worker will come any more."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._fail, error)
+
+    def remarked(self, node: str, text: str) -> None:
+        """Tell users what a node has to say of itself."""
+        self._note(f"Node {node}: {text[:REMARK]}")
 
     def arrived(self, link: NodeWorker) -> None:
         """Take in a worker that a node brings; if there are enough, it is kept in reserve."""
@@ -148,10 +159,10 @@ class Crew:
                 self._tell(msgspec.structs.replace(joined, at=now))
             self._early.clear()
 
-    def _take_in(self, link: WorkerLink | NodeWorker) -> None:
+    def _take_in(self, link: WorkerLink | NodeWorker, serve: Serve | None = None) -> None:
         self._links[link.name] = link
         self._silence.heard(link.name, self._clock.now_s())
-        self._do(link.open(self._serve))
+        self._do(link.open(serve or self._serve))
 
     def send(self, worker: str, message: messages.Message) -> bool:
         """Send a message to a worker; return whether it is there."""
@@ -270,6 +281,7 @@ class Crew:
             left = None
         else:
             await loop.run_in_executor(None, self._engine.end, worker)
+            self._shares.give_back(worker)
             left = await loop.run_in_executor(None, self._left_behind, self._given.get(worker))
         self._given.pop(worker, None)
         if self._closed:  # whoever closes reads the spool

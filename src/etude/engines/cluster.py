@@ -50,6 +50,9 @@ class Cluster:
             raise ConfigError(f"port={brief(self.port)} is no port. Pass 1 to 65535, or 0 for any that is free.")
         self.advertise = (self.advertise,) if isinstance(self.advertise, str) else tuple(self.advertise)
 
+    def machine(self) -> None:
+        """Each machine that joins sees how many workers it has room for."""
+
     def start(self, n: int, door: Door) -> None:
         """Let workers in; how many come is not ours to say."""
         if self._written is None:
