@@ -32,6 +32,7 @@ from etude.wire.node_messages import (
     Leave,
     Piece,
     Refused,
+    Remark,
     Source,
     Welcome,
     decode_from_node,
@@ -52,6 +53,10 @@ NODE_B: Final = 1 << 26
 
 class Host(Protocol):
     """Who wants to know what comes through the gate; beside this it is a ``wire.server.Listener``."""
+
+    def remarked(self, node: str, text: str) -> None:
+        """Take in what users should be told of a node, given its name."""
+        ...
 
     def arrived(self, link: NodeWorker) -> None:
         """Take in that a worker is there."""
@@ -325,6 +330,8 @@ class Node(asyncio.Protocol):
             case Enter():
                 self.name = f"{message.host[:64]}:{message.pid}"
                 self._gate.entered(self, message)
+            case Remark(text=text):
+                self._gate.host.remarked(self.name, text)
             case Arrived(channel=channel, worker=worker):
                 if not 0 < channel < 1 << 16 or channel in self._workers:
                     raise msgspec.DecodeError("a channel that cannot be")
