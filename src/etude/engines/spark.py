@@ -21,9 +21,17 @@ from typing import Any, Final
 import msgspec
 
 from etude.core.errors import ConfigError, StudyError
+from etude.core.resources import VISIBLE_GPUS, Resources
 from etude.core.text import brief
 from etude.engines import Door
-from etude.engines.spark_session import find_or_make, in_short, is_stopped, refuse_without_slot, where_to_listen
+from etude.engines.spark_session import (
+    find_or_make,
+    in_short,
+    is_stopped,
+    refuse_other_shares,
+    refuse_without_slot,
+    where_to_listen,
+)
 from etude.wire.credentials import Invitation
 
 LIVED_S: Final = 30.0
@@ -72,14 +80,22 @@ class Spark:
         if isinstance(self.port, bool) or not isinstance(self.port, int) or not 0 <= self.port < 1 << 16:
             raise ConfigError(f"port={brief(self.port)} is no port. Pass 1 to 65535, or 0 for any that is free.")
 
-    def prepare(self, n: int) -> None:
+    def machine(self) -> None:
+        """Spark finds room for each worker where there is some."""
+
+    def prepare(self, n: int, resources: Resources | None = None) -> None:
         """Find or make a session, and see whether its tasks may fail, have a slot and find Étude.
+
+        Args:
+            n: Workers that there are to be.
+            resources: What each of them needs. Spark fixes for a session what a task has; memory is taken as said.
 
         Raises:
             ConfigError: pyspark or Java is missing, or the session cannot carry workers.
         """
         self._context, self._ours = find_or_make(self.session, self.master, self.config, n)
         try:
+            refuse_other_shares(self._context, resources)
             refuse_without_slot(self._context, wait_s=self.wait_s)
         except BaseException:
             self._let_go()
@@ -206,7 +222,7 @@ def carry_one(invitation: bytes, _: Iterable[Any]) -> list[str]:
     with gpus_visible(task):
         try:
             cores = task.cpus() if task is not None else 1
-            asyncio.run(carry(msgspec.json.decode(invitation, type=Invitation), workers=1, threads=cores))
+            asyncio.run(carry(msgspec.json.decode(invitation, type=Invitation), workers=1, threads=cores, placed=True))
         except StudyError as error:
             return [str(error)]
     return [""]
@@ -219,12 +235,12 @@ def gpus_visible(task: Any) -> Iterator[None]:
     if given is None:
         yield
         return
-    before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(given.addresses)
+    before = os.environ.get(VISIBLE_GPUS)
+    os.environ[VISIBLE_GPUS] = ",".join(given.addresses)
     try:
         yield
     finally:
         if before is None:
-            del os.environ["CUDA_VISIBLE_DEVICES"]
+            del os.environ[VISIBLE_GPUS]
         else:
-            os.environ["CUDA_VISIBLE_DEVICES"] = before
+            os.environ[VISIBLE_GPUS] = before
