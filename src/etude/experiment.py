@@ -19,6 +19,7 @@ from etude.worker.bind import Bound, kept_generators
 from etude.worker.run import Run, default_device
 
 if TYPE_CHECKING:
+    from etude.core.resources import Resources
     from etude.forecasting.result import Forecast
 
 
@@ -112,6 +113,7 @@ class Experiment:
         *,
         trials: int | None = None,
         workers: int | tuple[int, int | None] | None = None,
+        resources: Resources | str | None = None,
         sampler: str | Sampler = "tpe",
         stopper: str | Stopper | Sequence[str | Stopper] | None = None,
         fidelity: str | None = None,
@@ -146,9 +148,12 @@ class Experiment:
             trials: How many configurations to try, those of earlier calls included. May be left out where the
                 sampler comes to an end, as a grid does, and for one full set of brackets with Hyperband and a
                 fidelity. Promoted trials count.
-            workers: How many trials run at a time; the number of cores, or of GPUs, if left out. A range, as in
-                ``(2, 16)``, waits for two workers before it begins, and takes up to sixteen as they come; ``(2, None)``
-                takes as many as there would be without it, and at least two.
+            workers: How many trials run at a time; the number of cores, or as many as fit with ``resources``, if left
+                out. A range, as in ``(2, 16)``, waits for two workers before it begins, and takes up to sixteen as they
+                come; ``(2, None)`` takes as many as there would be without it, and at least two.
+            resources: What one trial needs: ``etude.Resources(cpus=2, gpus=0.5, memory_gb=4)``, or as text
+                ``"cpus=2,gpus=0.5,memory_gb=4"``. Each trial sees its own GPUs, and no more trials run at a time than
+                there is room for. It is no part of the study's definition.
             sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"gp"``, ``"cmaes"`` or ``"nsga2"``, one of those
                 with options (``etude.TPE(startup=20)``), or an object with ``tell(told)`` and ``suggest(request)``.
             stopper: ``"median"``, ``"median-best"``, ``"asha"``, ``"hyperband"``, ``"plateau"``, ``"divergence"``,
@@ -209,6 +214,7 @@ class Experiment:
         self._redefined.warn(stacklevel=2)
         call = Call.read(
             workers=workers,
+            resources=resources,
             name=name,
             retries=retries,
             on_oom=on_oom,

@@ -77,6 +77,7 @@ class Recipe:
         question: What the study is to find out.
         engine: What starts the workers.
         workers: How many, at most.
+        gpus: Those of this machine, for its workers to share.
         least_workers: How many have to be there before the first trial is handed out.
         serve: What workers are told about the study.
         limits: How patient the driver is.
@@ -90,6 +91,7 @@ class Recipe:
     serve: Serve
     limits: Limits = field(default_factory=Limits)
     least_workers: int = 1
+    gpus: tuple[str, ...] = ()
     provenance: Callable[[], Mapping[str, Any]] | None = None
     mirrors: tuple[Mirror, ...] = ()
 
@@ -136,6 +138,7 @@ class Study(AtWork):
         self._crew = Crew(
             recipe.engine,
             recipe.serve,
+            gpus=recipe.gpus,
             clock=self.clock,
             wanted=self._wanted_workers,
             most=recipe.workers,
