@@ -83,7 +83,7 @@ class Call:
         price_per_hour: float | None = None,
         mirror: str | os.PathLike[str] | None = None,
         engine: object = None,
-        on_oom: str = "retry",
+        on_oom: str | None = None,
     ) -> Call:
         """Read what a verb was given.
 
@@ -102,7 +102,7 @@ class Call:
                 f"name={name!r} cannot name a folder. Use letters, digits, '.', '_' and '-', and start with a "
                 "letter or a digit."
             )
-        if on_oom not in ON_OOM:
+        if on_oom not in (None, *ON_OOM):
             raise ConfigError(f"on_oom={brief(on_oom)} is not known. Pass one of {', '.join(map(repr, ON_OOM))}.")
         engine, engine_text = read_engine(engine)
         if mirror is not None and isinstance(engine, Simulated):
@@ -112,11 +112,13 @@ class Call:
             )
         needs = Resources.read(resources)
         machine = _machine_for(needs, engine) if needs is not None else None
+        if on_oom is None:
+            on_oom = "retry_alone" if needs is not None and needs.packs else "retry"
         least, asked = _asked_for(workers, engine)
         usual = max(least or 1, getattr(engine, "usual_workers", None) or available_cores())
         most, note = asked or usual, ""
         if needs is not None and machine is not None:
-            most, note = _fitted(least, asked, usual, needs, machine)
+            most, note = _fitted(least, asked, usual, needs.counted, machine)
         return cls(
             workers=most,
             least_workers=least or 1,
@@ -134,6 +136,16 @@ class Call:
             engine=engine,
             engine_text=engine_text,
         )
+
+    @property
+    def counted(self) -> Resources | None:
+        """What each trial needs, as far as it can be counted before any has run."""
+        return self.resources.counted if self.resources is not None else None
+
+    @property
+    def packs(self) -> bool:
+        """Whether the memory of trials is learned, and machines are packed by it."""
+        return self.resources is not None and self.resources.packs
 
     @property
     def parts(self) -> Mapping[str, str]:

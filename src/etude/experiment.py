@@ -124,7 +124,7 @@ class Experiment:
         name: str | None = None,
         constraint: Callable[..., Any] | None = None,
         retries: int = 2,
-        on_oom: str = "retry",
+        on_oom: str | None = None,
         timeout_s: float | None = None,
         grace_s: float = 10.0,
         reuse_child: bool = False,
@@ -153,7 +153,8 @@ class Experiment:
                 come; ``(2, None)`` takes as many as there would be without it, and at least two.
             resources: What one trial needs: ``etude.Resources(cpus=2, gpus=0.5, memory_gb=4)``, or as text
                 ``"cpus=2,gpus=0.5,memory_gb=4"``. Each trial sees its own GPUs, and no more trials run at a time than
-                there is room for. It is no part of the study's definition.
+                there is room for. ``"auto"`` learns what memory trials need while it goes. It is no part of the
+                study's definition.
             sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"gp"``, ``"cmaes"`` or ``"nsga2"``, one of those
                 with options (``etude.TPE(startup=20)``), or an object with ``tell(told)`` and ``suggest(request)``.
             stopper: ``"median"``, ``"median-best"``, ``"asha"``, ``"hyperband"``, ``"plateau"``, ``"divergence"``,
@@ -176,7 +177,8 @@ class Experiment:
             retries: How often a trial is run again whose process was killed or lost.
             on_oom: ``"retry"`` counts running out of memory as one of these losses. ``"retry_alone"`` runs such a
                 trial once more with no other trial of the study on its machine, and gives it up if that is not
-                enough. The summary tells of it either way, since results then lean towards what needs little.
+                enough; it is the default with ``resources="auto"``. The summary tells of it either way, since results
+                then lean towards what needs little.
             timeout_s: Seconds after which a trial is ended and fails; no limit if left out.
             grace_s: Seconds that a trial has to see a stop, at its next report, before its process is ended.
             reuse_child: Let one process run trial after trial: faster, without isolation between trials.

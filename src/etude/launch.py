@@ -88,7 +88,7 @@ class Launch:
             return self._simulated(home, engine, limits)
         content = packed(self._experiment.functions)
         if prepare := getattr(engine, "prepare", None):
-            needs = self._call.resources
+            needs = self._call.counted
             prepare(self._call.workers, *([needs] if needs is not None else []))
         try:
             return self._live(content, home, limits)
@@ -121,6 +121,7 @@ class Launch:
             least_workers=self._call.least_workers,
             gpus=self._call.gpus,
             serve=self._serve(content, folder),
+            packs=self._call.packs,
             limits=limits,
             provenance=self._provenance,
             mirrors=tuple(mirrors),
@@ -175,7 +176,7 @@ class Launch:
             reuse_child=self._call.reuse_child,
             files=dict(self._code.files),
             logging=script_logging.as_set_up(),
-            resources=self._call.resources,
+            resources=self._call.counted,
         )
 
     # --- the folder -------------------------------------------------------------------------------

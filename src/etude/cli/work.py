@@ -44,7 +44,7 @@ EngineName = Annotated[
 Needs = Annotated[
     str | None,
     typer.Option(
-        help="What one trial needs: 'gpus=0.5,memory_gb=4'. Then no more run at a time than there is room for."
+        help="What one trial needs: 'gpus=0.5,memory_gb=4', or auto. No more run at a time than there is room for."
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
@@ -90,7 +90,7 @@ def tune(
     timeout: Annotated[float | None, typer.Option(help="Seconds that a trial may take.")] = None,
     grace: Annotated[float, typer.Option(help="Seconds that a trial has to see a stop.")] = 10.0,
     retries: Annotated[int, typer.Option(help="How often a trial is run again that was killed or lost.")] = 2,
-    on_oom: Annotated[str, typer.Option(help="After running out of memory: retry, or retry_alone.")] = "retry",
+    on_oom: Annotated[str | None, typer.Option(help="After running out of memory: retry, or retry_alone.")] = None,
     reuse_child: Annotated[bool, typer.Option("--reuse-child", help="Run many trials in one process.")] = False,
     constraint: Annotated[str | None, typer.Option(help="Name of a function of the script that rules out.")] = None,
     deadline: Deadline = None,

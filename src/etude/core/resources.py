@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from etude.core.errors import ConfigError
 from etude.core.numbers import amount
@@ -19,6 +19,9 @@ VISIBLE_GPUS: Final = "CUDA_VISIBLE_DEVICES"
 
 NEARLY: Final = 1e-9
 """Floats that are so near to a whole number are meant to be one: 1 / 0.1 is ten parts of a GPU."""
+
+AUTO: Final = "auto"
+"""Stands for an amount that is learned."""
 
 SMALLEST: Final = 0.001
 LARGEST: Final = 1e6
@@ -36,7 +39,7 @@ class Resources:
         gpus: GPUs, which its process sees and no other trial does. A part of one, as in 0.5, is shared with others:
             two trials at 0.5. With 0 it sees none. Left out, it sees those that the worker does.
         memory_gb: Main memory in GB (2**30 bytes). It decides how many trials run at a time, and is no limit that a
-            trial would be held to.
+            trial would be held to. ``"auto"``: what each trial will need is learned from those that have ended.
 
     Raises:
         ConfigError: An amount cannot be.
@@ -48,12 +51,12 @@ class Resources:
 
     cpus: float | None = None
     gpus: float | None = None
-    memory_gb: float | None = None
+    memory_gb: float | str | None = None
 
     def __post_init__(self) -> None:
         for name in FIELDS:
             given = getattr(self, name)
-            if given is not None:
+            if given is not None and (name, given) != ("memory_gb", AUTO):
                 object.__setattr__(self, name, amount(name, given, above=name != "gpus", most=LARGEST))
                 if 0 < given < SMALLEST:
                     raise ConfigError(f"{name}={given:g} is less than is counted. Pass {SMALLEST} or more.")
@@ -73,15 +76,19 @@ class Resources:
         Example:
             >>> Resources.read("gpus=0.5, memory_gb=4")
             Resources(cpus=None, gpus=0.5, memory_gb=4.0)
+            >>> Resources.read("auto")
+            Resources(cpus=None, gpus=None, memory_gb='auto')
         """
         if given is None or isinstance(given, cls):
             return given
+        if given == AUTO:
+            return cls(memory_gb=AUTO)
         if not isinstance(given, str):
             raise ConfigError(
                 f"resources={brief(given)} says nothing of resources. Pass etude.Resources(gpus=1), or text as in "
                 "'gpus=1,memory_gb=4'."
             )
-        amounts: dict[str, float] = {}
+        amounts: dict[str, Any] = {}
         for part in filter(None, (part.strip() for part in given.split(","))):
             name, _, value = (side.strip() for side in part.partition("="))
             if name not in FIELDS:
@@ -91,7 +98,7 @@ class Resources:
             if name in amounts:
                 raise ConfigError(f"resources={given!r} says {name} twice. Leave one.")
             try:
-                amounts[name] = float(value)
+                amounts[name] = AUTO if (name, value) == ("memory_gb", AUTO) else float(value)
             except ValueError:
                 raise ConfigError(f"resources={given!r}: {name}={value} is no number. {HOW}") from None
         return cls(**amounts)
@@ -99,6 +106,16 @@ class Resources:
     def __str__(self) -> str:
         """Return it as the text that ``read`` reads."""
         return ",".join(said(name, getattr(self, name)) for name in FIELDS if getattr(self, name) is not None)
+
+    @property
+    def packs(self) -> bool:
+        """Whether the memory of trials is learned."""
+        return self.memory_gb == AUTO
+
+    @property
+    def counted(self) -> Resources:
+        """What can be counted before anything has run."""
+        return dataclasses.replace(self, memory_gb=None) if self.packs else self
 
     @property
     def threads(self) -> int | None:
@@ -124,14 +141,14 @@ class Machine:
     memory_gb: float | None = None
 
 
-def said(name: str, value: float) -> str:
+def said(name: str, value: float | str) -> str:
     """Return an amount as a call says it.
 
     Example:
         >>> said("gpus", 1.0)
         'gpus=1'
     """
-    return f"{name}={repr(value).removesuffix('.0')}"
+    return f"{name}={str(value).removesuffix('.0')}"
 
 
 def sharers(gpus: float) -> int:

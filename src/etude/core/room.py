@@ -123,7 +123,7 @@ def _parts(each: Resources, machine: Machine) -> list[_Part]:
         parts.append(_Part("gpus", each.gpus, len(machine.gpus), machine.gpus))
     if each.cpus is not None:
         parts.append(_Part("cpus", each.cpus, machine.cores))
-    if each.memory_gb is not None and machine.memory_gb is not None:
+    if isinstance(each.memory_gb, float) and machine.memory_gb is not None:
         parts.append(_Part("memory_gb", each.memory_gb, machine.memory_gb))
     return parts
 

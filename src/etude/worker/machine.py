@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -24,6 +25,15 @@ LISTED: Final = re.compile(r"^(?P<indent>\s*)(?:GPU (?P<index>\d+):|MIG ).*?\(UU
 def this_machine() -> Machine:
     """Return what this machine has for workers that this process starts."""
     return Machine(available_cores(), gpus(), memory_gb())
+
+
+def name() -> str:
+    """Return what tells this machine from others: its host's name, and which start of it this is."""
+    try:
+        started = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        started = ""
+    return f"{socket.gethostname()}/{started}".rstrip("/")
 
 
 def gpus() -> tuple[str, ...]:
