@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         StudyInUseError,
     )
     from etude.core.plan import GO_ON, Act, Decision, Report, Standing
+    from etude.core.resources import Resources
     from etude.core.signature import Derived, Stateless
     from etude.engines import Door, Engine
     from etude.engines.cluster import Cluster
@@ -63,6 +64,7 @@ _HOME = {
     "Data": "etude.core.data",
     "Derived": "etude.core.signature",
     "Stateless": "etude.core.signature",
+    "Resources": "etude.core.resources",
     "Space": "etude.tune.spaces",
     "uniform": "etude.tune.domains",
     "loguniform": "etude.tune.domains",
@@ -152,6 +154,7 @@ __all__ = [
     "RecordedCurves",
     "Report",
     "Request",
+    "Resources",
     "ResultError",
     "Sampler",
     "Search",

@@ -12,6 +12,8 @@ import msgspec
 
 from etude.core.errors import ConfigError
 from etude.core.numbers import is_finite, is_number, whole
+from etude.core.resources import Machine, Resources
+from etude.core.room import how_many_fit, mend, why_not
 from etude.core.spending import NO_CEILING, Ceiling, check_priced
 from etude.core.text import brief
 from etude.engines.named import read_engine
@@ -33,6 +35,9 @@ class Call:
     Attributes:
         workers: How many trials run at a time, at most.
         least_workers: How many workers have to be there before the first trial is handed out.
+        resources: What each trial needs; None if that is not said.
+        gpus: The ids of the GPUs that workers of this machine share.
+        note: What users should be told of all this.
         name: The study's name; None if it is to be named by its definition.
         retries: How often a trial is run again whose process was killed or lost.
         on_oom: What becomes of a trial that ran out of memory: one of ``ON_OOM``.
@@ -47,6 +52,9 @@ class Call:
 
     workers: int
     least_workers: int = 1
+    resources: Resources | None = None
+    gpus: tuple[str, ...] = ()
+    note: str = ""
     name: str | None = None
     retries: int = 2
     on_oom: str = "retry"
@@ -63,6 +71,7 @@ class Call:
         cls,
         *,
         workers: int | tuple[int, int | None] | None,
+        resources: Resources | str | None = None,
         name: str | None,
         retries: int,
         timeout_s: float | None,
@@ -74,7 +83,7 @@ class Call:
         price_per_hour: float | None = None,
         mirror: str | os.PathLike[str] | None = None,
         engine: object = None,
-        on_oom: str = "retry",
+        on_oom: str | None = None,
     ) -> Call:
         """Read what a verb was given.
 
@@ -93,7 +102,7 @@ class Call:
                 f"name={name!r} cannot name a folder. Use letters, digits, '.', '_' and '-', and start with a "
                 "letter or a digit."
             )
-        if on_oom not in ON_OOM:
+        if on_oom not in (None, *ON_OOM):
             raise ConfigError(f"on_oom={brief(on_oom)} is not known. Pass one of {', '.join(map(repr, ON_OOM))}.")
         engine, engine_text = read_engine(engine)
         if mirror is not None and isinstance(engine, Simulated):
@@ -101,10 +110,21 @@ class Call:
                 f"mirror={brief(mirror)} was given for a simulated study, which is not mirrored: the same call gives "
                 "it again on any machine. Leave mirror= out."
             )
-        least, most = _how_many(workers, engine)
+        needs = Resources.read(resources)
+        machine = _machine_for(needs, engine) if needs is not None else None
+        if on_oom is None:
+            on_oom = "retry_alone" if needs is not None and needs.packs else "retry"
+        least, asked = _asked_for(workers, engine)
+        usual = max(least or 1, getattr(engine, "usual_workers", None) or available_cores())
+        most, note = asked or usual, ""
+        if needs is not None and machine is not None:
+            most, note = _fitted(least, asked, usual, needs.counted, machine)
         return cls(
             workers=most,
-            least_workers=least,
+            least_workers=least or 1,
+            resources=needs,
+            gpus=machine.gpus if machine is not None else (),
+            note=note,
             name=name,
             retries=whole("retries", retries, 0, "0 already runs every trial just once"),
             on_oom=on_oom,
@@ -116,6 +136,16 @@ class Call:
             engine=engine,
             engine_text=engine_text,
         )
+
+    @property
+    def counted(self) -> Resources | None:
+        """What each trial needs, as far as it can be counted before any has run."""
+        return self.resources.counted if self.resources is not None else None
+
+    @property
+    def packs(self) -> bool:
+        """Whether the memory of trials is learned, and machines are packed by it."""
+        return self.resources is not None and self.resources.packs
 
     @property
     def parts(self) -> Mapping[str, str]:
@@ -134,8 +164,9 @@ class Call:
 
     @property
     def threads(self) -> int:
-        """How many threads a trial may use: the cores, shared evenly."""
-        return max(1, available_cores() // self.workers)
+        """How many threads a trial may use: as many as it needs cores, or else the cores, shared evenly."""
+        said = self.resources.threads if self.resources is not None else None
+        return said or max(1, available_cores() // self.workers)
 
 
 def _ceiling(
@@ -187,24 +218,24 @@ def _is_positive(value: object) -> bool:
     return is_finite(value) and value > 0  # type: ignore[operator]
 
 
-def _how_many(workers: int | tuple[int, int | None] | None, engine: object) -> tuple[int, int]:
-    """Return how many workers there are, at least and at most: what the call says, or the engine, or one per core."""
+def _asked_for(workers: int | tuple[int, int | None] | None, engine: object) -> tuple[int | None, int | None]:
+    """Return how many workers there are to be, at least and at most, as far as the call says it, or the engine."""
     own: int | None = getattr(engine, "most_workers", None)
     least, most = _range(workers)
-    if own is not None and (most not in (None, own) or least > own):
+    if own is not None and (most not in (None, own) or (least or 0) > own):
         kind = type(engine).__name__
         raise ConfigError(
             f"workers={workers}, and engine={kind}(...) has {own} of its own. Say it once: leave workers= out."
         )
-    return least, own or most or max(least, getattr(engine, "usual_workers", None) or available_cores())
+    return least, own or most
 
 
-def _range(workers: int | tuple[int, int | None] | None) -> tuple[int, int | None]:
+def _range(workers: int | tuple[int, int | None] | None) -> tuple[int | None, int | None]:
     """Return how many workers a call asks for, at least and at most; None where it does not say."""
     if workers is None:
-        return 1, None
+        return None, None
     if not isinstance(workers, tuple | list):
-        return 1, whole("workers", workers, 1, "nobody would run the trials")
+        return None, whole("workers", workers, 1, "nobody would run the trials")
     if len(workers) == len(("least", "most")):
         least = whole("workers", workers[0], 1, "nobody would run the trials")
         if workers[1] is None:
@@ -216,3 +247,47 @@ def _range(workers: int | tuple[int, int | None] | None) -> tuple[int, int | Non
         f"workers={workers!r} is no range. Pass a number, or (least, most), as in (2, 16); (2, None) leaves open how "
         "many may come."
     )
+
+
+def _machine_for(needs: Resources, engine: Any) -> Machine | None:
+    """Return the machine that all workers of an engine share; None if each finds room where it is."""
+    if isinstance(engine, Simulated):
+        raise ConfigError(
+            f"resources='{needs}' was given for a simulated study, whose workers need nothing. Leave resources= out."
+        )
+    machine = getattr(engine, "machine", None)
+    if not callable(machine):
+        raise ConfigError(
+            f"resources='{needs}' was given, and engine={type(engine).__name__}(...) does not say where its workers "
+            "find them. Leave resources= out, or give the engine the method machine() (docs/extending.md)."
+        )
+    found: Machine | None = machine()
+    return found
+
+
+def _fitted(least: int | None, asked: int | None, usual: int, needs: Resources, machine: Machine) -> tuple[int, str]:
+    """Return how many workers there are at most, which fit on a machine, and what should be said of that.
+
+    Args:
+        least: How many have to fit, if the call gave a range.
+        asked: How many there are to be, at most; None for as many as fit.
+        usual: How many there are if nothing else is said.
+        needs: What each needs.
+        machine: What there is.
+
+    Raises:
+        ConfigError: They do not fit.
+    """
+    fit = how_many_fit(needs, machine)
+    begin = least or asked or 1
+    whole_range = f"workers=({least}, {asked})"
+    told = f"{whole_range} begin with {begin} trials, which" if least is not None else ""
+    if why := why_not(begin, needs, machine, asked=told):
+        fewer = f"workers=({fit}, {asked})" if least is not None else f"workers={fit}"
+        raise ConfigError(f"{why} {mend(begin, needs, machine, fewer=fewer)}")
+    if fit is None:
+        return asked or usual, ""
+    if asked is None:
+        return fit if needs.cpus is not None else min(fit, usual), ""
+    cut = why_not(asked, needs, machine, asked=whole_range)
+    return min(fit, asked), f"{cut} So {fit} run at a time." if cut else ""

@@ -14,6 +14,7 @@ from etude.core import events
 from etude.core.clock import Clock, Silence
 from etude.core.errors import DefinitionChangedError, StudyError
 from etude.core.events import AnyEvent, How, Joined, Left, Reported
+from etude.core.gpu_shares import Shares
 from etude.core.text import count
 from etude.engines import Engine
 from etude.wire import messages, server, spool
@@ -42,6 +43,7 @@ class Crew:
     Args:
         engine: What starts workers.
         serve: What they are told about the study.
+        gpus: Those of this machine, for its workers to share.
         clock: The driver's clock.
         wanted: How many there should be, as things stand.
         most: How many there may be.
@@ -56,6 +58,7 @@ class Crew:
         engine: Engine,
         serve: Serve,
         *,
+        gpus: Sequence[str],
         clock: Clock,
         wanted: Callable[[], int],
         most: int,
@@ -66,6 +69,7 @@ class Crew:
     ) -> None:
         self._engine = engine
         self._serve = serve
+        self._shares = Shares(gpus, serve.resources.gpus if serve.resources is not None else None)
         self._clock = clock
         self._wanted = wanted
         self._least = least
@@ -99,7 +103,7 @@ class Crew:
         """Take in a worker of this machine."""
         link = server.connect(name, sock, self)
         self._replaces[name] = self._replacing
-        self.take_in(link)
+        self.take_in(link, msgspec.structs.replace(self._serve, gpus=self._shares.take(name)))
 
     def invite(self, bind: str, port: int = 0, advertise: Sequence[str] = ()) -> Invitation:
         """Let nodes in from now on."""
@@ -125,11 +129,11 @@ class Crew:
         """Return whether there is a worker of this name."""
         return worker in self._links
 
-    def take_in(self, link: Link) -> None:
+    def take_in(self, link: Link, serve: Serve | None = None) -> None:
         """Have a worker take the study up."""
         self._links[link.name] = link
         self.sign_of_life(link.name)
-        self._do(link.open(self._serve))
+        self._do(link.open(serve or self._serve))
 
     def sign_of_life(self, worker: str) -> None:
         """Note that a worker has been heard."""
@@ -289,6 +293,7 @@ class Crew:
             return None  # its node has told it
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._engine.end, link.name)
+        self._shares.give_back(link.name)
         return await loop.run_in_executor(None, self._left_behind, self._given.get(link.name))
 
     def _left_behind(self, job: messages.Run | None) -> messages.Ended | None:

@@ -19,6 +19,7 @@ from etude.worker.bind import Bound, kept_generators
 from etude.worker.run import Run, default_device
 
 if TYPE_CHECKING:
+    from etude.core.resources import Resources
     from etude.forecasting.result import Forecast
 
 
@@ -112,6 +113,7 @@ class Experiment:
         *,
         trials: int | None = None,
         workers: int | tuple[int, int | None] | None = None,
+        resources: Resources | str | None = None,
         sampler: str | Sampler = "tpe",
         stopper: str | Stopper | Sequence[str | Stopper] | None = None,
         fidelity: str | None = None,
@@ -122,7 +124,7 @@ class Experiment:
         name: str | None = None,
         constraint: Callable[..., Any] | None = None,
         retries: int = 2,
-        on_oom: str = "retry",
+        on_oom: str | None = None,
         timeout_s: float | None = None,
         grace_s: float = 10.0,
         reuse_child: bool = False,
@@ -146,9 +148,13 @@ class Experiment:
             trials: How many configurations to try, those of earlier calls included. May be left out where the
                 sampler comes to an end, as a grid does, and for one full set of brackets with Hyperband and a
                 fidelity. Promoted trials count.
-            workers: How many trials run at a time; the number of cores, or of GPUs, if left out. A range, as in
-                ``(2, 16)``, waits for two workers before it begins, and takes up to sixteen as they come; ``(2, None)``
-                takes as many as there would be without it, and at least two.
+            workers: How many trials run at a time; the number of cores, or as many as fit with ``resources``, if left
+                out. A range, as in ``(2, 16)``, waits for two workers before it begins, and takes up to sixteen as they
+                come; ``(2, None)`` takes as many as there would be without it, and at least two.
+            resources: What one trial needs: ``etude.Resources(cpus=2, gpus=0.5, memory_gb=4)``, or as text
+                ``"cpus=2,gpus=0.5,memory_gb=4"``. Each trial sees its own GPUs, and no more trials run at a time than
+                there is room for. ``"auto"`` learns what memory trials need while it goes. It is no part of the
+                study's definition.
             sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"gp"``, ``"cmaes"`` or ``"nsga2"``, one of those
                 with options (``etude.TPE(startup=20)``), or an object with ``tell(told)`` and ``suggest(request)``.
             stopper: ``"median"``, ``"median-best"``, ``"asha"``, ``"hyperband"``, ``"plateau"``, ``"divergence"``,
@@ -171,7 +177,8 @@ class Experiment:
             retries: How often a trial is run again whose process was killed or lost.
             on_oom: ``"retry"`` counts running out of memory as one of these losses. ``"retry_alone"`` runs such a
                 trial once more with no other trial of the study on its machine, and gives it up if that is not
-                enough. The summary tells of it either way, since results then lean towards what needs little.
+                enough; it is the default with ``resources="auto"``. The summary tells of it either way, since results
+                then lean towards what needs little.
             timeout_s: Seconds after which a trial is ended and fails; no limit if left out.
             grace_s: Seconds that a trial has to see a stop, at its next report, before its process is ended.
             reuse_child: Let one process run trial after trial: faster, without isolation between trials.
@@ -209,6 +216,7 @@ class Experiment:
         self._redefined.warn(stacklevel=2)
         call = Call.read(
             workers=workers,
+            resources=resources,
             name=name,
             retries=retries,
             on_oom=on_oom,

@@ -65,7 +65,7 @@ class Launch:
             **call.parts,
             **({"trials": str(question.trials)} if simulated is not None else {}),
         }
-        self._notes: list[str] = []  # what users should be told first
+        self._notes = [call.note] if call.note else []  # what users should be told first
         self._name = call.name if call.name is not None else _name(experiment, self._code, self._parts)
 
     def start(self) -> LiveStudy:
@@ -88,7 +88,8 @@ class Launch:
             return self._simulated(home, engine, limits)
         content = packed(self._experiment.functions)
         if prepare := getattr(engine, "prepare", None):
-            prepare(self._call.workers)
+            needs = self._call.counted
+            prepare(self._call.workers, *([needs] if needs is not None else []))
         try:
             return self._live(content, home, limits)
         except BaseException:
@@ -118,7 +119,9 @@ class Launch:
             engine=self._call.engine,
             workers=self._call.workers,
             least_workers=self._call.least_workers,
+            gpus=self._call.gpus,
             serve=self._serve(content, folder),
+            packs=self._call.packs,
             limits=limits,
             provenance=self._provenance,
             mirrors=tuple(mirrors),
@@ -173,6 +176,7 @@ class Launch:
             reuse_child=self._call.reuse_child,
             files=dict(self._code.files),
             logging=script_logging.as_set_up(),
+            resources=self._call.counted,
         )
 
     # --- the folder -------------------------------------------------------------------------------
@@ -233,6 +237,7 @@ class Launch:
             "constraint": self._constraint(),
             "name": self._name,
             "workers": call.workers if call.least_workers == 1 else [call.least_workers, call.workers],
+            "resources": str(call.resources) if call.resources is not None else None,
             "retries": call.retries,
             "on_oom": call.on_oom,
             "timeout_s": call.timeout_s,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from etude.core.errors import ConfigError
 from etude.engines.settling import sources_of
@@ -13,6 +13,9 @@ from etude.wire.gate import Gate, NodeWorker, told
 from etude.wire.messages import Serve
 from etude.wire.node_messages import Piece
 from etude.worker.received import keep
+
+REMARK: Final = 1_000
+"""Characters of what a node says of itself that users are told."""
 
 
 class Host(Protocol):
@@ -116,6 +119,10 @@ class Nodes:
             keep(piece, self._serve.trials)
         except OSError as error:
             self._note(f"What trial {piece.trial} wrote on its machine cannot be kept here: {error}.")
+
+    def remarked(self, node: str, text: str) -> None:
+        """Tell users what a node has to say of itself."""
+        self._note(f"Node {node}: {text[:REMARK]}")
 
     def gone(self, link: NodeWorker, reason: str) -> None:
         """Take in that a worker is gone."""

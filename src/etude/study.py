@@ -46,6 +46,7 @@ from etude.core.events import (
 )
 from etude.core.history import History
 from etude.core.limits import Limits
+from etude.core.packing import Need
 from etude.core.spending import NO_CEILING
 from etude.core.text import count
 from etude.crew import Crew, as_events
@@ -77,6 +78,8 @@ class Recipe:
         question: What the study is to find out.
         engine: What starts the workers.
         workers: How many, at most.
+        gpus: Those of this machine, for its workers to share.
+        packs: Whether no more trials run on a machine than its memory is predicted to suffice for.
         least_workers: How many have to be there before the first trial is handed out.
         serve: What workers are told about the study.
         limits: How patient the driver is.
@@ -90,6 +93,8 @@ class Recipe:
     serve: Serve
     limits: Limits = field(default_factory=Limits)
     least_workers: int = 1
+    gpus: tuple[str, ...] = ()
+    packs: bool = False
     provenance: Callable[[], Mapping[str, Any]] | None = None
     mirrors: tuple[Mirror, ...] = ()
 
@@ -125,7 +130,7 @@ class Study(AtWork):
         )
         self._recipe = recipe
         self._sweep = sweep
-        self._driver = Driver(recipe.question.plan, self.history, recipe.limits)
+        self._driver = Driver(recipe.question.plan, self.history, recipe.limits, need=self._need())
         self._events: deque[AnyEvent] = deque()
         self._desk = Desk(self._question, self.clock)
         self._drain_is_due = False
@@ -136,6 +141,7 @@ class Study(AtWork):
         self._crew = Crew(
             recipe.engine,
             recipe.serve,
+            gpus=recipe.gpus,
             clock=self.clock,
             wanted=self._wanted_workers,
             most=recipe.workers,
@@ -160,6 +166,14 @@ class Study(AtWork):
         self._recording: asyncio.Task[None] | None = None
         self._ended: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
+
+    def _need(self) -> Need | None:
+        if not self._recipe.packs:
+            return None
+        from etude.tune.memory import MemoryModel
+
+        assert self._question.space is not None
+        return MemoryModel(self._question.space, self.history)
 
     def stop(self, reason: str = "stopped by hand") -> None:
         """Have the study wind down; it can go on later."""

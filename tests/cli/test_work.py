@@ -74,6 +74,7 @@ def test_options_reach_the_search(etude: Etude) -> None:
     options = ["--sampler", "tpe(startup=3)", "--stopper", "median(first_after=9)", "--seed", "7", "--timeout", "50"]
     rest = ["--reuse-child", "--constraint", "small", "-q", "--name", "opts", "--trials", "4", "--workers", "1"]
     more = ["--retries", "1", "--grace", "3", "--start", "lr=0.25", "--start", "lr=0.125 epochs=2"]
+    more += ["--resources", "cpus=0.5, gpus=0"]
     assert etude("tune", "script.py:experiment", UNIFORM, "epochs=2", *options, *rest, *more).code == 0
     search = library.open("opts")
     call = search.meta["call"]
@@ -91,6 +92,7 @@ WANTED = {
     "grace_s": 3.0,
     "retries": 1,
     "reuse_child": True,
+    "resources": "cpus=0.5,gpus=0",
     "start": [{"lr": 0.25, "epochs": 2}, {"lr": 0.125, "epochs": 2}],
 }
 
@@ -148,7 +150,7 @@ def test_programs_get_one_document_and_nothing_else(etude: Etude) -> None:
 def test_going_on_restores_the_whole_call(etude: Etude) -> None:
     options = ["--sampler", "tpe(startup=3)", "--stopper", "median(first_after=9)", "--seed", "7", "--timeout", "50"]
     rest = ["--reuse-child", "--name", "opts", "--trials", "4", "--workers", "1", "--retries", "1", "--grace", "3"]
-    start = ["--start", "lr=0.25", "--start", "lr=0.125 epochs=2"]
+    start = ["--start", "lr=0.25", "--start", "lr=0.125 epochs=2", "--resources", "gpus=0,cpus=0.5"]
     assert etude("tune", "script.py:experiment", UNIFORM, "epochs=2", *options, *rest, *start).code == 0
     before = library.open("opts").meta
     done = etude("resume", "opts", "--trials", "6")
@@ -156,6 +158,22 @@ def test_going_on_restores_the_whole_call(etude: Etude) -> None:
     after = library.open("opts").meta["run 2"]["call"]
     assert after == {**before["run 1"]["call"], "trials": 6}
     assert {name: after[name] for name in WANTED} == WANTED
+    assert etude("resume", "opts", "--trials", "7", "--resources", "cpus=1").code == 0
+    assert library.open("opts").meta["run 3"]["call"] == {**after, "trials": 7, "resources": "cpus=1"}
+
+
+def test_resources_that_cannot_be_are_refused_in_the_words_of_the_command_line(
+    etude: Etude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    call = ["tune", "script.py:experiment", UNIFORM, "--trials", "3", "--name", "none"]
+    done = etude(*call, "--workers", "4", "--resources", "gpus=1")
+    assert (done.code, done.err.strip()) == (
+        2,
+        "--workers 4 with gpus=1 need 4 GPUs, and this machine has 2 (0, 1). Pass --workers 2, or gpus=0.5.",
+    )
+    done = etude(*call, "--resources", "gpu=1")
+    assert (done.code, done.err.partition(". ")[0]) == (2, "--resources gpu=1 asks for 'gpu', which is not known")
 
 
 @pytest.mark.parametrize(

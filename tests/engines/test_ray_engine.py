@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ import pytest
 import etude
 from etude import ConfigError
 from etude.core.errors import StudyError
+from etude.core.resources import Resources
 from etude.engines import node
 from etude.engines import ray as engine_of_ray
 from etude.engines.ray import Carrier, Ray
@@ -181,6 +183,53 @@ def test_what_never_fits_is_refused_with_the_numbers(monkeypatch: pytest.MonkeyP
     Ray(gpus=2, autoscales=True).prepare(1)
 
 
+def test_what_a_trial_needs_is_what_an_actor_asks_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake = use(monkeypatch, FakeRay({"CPU": 8.0, "GPU": 1.0, "memory": 2.0**40}))
+    engine = Ray(gpus=0.5)
+    asked = []
+    for resources in (Resources(cpus=2, gpus=0.5, memory_gb=1.5), Resources(gpus=0.5), None):
+        engine.prepare(1, resources)
+        engine.start(1, FakeDoor(tmp_path))
+        asked.append([fake.options["num_cpus"], fake.options["num_gpus"], fake.options["memory"], fake.threads])
+    assert asked == [[2, 0.5, 3 * 2**29, 2], [1, 0.5, None, 1], [1, 0.5, None, 1]]
+
+
+def test_a_cluster_of_our_own_has_the_cores_of_this_machine_if_a_trial_needs_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = use(monkeypatch, FakeRay())
+    Ray().prepare(500, Resources(cpus=1))
+    assert fake.asked[0]["num_cpus"] == os.cpu_count()
+
+
+@pytest.mark.parametrize(
+    ("engine", "resources", "message"),
+    [
+        (
+            Ray(gpus=0.5),
+            Resources(gpus=1),
+            "resources='gpus=1' says gpus=1, and engine=Ray(gpus=0.5) says otherwise. Say it once: leave gpus= out of "
+            "one of the two.",
+        ),
+        (
+            Ray(),
+            Resources(gpus=2),
+            "No machine of the Ray cluster can hold a worker. Each asks for CPU 1, GPU 2; of 1 machine the most that "
+            "one has is CPU 2, GPU 0. Ask for less, add a machine, or pass autoscales=True if machines come when they "
+            "are asked for.",
+        ),
+        (Ray(), Resources(cpus=1.5), "cpus=1.5 (float) cannot be: Ray gives whole ones above 1. Pass a whole number."),
+    ],
+)
+def test_resources_that_ray_cannot_give_are_refused(
+    engine: Ray, resources: Resources, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, FakeRay())
+    with pytest.raises(ConfigError) as refused:
+        engine.prepare(1, resources)
+    assert str(refused.value) == message
+
+
 @pytest.mark.parametrize("error", [ConnectionError("nobody answers."), SystemExit(15)])
 def test_a_cluster_that_cannot_be_reached_is_said_so(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, FakeRay()).error = error
@@ -285,8 +334,8 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Have what nodes come to listed here, the first one first: an answer, or an error."""
     story: list[object] = []
 
-    async def carry(invitation: Invitation, *, workers: int, threads: int, project: Path | None) -> bool:
-        assert (invitation, workers, threads, project) == (INVITATION, 1, 1, None)
+    async def carry(invitation: Invitation, *, workers: int, threads: int, project: Path | None, placed: bool) -> bool:
+        assert (invitation, workers, threads, project, placed) == (INVITATION, 1, 1, None, True)
         await asyncio.sleep(0)
         ends = story.pop(0)
         if isinstance(ends, Exception):
@@ -311,6 +360,7 @@ def test_an_actor_comes_back_to_a_driver_that_it_lost_until_it_is_sent_home(carr
     [
         [StudyError("no way there")] * 4,
         [node.NotAdmittedError("another version")],
+        [node.NoRoomError("no GPU")],
         [StudyError("not yet"), node.NotAdmittedError("no")],
     ],
 )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from etude.core.errors import ConfigError
+from etude.core.resources import Resources
 from etude.core.version import VERSION
 from etude.engines import spark, spark_session
 from etude.engines.named import read_engine
@@ -291,6 +292,37 @@ def test_executors_without_etude_or_with_another_one_are_refused() -> None:
         "A task on Spark at 'local[2,4]' cannot be a worker: No module named 'etude'. Executors need the same Python "
         "as the driver (PYSPARK_PYTHON says which), with etude installed."
     )
+
+
+@pytest.mark.parametrize(
+    ("conf", "resources", "message"),
+    [
+        (
+            {},
+            Resources(cpus=2),
+            "resources='cpus=2' says cpus=2, and each task of this Spark session has 1, which is fixed when a session "
+            "is made. Make it with spark.task.cpus=2, or pass cpus=1.",
+        ),
+        (
+            {"spark.task.resource.gpu.amount": "1"},
+            Resources(cpus=1, gpus=0.5),
+            "resources='cpus=1,gpus=0.5' says gpus=0.5, and each task of this Spark session has 1, which is fixed when "
+            "a session is made. Make it with spark.task.resource.gpu.amount=0.5, or pass gpus=1.",
+        ),
+    ],
+)
+def test_what_a_trial_needs_has_to_be_what_spark_gives_a_task(
+    pyspark: object, conf: dict[str, str], resources: Resources, message: str
+) -> None:
+    assert refusal(lambda: Spark(session=FakeContext(**conf)).prepare(1, resources)) == message
+
+
+def test_what_spark_gives_a_task_may_be_said_and_memory_is_taken_as_said(pyspark: object) -> None:
+    gives = {"spark.task.cpus": "2", "spark.task.resource.gpu.amount": "0.25"}
+    for conf, resources in ((gives, Resources(cpus=2, gpus=0.25, memory_gb=64)), ({}, Resources(gpus=0)), ({}, None)):
+        engine = Spark(session=FakeContext(found_everything, **conf))
+        engine.prepare(1, resources)
+        engine.stop()
 
 
 # --- small parts ----------------------------------------------------------------------------------

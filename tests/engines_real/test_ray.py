@@ -68,7 +68,7 @@ SCRIPT = """
         try:
             search = experiment.tune(
                 {"lr": etude.uniform(0, 1)}, trials=int(sys.argv[1]), workers=2, sampler="random", stopper="none",
-                engine=sys.argv[2], name="study",
+                engine=sys.argv[2], name="study", resources=os.environ.get("RESOURCES"),
             )
         except etude.EtudeError as error:
             sys.exit(f"{type(error).__name__}: {error}")
@@ -398,6 +398,19 @@ def test_what_ray_ships_and_assigns_reaches_trials(script: Path, tmp_path: Path,
             assert Path(start["cwd"]).is_relative_to(machines.folder)
         let_go(script, 0, 1)
         finish(driver, script)
+
+
+def test_what_a_trial_needs_is_asked_of_ray_and_actors_see_gpus_of_their_own(script: Path, machines: Machines) -> None:
+    machines.add("C", num_cpus=2, num_gpus=2)
+    environment = {**machines.environment, "RESOURCES": "cpus=1,gpus=1"}
+    with study(script, environment, "2", machines.engine(custom={}), "hold") as driver:
+        await_(lambda: len(starts(script)) == 2, driver, script)
+        assert sorted(start["gpus"] for start in starts(script)) == ["0", "1"]
+        assert {machines.of(start["pid"]) for start in starts(script)} == {"C"}
+        let_go(script, 0, 1)
+        assert finish(driver, script).startswith("{'finished': 2} []")
+    told = refused(script, {**environment, "RESOURCES": "gpus=3"}, machines.engine(custom={}))
+    assert told.startswith("ConfigError: No machine of the Ray cluster can hold a worker. Each asks for CPU 1, GPU 3; ")
 
 
 def refused(script: Path, environment: dict[str, str], engine: str) -> str:

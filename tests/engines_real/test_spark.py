@@ -44,7 +44,7 @@ SCRIPT = """
     def study(trials, engine):
         search = experiment.tune(
             {"lr": etude.uniform(0, 1)}, trials=trials, workers=2, sampler="random", stopper="none", retries=50,
-            engine=engine, name="study",
+            engine=engine, name="study", resources=os.environ.get("RESOURCES"),
         )
         print(search.counts(), search.notes, flush=True)
 
@@ -288,7 +288,9 @@ def test_gpus_are_those_that_spark_assigns(start: Callable[..., Driver], folder:
         "spark.executor.resource.gpu.discoveryScript": str(finder),
         "spark.task.resource.gpu.amount": "1",
     }
-    start("6", f"spark(master='local-cluster[1,2,1024]', config={config})", EPOCH_S="0.2").end()
+    start(
+        "6", f"spark(master='local-cluster[1,2,1024]', config={config})", EPOCH_S="0.2", RESOURCES="cpus=1,gpus=1"
+    ).end()
     logs = [(t.folder / "log.txt").read_text() for t in etude.open(folder / "studies" / "study").trials]
     assert {log.splitlines()[0] for log in logs} == {"gpus: 5", "gpus: 7"}
 

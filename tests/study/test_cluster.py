@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,10 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import running, start_script, wait_for, write_script
+from support import processes, running, start_script, wait_for, write_script
 
 import etude
 from etude.core.events import Joined
+from etude.engines.local import WORKER_MARK
 from etude.store.journal import Journal
 from etude.wire.credentials import read_invitation
 
@@ -31,6 +33,12 @@ SCRIPT = """
         (run.folder / "sub").mkdir()
         (run.folder / "sub" / "weights.bin").write_bytes(b"w" * 600_000)
         print("printed by", run.trial, "in", os.getcwd())
+        print("sees", os.environ.get("CUDA_VISIBLE_DEVICES"), "with threads", os.environ["OMP_NUM_THREADS"])
+        if hold := os.environ.get("HOLD"):
+            with open(os.path.join(hold, os.environ["ETUDE_WORKER"]), "w") as file:
+                file.write(os.environ["CUDA_VISIBLE_DEVICES"])
+            while not os.path.exists(os.path.join(hold, "go")):
+                time.sleep(0.01)
         for epoch in run.epochs(3):
             run.report(score=score(lr))
             time.sleep(float(os.environ.get("EPOCH_S", "0")))
@@ -42,7 +50,7 @@ SCRIPT = """
     if __name__ == "__main__":
         search = experiment.tune(
             {"lr": etude.uniform(0, 1)}, trials=int(sys.argv[1]), workers=WORKERS, sampler="random", stopper="none",
-            engine=sys.argv[2], name="study",
+            engine=sys.argv[2], name="study", resources=os.environ.get("RESOURCES"),
         )
         print(search.counts(), search.notes)
 """
@@ -293,3 +301,68 @@ def test_the_engine_may_come_from_the_environment(script: Path, monkeypatch: pyt
         with node(port_file):
             assert driver.wait(60) == 0
     assert etude.open(folder_of(script)).meta["call"]["engine"].startswith("cluster(credentials=")
+
+
+def seen_in(folder: Path) -> list[str]:
+    """Return what the log of each attempt says that it saw."""
+    logs = [trial.folder / "log.txt" for trial in etude.open(folder).trials]
+    return [next(line for line in log.read_text().splitlines() if line.startswith("sees")) for log in logs]
+
+
+def workers_of(folder: Path) -> set[str]:
+    return {fact.worker for fact in facts_of(folder) if isinstance(fact, Joined)}
+
+
+def test_a_node_shares_out_the_gpus_of_its_machine_and_carries_no_more_than_fit(script: Path) -> None:
+    with running(start_script(script, "6", "cluster", RESOURCES="gpus=1,cpus=0.01", EPOCH_S="0.1")) as driver:
+        credentials = credentials_of(script)
+        with (
+            node(credentials, "--workers", "4", CUDA_VISIBLE_DEVICES="5,6"),
+            node(credentials, "--workers", "1", CUDA_VISIBLE_DEVICES="GPU-a"),
+        ):
+            _, err = driver.communicate(timeout=60)
+    assert driver.returncode == 0, err
+    assert set(seen_in(folder_of(script))) <= {f"sees {gpu} with threads 1" for gpu in ("5", "6", "GPU-a")}
+    assert len(workers_of(folder_of(script))) <= 3
+    [note] = etude.open(folder_of(script)).notes
+    assert re.fullmatch(
+        r"Node \S+: workers=4 with gpus=1 need 4 GPUs, and this machine has 2 \(5, 6\)\. It carries 2\.", note
+    )
+
+
+def test_on_a_node_the_gpus_of_a_worker_that_died_go_to_its_successor(script: Path, tmp_path: Path) -> None:
+    hold = tmp_path / "hold"
+    hold.mkdir()
+
+    def held() -> dict[str, str]:
+        return {path.name: gpus for path in hold.iterdir() if (gpus := path.read_text())}
+
+    with (
+        running(start_script(script, "2", "cluster", RESOURCES="gpus=2", HOLD=str(hold))) as driver,
+        node(credentials_of(script), "--workers", "2", CUDA_VISIBLE_DEVICES="0,1,2,3", HOLD=str(hold)) as far,
+    ):
+        wait_for(lambda: len(held()) == 2)
+        first = held()
+        assert sorted(first.values()) == ["0,1", "2,3"]
+        victim = min(first)
+        processes.kill(next(p for p in processes.marked(WORKER_MARK, victim) if processes.parent(p) == far.pid))
+        wait_for(lambda: len(held()) == 3)
+        [successor] = held().keys() - first.keys()
+        assert held()[successor] == first[victim]
+        (hold / "go").touch()
+        assert driver.wait(60) == 0
+    assert etude.open(folder_of(script)).counts() == {"finished": 2}
+
+
+def test_a_machine_without_room_leaves_and_says_why_there_and_here(script: Path) -> None:
+    with running(start_script(script, "2", "cluster", RESOURCES="gpus=1")) as driver:
+        credentials = credentials_of(script)
+        with node(credentials, CUDA_VISIBLE_DEVICES="") as small:
+            _, said = small.communicate(timeout=30)
+        assert small.returncode == 1
+        assert "One trial with gpus=1 needs 1 GPU, and this machine has none. The study asks for that" in said
+        assert "Traceback" not in said
+        with node(credentials, CUDA_VISIBLE_DEVICES="0"):
+            assert driver.wait(60) == 0
+    [note] = etude.open(folder_of(script)).notes
+    assert re.fullmatch(r"Node \S+: One trial with gpus=1 needs 1 GPU, and this machine has none\. It leaves\.", note)

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import etude
+from etude.core.resources import Machine
 from etude.engines import Door
 from etude.engines.local import WorkerProcess
 from etude.worker import processes
+from etude.worker.machine import this_machine
 
 
 class Own:
@@ -41,6 +43,26 @@ class Own:
     def _reach(self, call: str) -> None:
         if call == self.raises:
             raise OSError(f"no way to {call}")
+
+
+class Sharing(Own):
+    """An engine whose workers share this machine."""
+
+    def machine(self) -> Machine:
+        return this_machine()
+
+
+def test_workers_of_an_engine_of_ones_own_get_gpus_if_it_says_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+
+    def train(lr: float):
+        return {"lr": lr, "gpus": os.environ["CUDA_VISIBLE_DEVICES"]}
+
+    search = etude.Experiment(train, metric="lr", mode="max").tune(
+        {"lr": etude.uniform(0, 1)}, trials=1, sampler="random", engine=Sharing(), resources="gpus=2"
+    )
+    assert search.best.metrics["gpus"] == "2,3"
+    assert search.meta["call"]["workers"] == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a trial finds its worker in /proc")

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import etude
+from etude.core import packing
 from etude.core.events import Assigned, Settled
 from etude.store.journal import Journal
+from etude.worker.machine import memory_gb
 
 
 def tune(train: Any, **kwargs: Any) -> Any:
@@ -79,3 +81,34 @@ def test_what_becomes_of_them_is_one_of_two() -> None:
     with pytest.raises(etude.ConfigError) as refused:
         tune(lambda x: 0.0, on_oom="alone")
     assert str(refused.value) == "on_oom='alone' (str) is not known. Pass one of 'retry', 'retry_alone'."
+
+
+def rendezvous(place: Path, trial: int) -> float:
+    """Take 60 MB, so that it is seen who runs beside whom: trials 2 and 3 wait for each other."""
+    taken = bytearray(60 * 2**20)
+    taken[:: 2**10] = b"1" * len(taken[:: 2**10])
+    (place / str(trial)).touch()
+    while trial in (2, 3) and not ((place / "2").exists() and (place / "3").exists()):
+        time.sleep(0.001)
+    return float(len(taken))
+
+
+def test_two_trials_show_what_they_take_and_then_as_many_run_as_there_is_room_for(tmp_path: Path) -> None:
+    search = tune(lambda run, x: rendezvous(tmp_path, run.trial), resources="auto")
+    assert search.counts() == {"finished": 6}
+    assert [running_at_once(search.folder, trial, 1) for trial in (0, 1)] == [set(), set()]
+    assert search.meta["call"]["resources"] == "memory_gb=auto"
+    assert search.meta["call"]["on_oom"] == "retry_alone"
+
+
+def test_no_two_run_beside_each_other_where_memory_suffices_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = memory_gb()
+    assert memory is not None
+    monkeypatch.setattr(packing, "ROOM", 100 / (memory * 2**10))  # 100 MB
+    (tmp_path / "2").touch()
+    (tmp_path / "3").touch()
+    search = tune(lambda run, x: rendezvous(tmp_path, run.trial), resources="auto")
+    assert search.counts() == {"finished": 6}
+    assert all(running_at_once(search.folder, trial, 1) == set() for trial in range(6))

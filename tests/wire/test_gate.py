@@ -31,6 +31,7 @@ from etude.wire.node_messages import (
     Leave,
     Piece,
     Refused,
+    Remark,
     Source,
     ToNode,
     Welcome,
@@ -56,6 +57,9 @@ class Host:
     def _note(self, what: Any) -> None:
         self.story.append(what)
         self._changed.set()
+
+    def remarked(self, node: str, text: str) -> None:
+        self._note((node, text))
 
     def arrived(self, link: NodeWorker) -> None:
         self.links.append(link)
@@ -224,6 +228,14 @@ async def test_when_a_node_goes_all_its_workers_are_gone(stage: Stage) -> None:
     assert all("its node's connection ended" in reason for _, reason in stage.host.story[2:])
     other.say(ours(Arrived(1, "c")))
     await stage.host.has_heard(5)
+
+
+@at_the_gate
+async def test_what_a_node_remarks_is_heard_with_its_name(stage: Stage) -> None:
+    client = await stage.node("a")
+    client.say(ours(Remark("It is cold here.")))
+    await stage.host.has_heard(2)
+    assert stage.host.story[1] == ("host:7", "It is cold here.")
 
 
 @at_the_gate

@@ -41,6 +41,12 @@ EngineName = Annotated[
     str | None,
     typer.Option(help="local, ray, spark, or cluster; with options: 'ray(cpus=2)'. By default ETUDE_ENGINE, or local."),
 ]
+Needs = Annotated[
+    str | None,
+    typer.Option(
+        help="What one trial needs: 'gpus=0.5,memory_gb=4', or auto. No more run at a time than there is room for."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
@@ -56,6 +62,7 @@ def tune(
     ] = None,
     workers: Annotated[int | None, typer.Option(help="How many run at a time; by default one per core.")] = None,
     wait_for_workers: Annotated[int | None, typer.Option(help="Begin when so many are there.")] = None,
+    resources: Needs = None,
     engine: EngineName = None,
     sampler: Annotated[
         str | None,
@@ -83,7 +90,7 @@ def tune(
     timeout: Annotated[float | None, typer.Option(help="Seconds that a trial may take.")] = None,
     grace: Annotated[float, typer.Option(help="Seconds that a trial has to see a stop.")] = 10.0,
     retries: Annotated[int, typer.Option(help="How often a trial is run again that was killed or lost.")] = 2,
-    on_oom: Annotated[str, typer.Option(help="After running out of memory: retry, or retry_alone.")] = "retry",
+    on_oom: Annotated[str | None, typer.Option(help="After running out of memory: retry, or retry_alone.")] = None,
     reuse_child: Annotated[bool, typer.Option("--reuse-child", help="Run many trials in one process.")] = False,
     constraint: Annotated[str | None, typer.Option(help="Name of a function of the script that rules out.")] = None,
     deadline: Deadline = None,
@@ -114,6 +121,7 @@ def tune(
             wanted,
             trials=trials,
             workers=options.read_workers(workers, wait_for_workers),
+            resources=resources,
             engine=engine,
             seed=seed,
             name=name,
@@ -140,6 +148,7 @@ def resume(
     trials: Annotated[int | None, typer.Option(help="How many trials in all; by default as before.")] = None,
     workers: Annotated[int | None, typer.Option(help="How many run at a time; by default as before.")] = None,
     wait_for_workers: Annotated[int | None, typer.Option(help="Begin when so many are there.")] = None,
+    resources: Needs = None,
     engine: EngineName = None,
     deadline: Deadline = None,
     max_failures: MaxFailures = None,
@@ -180,6 +189,7 @@ def resume(
     given |= {"trials": trials} if trials is not None else {}
     asked = options.read_workers(workers, wait_for_workers)
     given |= {"workers": _as_before(asked, given.get("workers"))} if asked is not None else {}
+    given |= {"resources": resources} if resources is not None else {}
     given |= {"mirror": mirror} if mirror is not None else {}
     limits = {
         "deadline_s": deadline,

@@ -43,8 +43,13 @@ class Engine(Protocol):
 
     An engine knows nothing of trials. What it starts talks to the driver: here over a socket that it hands over, or
     else where it runs through a node, which comes with an invitation. ``etude.testing.check_engine`` checks what is
-    promised here. One that has to reach a cluster first does so in ``prepare(n)``, which it may have: it is called once
-    before anything of the study is begun, and may raise a ConfigError.
+    promised here.
+
+    It may have two more methods. ``prepare(n)`` is for one that has to reach a cluster first: it is called once before
+    anything of the study is begun, and may raise a ConfigError; ``prepare(n, resources)`` if the call says what each
+    worker needs. ``machine()`` says that workers get what ``resources=`` asks for: it returns the machine that all of
+    them share (``etude.worker.machine.this_machine`` for those that are started here), so that it is seen how many
+    fit, or None if each finds room where it is. Without it, a call that says ``resources=`` is refused.
     """
 
     def start(self, n: int, door: Door) -> None:

@@ -50,6 +50,9 @@ class Cluster:
         self.port = port_to_open("port", self.port)
         self.advertise = (self.advertise,) if isinstance(self.advertise, str) else tuple(self.advertise)
 
+    def machine(self) -> None:
+        """Each machine that joins sees how many workers it has room for."""
+
     def start(self, n: int, door: Door) -> None:
         """Let workers in; how many come is not ours to say."""
         if self._written is None:

@@ -16,11 +16,13 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from etude.core.resources import Machine
 from etude.engines import Door
 from etude.wire.channel import frame
 from etude.wire.messages import Bye, Rest, encode
 from etude.worker import processes
 from etude.worker.attempt import THREAD_VARIABLES
+from etude.worker.machine import this_machine
 
 DRIVER_ID: Final = f"{os.getpid()}-{secrets.token_hex(6)}"
 """Marks all processes that are started from this one, so that a later driver can find what is left."""
@@ -111,6 +113,10 @@ class LocalEngine:
 
     def __init__(self) -> None:
         self._workers: dict[str, WorkerProcess] = {}
+
+    def machine(self) -> Machine:
+        """Return what this machine has for the workers."""
+        return this_machine()
 
     def start(self, n: int, door: Door) -> None:
         """Start ``n`` workers, warm ones first."""

@@ -22,6 +22,9 @@ from typing import Final
 import msgspec
 
 from etude.core.errors import StudyError
+from etude.core.gpu_shares import Shares
+from etude.core.resources import Resources
+from etude.core.room import how_many_fit, why_not
 from etude.core.version import VERSION
 from etude.engines.local import WorkerProcess
 from etude.engines.settling import settled_in
@@ -51,6 +54,7 @@ from etude.wire.node_messages import (
     Leave,
     Piece,
     Refused,
+    Remark,
     Source,
     ToNode,
     Welcome,
@@ -62,6 +66,7 @@ from etude.wire.node_messages import (
 from etude.worker import processes
 from etude.worker.attempt import folder_of
 from etude.worker.logs import LOG
+from etude.worker.machine import this_machine
 
 PREFIX: Final = "etude-node-"
 HELD: Final = "held"
@@ -80,32 +85,41 @@ class NotAdmittedError(StudyError):
     """The driver sent the node away."""
 
 
+class NoRoomError(StudyError):
+    """This machine has no room for a single worker."""
+
+
 async def carry(
-    invitation: Invitation, *, workers: int, threads: int | None = None, project: Path | None = None
+    invitation: Invitation,
+    *,
+    workers: int,
+    threads: int | None = None,
+    project: Path | None = None,
+    placed: bool = False,
 ) -> bool:
     """Carry workers for a driver until it is done.
 
     Args:
         invitation: Where it is, and what lets us in.
-        workers: How many.
-        threads: How many each of them may use; an even share of the cores if not given.
+        workers: How many, at most: if the study says what a trial needs, no more than fit on this machine.
+        threads: How many each of them may use; what the study says, or an even share of the cores, if not given.
         project: The project's folder on this machine, which attempts are to run in, if somebody brought it here.
+        placed: Whether somebody, such as Ray, saw to it that there are cores and memory for them here. Then only the
+            GPUs that this process sees are counted.
 
     Returns:
         Whether the driver said that it is done; if not, the connection ended.
 
     Raises:
-        StudyError: It cannot be reached, or does not let us in.
+        StudyError: It cannot be reached, or does not let us in, or there is no room.
     """
     reader, writer = await _reach(invitation)
     with folder_of_ours() as folder:
-        threads = threads or max(1, processes.available_cores() // workers)
 
         def settle(serve: Serve, sources: Sequence[Source]) -> Serve:
-            own = settled_in(serve, sources, folder, project=project)
-            return msgspec.structs.replace(own, threads=threads)
+            return settled_in(serve, sources, folder, project=project)
 
-        node = Node(reader, writer, folder, workers, settle)
+        node = Node(reader, writer, folder, workers, settle, threads=threads, placed=placed)
         try:
             await node.enter(invitation)
             await node.work()
@@ -160,6 +174,7 @@ class _Worker:
     channel: int
     process: WorkerProcess
     writer: asyncio.StreamWriter
+    gpus: tuple[str, ...] | None = None
     job: tuple[int, int] | None = None
     """The attempt that it was given last and has not ended."""
     logged_b: int = 0
@@ -176,6 +191,8 @@ class Node:
         folder: A folder of our own.
         most: How many workers there are to be.
         settle: Returns what workers of this machine are told, given what those of the driver's are, and the sources.
+        threads: How many each may use, if somebody said so.
+        placed: Whether somebody saw to it that there are cores and memory for them.
 
     Attributes:
         sent_home: Whether the driver said that it is done.
@@ -188,6 +205,9 @@ class Node:
         folder: Path,
         most: int,
         settle: Callable[[Serve, Sequence[Source]], Serve],
+        *,
+        threads: int | None = None,
+        placed: bool = False,
     ) -> None:
         self.sent_home = False
         self._reader = reader
@@ -195,6 +215,9 @@ class Node:
         self._folder = folder
         self._most = most
         self._settle = settle
+        self._threads = threads
+        self._placed = placed
+        self._shares = Shares((), None)
         self._frames = Frames()
         self._serve: Serve | None = None
         self._workers: dict[int, _Worker] = {}
@@ -208,6 +231,7 @@ class Node:
 
         Raises:
             NotAdmittedError: The driver sent us away.
+            NoRoomError: We left, since what a trial needs is not here.
         """
         me = Enter(invitation.token, PROTOCOL, VERSION, PYTHON, socket.gethostname(), os.getpid())
         await self._say(ours(me))
@@ -218,11 +242,28 @@ class Node:
                 break
         match message:
             case Welcome(serve=serve, sources=sources):
-                self._serve = self._settle(serve, sources)
+                await self._make_room(serve.resources)
+                threads = self._threads or (serve.resources.threads if serve.resources is not None else None)
+                threads = threads or max(1, processes.available_cores() // self._most)
+                self._serve = msgspec.structs.replace(self._settle(serve, sources), threads=threads)
             case Refused(reason=reason):
                 raise NotAdmittedError(reason)
             case _:
                 raise NotAdmittedError("The driver closed the connection without a word. Its study may have ended.")
+
+    async def _make_room(self, each: Resources | None) -> None:
+        """See how many workers fit here, and tell the driver if they are fewer than there were to be."""
+        if each is None:
+            return
+        machine = await asyncio.get_running_loop().run_in_executor(None, this_machine)
+        counted = Resources(gpus=each.gpus) if self._placed else each
+        fit = how_many_fit(counted, machine)
+        if short := why_not(self._most, counted, machine):
+            await self._say(ours(Remark(f"{short} It {f'carries {fit}' if fit else 'leaves'}.")))
+            if not fit:
+                raise NoRoomError(f"{short} The study asks for that with resources=. Bring a machine that has as much.")
+            self._most = fit
+        self._shares = Shares(machine.gpus, each.gpus)
 
     async def work(self) -> None:
         """Carry workers until the driver is done, or gone."""
@@ -271,7 +312,8 @@ class Node:
     def _do(self, message: ToNode) -> None:
         match message:
             case Begin(channel=channel) if (worker := self._workers.get(channel)) is not None:
-                worker.writer.write(frame(encode(self._serve)))
+                assert self._serve is not None
+                worker.writer.write(frame(encode(msgspec.structs.replace(self._serve, gpus=worker.gpus))))
             case Dismiss(channel=channel) if (worker := self._workers.get(channel)) is not None:
                 asyncio.get_running_loop().run_in_executor(None, worker.process.kill)
             case Leave():
@@ -302,7 +344,7 @@ class Node:
     async def _start(self) -> None:
         process = WorkerProcess()
         reader, writer = await asyncio.open_connection(sock=process.line())
-        worker = _Worker(self._next_channel(), process, writer)
+        worker = _Worker(self._next_channel(), process, writer, self._shares.take(process.name))
         self._workers[worker.channel] = worker
         await self._say(ours(Arrived(worker.channel, process.name)))
         self._keep(asyncio.create_task(self._speak_for(worker, reader)))
@@ -328,6 +370,7 @@ class Node:
         worker.writer.close()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, worker.process.kill)
+        self._shares.give_back(worker.process.name)
         await self._tell_what_is_left(worker)
         del self._workers[worker.channel]
         if not worker.ready:

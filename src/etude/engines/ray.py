@@ -7,6 +7,7 @@ alive, and what becomes of their trials. A lost worker is noticed when its conne
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import socket
@@ -24,6 +25,7 @@ import msgspec
 
 from etude.core.errors import ConfigError, StudyError
 from etude.core.numbers import is_finite
+from etude.core.resources import FIELDS, Resources
 from etude.core.text import brief, count
 from etude.engines import Door
 from etude.wire.credentials import Invitation
@@ -50,9 +52,10 @@ class Ray:
     Args:
         address: Of the cluster, as ``ray.init`` takes it. If it is not given, that of RAY_ADDRESS, or else a cluster on
             this machine alone. Where Ray is in use already in this process, that cluster is taken.
-        cpus: Cores of each worker.
-        gpus: GPUs of each worker, which Ray assigns; a part of one is possible.
-        memory_gb: Memory of each worker in GB (2**30 bytes), as Ray counts it; None to leave it out.
+        cpus: Cores of each worker; what ``resources=`` of the call says, or else 1, if left out.
+        gpus: GPUs of each worker, which Ray assigns; a part of one is possible. What ``resources=`` says, or else none.
+        memory_gb: Memory of each worker in GB (2**30 bytes), as Ray counts it. What ``resources=`` says, or else it is
+            left out.
         custom: Further resources that a machine must have, by the names that your cluster gives them.
         runtime_env: Of the actors, as Ray takes it: ``{"working_dir": "."}`` ships the project's folder with its data,
             and trials run in it. What your functions import of the project is shipped in any case.
@@ -68,12 +71,13 @@ class Ray:
     """
 
     address: str | None = None
-    cpus: float = 1.0
-    gpus: float = 0.0
+    cpus: float | None = None
+    gpus: float | None = None
     memory_gb: float | None = None
     custom: Mapping[str, float] = field(default_factory=dict)
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     autoscales: bool = False
+    _asks: _Asked = field(init=False, repr=False, compare=False)
     _actors: list[_Actor] = field(default_factory=list, init=False, repr=False)
     _ends: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
@@ -84,25 +88,35 @@ class Ray:
             if not isinstance(given, Mapping):
                 raise ConfigError(f"{what}={brief(given)} is no mapping. Pass a dict.")
         for name, amount in {"cpus": self.cpus, "gpus": self.gpus, **self.custom}.items():
-            _check_amount(name, amount)
+            if amount is not None or name in self.custom:
+                _check_amount(name, amount)
             if name in RESERVED:
                 raise ConfigError(f"custom names {name!r}, which Ray counts itself. Pass {RESERVED[name]}= instead.")
         if self.memory_gb is not None and not (is_finite(self.memory_gb) and self.memory_gb > 0):
             raise ConfigError(f"memory_gb={brief(self.memory_gb)} is no memory. Pass GB above 0, or None.")
+        self._asks = self._asked(None)
 
-    def prepare(self, n: int) -> None:
+    def machine(self) -> None:
+        """Ray finds room for each worker where there is some."""
+
+    def prepare(self, n: int, resources: Resources | None = None) -> None:
         """Connect to the cluster, and see whether a worker fits on any of its machines.
 
         Args:
-            n: Workers that there are to be: a cluster on this machine alone is made large enough for them.
+            n: Workers that there are to be: a cluster on this machine alone is made large enough for them, unless
+                ``resources`` says how many cores each really needs.
+            resources: What each worker needs, in addition to what this engine was made with.
 
         Raises:
-            ConfigError: Ray is missing, the cluster cannot be reached, or no machine has what a worker needs.
+            ConfigError: Ray is missing, the cluster cannot be reached, or no machine has what a worker needs; or the
+                two say differing things.
         """
+        self._asks = self._asked(resources)
         ray = _imported()
         shipped = {name: self.runtime_env[name] for name in SHIPPED if _is_here(self.runtime_env.get(name))}
         if not ray.is_initialized():
-            self._connect(ray, n, shipped)
+            enough = n * self._asks.cpus if resources is None or resources.cpus is None else 0
+            self._connect(ray, enough, shipped)
         elif shipped:
             raise ConfigError(
                 f"runtime_env has {' and '.join(shipped)} of this machine, which Ray ships only while it connects, and "
@@ -124,15 +138,15 @@ class Ray:
             name: part for name, part in self.runtime_env.items() if not (name in SHIPPED and _is_here(part))
         }
         carrier = ray.remote(Carrier).options(
-            num_cpus=self.cpus,
-            num_gpus=self.gpus,
-            memory=int(self.memory_gb * GB) if self.memory_gb is not None else None,
+            num_cpus=self._asks.cpus,
+            num_gpus=self._asks.gpus,
+            memory=int(self._asks.memory_gb * GB) if self._asks.memory_gb is not None else None,
             resources=dict(self.custom) or None,
             runtime_env=environment or None,
             max_restarts=-1,
             max_task_retries=-1,
         )
-        handles = [carrier.remote(invitation, max(1, int(self.cpus))) for _ in range(n)]
+        handles = [carrier.remote(invitation, max(1, int(self._asks.cpus))) for _ in range(n)]
         actors = [_Actor(handle, handle.here.remote(), handle.carry.remote()) for handle in handles]
         self._actors += actors
         for actor in actors:
@@ -158,13 +172,29 @@ class Ray:
         for actor in leaving:
             ray.kill(actor.handle, no_restart=True)
 
-    def _connect(self, ray: Any, n: int, shipped: dict[str, Any]) -> None:
+    def _asked(self, resources: Resources | None) -> _Asked:
+        """Return what a worker asks for, of what this engine was made with and what the call says."""
+        found: dict[str, float] = {}
+        for name in FIELDS:
+            own, given = getattr(self, name), getattr(resources, name, None)
+            if own is not None and given is not None and own != given:
+                raise ConfigError(
+                    f"resources='{resources}' says {name}={given:g}, and engine=Ray({name}={own:g}) says otherwise. "
+                    f"Say it once: leave {name}= out of one of the two."
+                )
+            if (said := own if own is not None else given) is not None:
+                found[name] = said
+        for name in ("cpus", "gpus"):
+            _check_amount(name, found.get(name, 0))
+        return _Asked(**found)
+
+    def _connect(self, ray: Any, cores: float, shipped: dict[str, Any]) -> None:
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         options: dict[str, Any] = {"address": address, **QUIET}
         if address == "local":
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            cpus = max(os.cpu_count() or 1, -(-n * self.cpus // 1))
-            options |= {"num_cpus": int(cpus), "include_dashboard": False, "object_store_memory": OWN_STORE_B}
+            cpus = max(os.cpu_count() or 1, math.ceil(cores))
+            options |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": OWN_STORE_B}
         if shipped:
             options["runtime_env"] = shipped
         try:
@@ -178,9 +208,9 @@ class Ray:
             ) from error
 
     def _refuse_what_never_fits(self, nodes: list[dict[str, Any]]) -> None:
-        wanted = {"CPU": self.cpus, "GPU": self.gpus, **self.custom}
-        if self.memory_gb is not None:
-            wanted["memory"] = self.memory_gb * GB
+        wanted = {"CPU": self._asks.cpus, "GPU": self._asks.gpus, **self.custom}
+        if self._asks.memory_gb is not None:
+            wanted["memory"] = self._asks.memory_gb * GB
         alive = [node["Resources"] for node in nodes if node["Alive"]]
         if any(all(has.get(name, 0.0) >= amount for name, amount in wanted.items()) for has in alive):
             return
@@ -204,6 +234,15 @@ class Ray:
             door.fail(
                 StudyError(f"No worker comes from the Ray cluster any more. The last one ended so: {_why(future)}")
             )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What each worker asks Ray for."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory_gb: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +275,7 @@ class Carrier:
         Raises:
             StudyError: The driver does not let us in, or could never be reached.
         """
-        from etude.engines.node import NotAdmittedError
+        from etude.engines.node import NoRoomError, NotAdmittedError
 
         project = _shipped_project()
         came, in_vain = False, 0
@@ -247,7 +286,7 @@ class Carrier:
                 came, in_vain = True, 0
             except asyncio.CancelledError:
                 os._exit(1)
-            except NotAdmittedError:
+            except (NotAdmittedError, NoRoomError):
                 raise
             except StudyError:
                 in_vain += 1
@@ -263,7 +302,7 @@ async def _carry_beside(raylet: int, invitation: Invitation, project: Path | Non
     """
     from etude.engines.node import carry
 
-    carrying = asyncio.ensure_future(carry(invitation, workers=1, threads=threads, project=project))
+    carrying = asyncio.ensure_future(carry(invitation, workers=1, threads=threads, project=project, placed=True))
     if sys.platform != "linux":
         return await carrying
     try:

@@ -22,8 +22,16 @@ import msgspec
 
 from etude.core.errors import ConfigError, StudyError
 from etude.core.numbers import port_to_open
+from etude.core.resources import VISIBLE_GPUS, Resources
 from etude.engines import Door
-from etude.engines.spark_session import find_or_make, in_short, is_stopped, refuse_without_slot, where_to_listen
+from etude.engines.spark_session import (
+    find_or_make,
+    in_short,
+    is_stopped,
+    refuse_other_shares,
+    refuse_without_slot,
+    where_to_listen,
+)
 from etude.wire.credentials import Invitation
 from etude.worker.processes import variable_set
 
@@ -72,14 +80,22 @@ class Spark:
             raise ConfigError("master= and config= are for a session that is made, and session= is one that you have.")
         self.port = port_to_open("port", self.port)
 
-    def prepare(self, n: int) -> None:
+    def machine(self) -> None:
+        """Spark finds room for each worker where there is some."""
+
+    def prepare(self, n: int, resources: Resources | None = None) -> None:
         """Find or make a session, and see whether its tasks may fail, have a slot and find Étude.
+
+        Args:
+            n: Workers that there are to be.
+            resources: What each of them needs. Spark fixes for a session what a task has; memory is taken as said.
 
         Raises:
             ConfigError: pyspark or Java is missing, or the session cannot carry workers.
         """
         self._context, self._ours = find_or_make(self.session, self.master, self.config, n)
         try:
+            refuse_other_shares(self._context, resources)
             refuse_without_slot(self._context, wait_s=self.wait_s)
         except BaseException:
             self._let_go()
@@ -206,7 +222,7 @@ def carry_one(invitation: bytes, _: Iterable[Any]) -> list[str]:
     with gpus_visible(task):
         try:
             cores = task.cpus() if task is not None else 1
-            asyncio.run(carry(msgspec.json.decode(invitation, type=Invitation), workers=1, threads=cores))
+            asyncio.run(carry(msgspec.json.decode(invitation, type=Invitation), workers=1, threads=cores, placed=True))
         except StudyError as error:
             return [str(error)]
     return [""]
@@ -217,4 +233,4 @@ def gpus_visible(task: Any) -> contextlib.AbstractContextManager[None]:
     given = task.resources().get("gpu") if task is not None else None
     if given is None:
         return contextlib.nullcontext()
-    return variable_set("CUDA_VISIBLE_DEVICES", ",".join(given.addresses))
+    return variable_set(VISIBLE_GPUS, ",".join(given.addresses))

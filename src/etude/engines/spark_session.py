@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from etude.core.errors import ConfigError
+from etude.core.resources import Resources
 from etude.core.text import brief, count
 from etude.core.version import VERSION
+
+SHARES: Final = {"cpus": ("spark.task.cpus", "1"), "gpus": ("spark.task.resource.gpu.amount", "0")}
+"""What ``resources=`` calls it -> the setting that says how much of it each task has, and what that is if not set."""
 
 LOCAL: Final = re.compile(r"local(?:\[\s*(?P<threads>\d+|\*)\s*(?:,\s*(?P<failures>\d+)\s*)?\])?")
 LOOPBACK: Final = "127.0.0.1"
@@ -80,6 +84,22 @@ def is_stopped(context: Any) -> bool:
         return bool(context._jsc is None or context._jsc.sc().isStopped())
     except Exception:
         return True
+
+
+def refuse_other_shares(context: Any, resources: Resources | None) -> None:
+    """See whether tasks have what a trial needs, which Spark fixes when a session is made.
+
+    Raises:
+        ConfigError: They have more or less.
+    """
+    conf = context.getConf()
+    for name, (setting, usual) in SHARES.items():
+        wanted, has = getattr(resources, name, None), float(conf.get(setting) or usual)
+        if wanted is not None and wanted != has:
+            raise ConfigError(
+                f"resources='{resources}' says {name}={wanted:g}, and each task of this Spark session has {has:g}, "
+                f"which is fixed when a session is made. Make it with {setting}={wanted:g}, or pass {name}={has:g}."
+            )
 
 
 def refuse_without_slot(context: Any, *, wait_s: float) -> None:

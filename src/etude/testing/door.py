@@ -107,6 +107,9 @@ class Door:
 
     # --- what comes through the gate (wire.gate.Host) ---------------------------------------------
 
+    def remarked(self, node: str, text: str) -> None:
+        """Remarks are nobody's here."""
+
     def arrived(self, link: NodeWorker) -> None:
         """Make a socket of a worker."""
         ours, theirs = socket.socketpair()

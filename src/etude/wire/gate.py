@@ -33,6 +33,7 @@ from etude.wire.node_messages import (
     Leave,
     Piece,
     Refused,
+    Remark,
     Source,
     Welcome,
     decode_from_node,
@@ -53,6 +54,10 @@ NODE_B: Final = 1 << 26
 
 class Host(Protocol):
     """Who wants to know what comes through the gate; beside this it is a ``wire.server.Listener``."""
+
+    def remarked(self, node: str, text: str) -> None:
+        """Take in what users should be told of a node, given its name."""
+        ...
 
     def arrived(self, link: NodeWorker) -> None:
         """Take in that a worker is there."""
@@ -206,6 +211,7 @@ class Node(asyncio.Protocol):
     """The driver's end of one connection: a stranger at first, then a node with its workers."""
 
     def __init__(self, gate: Gate, plain: asyncio.Transport) -> None:
+        self.name = ""
         self.refused = False
         self._gate = gate
         self._plain = plain
@@ -323,7 +329,10 @@ class Node(asyncio.Protocol):
             raise msgspec.DecodeError("a node enters first, and once")
         match message:
             case Enter():
+                self.name = f"{message.host[:64]}:{message.pid}"
                 self._gate.entered(self, message)
+            case Remark(text=text):
+                self._gate.host.remarked(self.name, text)
             case Arrived(channel=channel, worker=worker):
                 if not 0 < channel <= MOST_CHANNELS or channel in self._workers:
                     raise msgspec.DecodeError("a channel that cannot be")

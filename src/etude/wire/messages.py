@@ -15,6 +15,7 @@ import msgspec
 
 from etude.core.events import Outcome, Params
 from etude.core.exact import exact
+from etude.core.resources import Resources
 
 T = TypeVar("T")
 
@@ -53,6 +54,9 @@ class Serve(Message, frozen=True):
         logging: How attempts print log records; None to leave that to them.
         silence_s: Seconds for which a process that everybody relies on may give no sign of life: a worker to its
             driver, a template to its worker.
+        resources: What each trial needs; None if the call does not say.
+        gpus: The GPUs that this worker's attempts see; None for those that it sees itself. A node says it to each of
+            its workers.
     """
 
     study: str
@@ -72,6 +76,8 @@ class Serve(Message, frozen=True):
     files: dict[str, str] = {}
     logging: Logging | None = None
     silence_s: float = 30.0
+    resources: Resources | None = None
+    gpus: tuple[str, ...] | None = None
 
 
 class Run(Message, frozen=True):

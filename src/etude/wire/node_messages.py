@@ -1,6 +1,6 @@
 """What a node, a machine that carries workers, and the driver tell each other beside what its workers say.
 
-    node    -> driver   Enter, Arrived, Piece, Departed
+    node    -> driver   Enter, Remark, Arrived, Piece, Departed
     driver  -> node     Refused, Welcome, Begin, Dismiss, Leave
 
 One connection carries all workers of a node. Each frame begins with the number of its channel: 0 is for the messages
@@ -91,6 +91,12 @@ class Arrived(Message, frozen=True):
     worker: str
 
 
+class Remark(Message, frozen=True):
+    """Users of the study should be told this of the node."""
+
+    text: str
+
+
 class Begin(Message, frozen=True):
     """The driver has taken a worker in: it may take the study up."""
 
@@ -134,7 +140,7 @@ class Leave(Message, frozen=True):
     """The study is over: end everything."""
 
 
-FromNode = Enter | Arrived | Departed | Piece
+FromNode = Enter | Remark | Arrived | Departed | Piece
 ToNode = Refused | Welcome | Begin | Dismiss | Leave
 
 _from_node: Final[msgspec.msgpack.Decoder[FromNode]] = msgspec.msgpack.Decoder(FromNode)

@@ -167,7 +167,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         seed=job.seed,
         trial=job.trial,
         folder=lambda: make_folder(serve.trials, job.trial, job.attempt),
-        device=default_device(),
+        device=default_device() if serve.functions else "cpu",  # who rehearses may not ask CUDA, before the fork
         line=line,
     )
     me = os.getpid()

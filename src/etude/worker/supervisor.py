@@ -45,7 +45,7 @@ from etude.wire.messages import (
     encode,
     plain_frame,
 )
-from etude.worker import processes
+from etude.worker import machine, processes
 from etude.worker.attempt import make_folder
 from etude.worker.ends import outcome_of
 from etude.worker.logs import AttemptLog
@@ -260,7 +260,8 @@ class Supervisor:
                 case Loaded(pid=pid, spool=path, note=note):
                     self._template_pid, self._spool = pid, path
                     self._still.heard("template", time.monotonic())
-                    self._tell(Ready(self._serve.study, note, os.getpid()))
+                    memory_mb = (machine.memory_gb() or 0.0) * 2**10
+                    self._tell(Ready(self._serve.study, note, os.getpid(), machine.name(), memory_mb))
                     self._spare = self._fork_child()
                     if self._held is not None:
                         self._run(self._held)

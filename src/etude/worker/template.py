@@ -29,6 +29,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from etude.core.resources import VISIBLE_GPUS
 from etude.core.signature import Signature
 from etude.wire.channel import Channel
 from etude.wire.messages import Serve, decode_to_worker, encode, plain_frame
@@ -44,6 +45,11 @@ POOLED: Final = ("numpy", "scipy", "sklearn", "torch")
 ON_FIRST_USE: Final = {"torch.optim": "torch._dynamo"}
 """What a module imports only when it is used. The first optimizer of a process brings about as many modules as
 torch itself, and without this every child would import them anew."""
+
+
+WITHOUT_CUDA: Final = "PYTORCH_NVML_BASED_CUDA_CHECK"
+"""Has torch.cuda.is_available() ask the library that watches over GPUs, and not CUDA itself, which would be broken
+after the fork: modules like to ask where they are imported."""
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
@@ -97,6 +103,7 @@ def warm(control: Channel, supervisor: int) -> NoReturn:
     """
     processes.die_with_parent(supervisor)
     processes.adopt_orphans()
+    os.environ.setdefault(WITHOUT_CUDA, "1")
     while (received := control.receive_with_fds(1)) is not None:
         content, (fd,) = received
         _preload(msgspec.msgpack.decode(content, type=tuple[str, ...]))
@@ -193,6 +200,8 @@ class Template:
         os.chdir(serve.cwd)
         sys.path[:] = list(serve.path)
         _log_to(os.path.join(os.path.dirname(serve.trials), "workers.log"))
+        if serve.gpus is not None:  # before any code of the user's runs; whoever is forked or spawned has it from us
+            os.environ[VISIBLE_GPUS] = ",".join(serve.gpus)
         self._functions = pickle.loads(serve.functions)  # from our driver alone  # noqa: S301
         attempt.install_main(self._functions)
         script_logging.set_up(serve.logging)

@@ -1,0 +1,118 @@
+"""What this machine has for workers: cores, memory and GPUs, as far as this process may use them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from etude.core.resources import VISIBLE_GPUS, Machine
+from etude.worker.processes import available_cores
+
+GB: Final = 2**30
+ANSWER_S: Final = 20.0
+"""Seconds that nvidia-smi has to answer; where the driver is asleep, it takes some."""
+ID: Final = re.compile(r"\d+|(?:GPU|MIG)-.+")
+LISTED: Final = re.compile(r"^(?P<indent>\s*)(?:GPU (?P<index>\d+):|MIG ).*?\(UUID: (?P<uuid>[^)]+)\)", re.MULTILINE)
+
+
+def this_machine() -> Machine:
+    """Return what this machine has for workers that this process starts."""
+    return Machine(available_cores(), gpus(), memory_gb())
+
+
+def name() -> str:
+    """Return what tells this machine from others: its host's name, and which start of it this is."""
+    try:
+        started = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        started = ""
+    return f"{socket.gethostname()}/{started}".rstrip("/")
+
+
+def gpus() -> tuple[str, ...]:
+    """Return the ids of the GPUs: what CUDA_VISIBLE_DEVICES says, or else nvidia-smi; none if neither says anything.
+
+    An id is an index, or a UUID. CUDA reads the variable up to the first that is neither, and so do we.
+    """
+    said = os.environ.get(VISIBLE_GPUS)
+    if said is None:
+        return _listed(_asked())
+    found: dict[str, None] = {}
+    for part in said.split(","):
+        if not ID.fullmatch(part.strip()):
+            break
+        found[part.strip()] = None
+    return tuple(found)
+
+
+def memory_gb(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> float | None:
+    """Return the main memory in GB: the machine's, or what a control group leaves of it; None if it cannot be told."""
+    found = list(_limits(proc, groups))
+    with contextlib.suppress(ValueError, OSError):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(found) / GB if found else None
+
+
+def _asked() -> str:
+    """Return what nvidia-smi lists."""
+    if shutil.which("nvidia-smi") is None:
+        return ""
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", "-L"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Return the ids in a list of nvidia-smi; where a GPU is split into instances (MIG), those instead of it.
+
+    Example:
+        >>> _listed("GPU 0: NVIDIA L4 (UUID: GPU-6b)")
+        ('0',)
+    """
+    whole: dict[str, list[str]] = {}  # UUID of a GPU -> those of its instances
+    indices = []
+    for line in LISTED.finditer(text):
+        if line["index"] is not None:
+            whole[line["uuid"]] = []
+            indices.append(line["index"])
+        elif whole:
+            next(reversed(whole.values())).append(line["uuid"])
+    if not any(whole.values()):
+        return tuple(indices)
+    return tuple(uuid for gpu, parts in whole.items() for uuid in parts or [gpu])
+
+
+def _limits(proc: str, groups: str) -> Iterator[int]:
+    """Yield the limits, in bytes, of the control groups that this process is in, and of those around them."""
+    try:
+        lines = Path(proc, "self", "cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, place = line.split(":", 2)
+        if not controllers:  # version 2
+            root, name = groups, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, name = f"{groups}/memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = PurePosixPath("/", place)
+        for around in (group, *group.parents):  # a container may see its own as the root
+            with contextlib.suppress(OSError, ValueError):  # "max" is no limit
+                yield int(Path(f"{root}{around}", name).read_text())

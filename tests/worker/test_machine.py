@@ -1,0 +1,109 @@
+"""What this machine has: GPUs as the environment or nvidia-smi says, memory as control groups leave it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from etude.worker import machine
+from etude.worker.machine import gpus, memory_gb, this_machine
+
+TWO_GPUS = """\
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaa)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-bbbb)
+"""
+
+ONE_OF_THEM_SPLIT = """\
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaa)
+  MIG 3g.20gb     Device  0: (UUID: MIG-1111)
+  MIG 3g.20gb     Device  1: (UUID: MIG-2222)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-bbbb)
+"""
+
+
+def have_nvidia_smi(folder: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    """Put a program of that name on the path, and let the environment name no GPUs."""
+    program = folder / "nvidia-smi"
+    program.write_text(f"#!{sys.executable}\n{says}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "ids"),
+    [
+        ("0,1,2,3", ("0", "1", "2", "3")),
+        (" 2 , 0 ", ("2", "0")),
+        ("GPU-8932f937,MIG-GPU-b8ea3855/1/0", ("GPU-8932f937", "MIG-GPU-b8ea3855/1/0")),
+        ("1,1", ("1",)),
+        ("", ()),
+        ("-1", ()),
+        ("0,-1,1", ("0",)),
+        ("NoDevFiles", ()),
+    ],
+)
+def test_the_environment_says_which_gpus_there_are(
+    said: str, ids: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have_nvidia_smi(tmp_path, monkeypatch, f"print({TWO_GPUS!r})")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
+    assert gpus() == ids
+
+
+@pytest.mark.parametrize(
+    ("says", "ids"),
+    [
+        (f"import sys\nassert sys.argv[1:] == ['-L']\nprint({TWO_GPUS!r})", ("0", "1")),
+        (f"print({ONE_OF_THEM_SPLIT!r})", ("MIG-1111", "MIG-2222", "GPU-bbbb")),
+        ("print('No devices found.')", ()),
+        (f"import sys\nprint({TWO_GPUS!r})\nsys.exit(9)", ()),
+        ("import sys\nsys.stdout.buffer.write(bytes([255]))", ()),
+    ],
+)
+def test_else_nvidia_smi_is_asked(
+    says: str, ids: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have_nvidia_smi(tmp_path, monkeypatch, says)
+    assert gpus() == ids
+    assert this_machine().gpus == ids
+
+
+def test_who_waits_for_nvidia_smi_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    have_nvidia_smi(tmp_path, monkeypatch, "import signal\nsignal.pause()")
+    monkeypatch.setattr(machine, "ANSWER_S", 0.2)
+    assert gpus() == ()
+
+
+def test_where_nobody_says_anything_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus() == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "files", "limit_gb"),
+    [
+        ("0::/a/b", {"a/b/memory.max": "max", "a/memory.max": f"{2**28}"}, 0.25),
+        ("0::/", {"memory.max": f"{2**27}"}, 0.125),
+        ("0::/../elsewhere", {"memory.max": f"{2**27}"}, 0.125),
+        ("3:cpu,memory:/a", {"memory/a/memory.limit_in_bytes": f"{2**28}"}, 0.25),
+        ("3:cpu:/a", {"memory/a/memory.limit_in_bytes": f"{2**28}"}, None),
+        ("0::/a", {"a/memory.max": "max"}, None),
+        ("0::/a", {}, None),
+    ],
+)
+def test_memory_is_what_the_control_groups_leave_of_it(
+    line: str, files: dict[str, str], limit_gb: float | None, tmp_path: Path
+) -> None:
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "cgroup").write_text(f"{line}\n")
+    for name, content in files.items():
+        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / name).write_text(content + "\n")
+    whole = memory_gb(str(tmp_path / "nowhere"))
+    assert whole is not None
+    assert memory_gb(str(tmp_path / "proc"), str(tmp_path / "groups")) == (limit_gb or whole)
