@@ -62,16 +62,22 @@ test-engines: $(ENGINES_STAMP) ## Run the tests on real Ray and real Spark, whic
 $(ENGINES_STAMP): $(STAMP)
 	@java -version >/dev/null 2>&1 || { \
 	    echo "setup: Java is missing; trying apt-get install openjdk-17-jre-headless"; \
-	    apt-get install -y -qq openjdk-17-jre-headless >/dev/null || { \
-	        echo "setup: Spark needs Java 17. Install it, then run make test-engines again." >&2; exit 1; }; \
+	    { apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless; } >/dev/null || true; \
 	}
+	@java=$$(java -XshowSettings:properties -version 2>&1 | awk '/java.specification.version/ { print $$3 }' || true); \
+	case "$$java" in \
+	    1[7-9]|[2-9][0-9]) ;; \
+	    *) echo "setup: Spark needs Java 17 or later, and found is $${java:-none}. Install one (on Debian:" \
+	        "apt-get install openjdk-17-jre-headless), then run make test-engines again." >&2; \
+	        exit 1 ;; \
+	esac
 	@$(BIN)/python -m uv venv --quiet --clear --python $(BIN)/python $(ENGINES)
 	@$(BIN)/python -m uv pip install --compile-bytecode --quiet --python $(ENGINES)/bin/python $(UV_FLAGS) \
 	    -c constraints-dev.txt -e '.[ray,spark]' --group engines
 	@touch $@
 	@echo "setup: $(ENGINES) done"
 
-check: format-check lint types docs coverage test ## Run everything that CI runs
+check: format-check lint types docs coverage test-engines test ## Run everything that CI runs
 
 format: setup ## Put the code into shape, and mend what the linter can
 	@$(BIN)/ruff check --fix-only --quiet $(CODE)
@@ -96,9 +102,9 @@ chaos: setup ## Let 200 faults fall on a study, and stop everything for a minute
 	@ETUDE_CHAOS=full $(BIN)/python -m pytest -q -s tests/study/test_chaos.py \
 	    tests/study/test_policy.py::test_a_laptop_that_sleeps_costs_no_attempt
 
-bench: setup ## Run one benchmark: make bench NAME=handout; without NAME list them
+bench: $(if $(filter engines,$(NAME)),$(ENGINES_STAMP),$(STAMP)) ## Run one benchmark: make bench NAME=handout; without NAME list them
 ifdef NAME
-	@$(BIN)/python -m benchmarks.$(subst -,_,$(NAME))
+	@$(if $(filter engines,$(NAME)),$(ENGINES),$(VENV))/bin/python -m benchmarks.$(subst -,_,$(NAME)) $(ARGS)
 else
 	@echo "make bench NAME=..., where NAME is one of:"
 	@for file in $$(grep -ls '__main__' benchmarks/[!_]*.py || true); do \

@@ -73,13 +73,25 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Target:
-    """What a row's median has to reach: at least or at most ``limit``."""
+    """What a row has to reach: at least or at most ``limit``.
+
+    Attributes:
+        what: What it is about.
+        row: The row's name.
+        limit: What its median has to reach.
+        unit: Of the limit.
+        at_least: Whether more is better.
+        over: A row whose median it is divided by: then the limit is of the ratio.
+        worst: Whether the worst run has to reach it, and not only the median.
+    """
 
     what: str
     row: str
     limit: float
     unit: str
     at_least: bool = True
+    over: str = ""
+    worst: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,7 +157,8 @@ class Benchmark:
         print(
             f"\nprobe: wall/CPU of a short spin before and after each cell; 1.0 on a quiet core.\n{self.note}".rstrip()
         )
-        targets = [judge(t, rows) for t in self.targets if any(r["name"] == t.row for r in rows)]
+        names = {r["name"] for r in rows}
+        targets = [judge(t, rows) for t in self.targets if names.issuperset({t.row, t.over or t.row})]
         if targets:
             print()
             print_table([("target", "", "measured", ""), *(_judged(t) for t in targets)])
@@ -361,8 +374,10 @@ def row(cell: str, quantity: Quantity, found: Sequence[Result]) -> Result:
 
 
 def judge(target: Target, rows: Sequence[Result]) -> Result:
-    """Say whether a target is met by the median of its row."""
-    measured = next(r["median"] for r in rows if r["name"] == target.row)
+    """Say whether a target is met by its row."""
+    of = {r["name"]: r for r in rows}
+    which = ("min" if target.at_least else "max") if target.worst else "median"
+    measured = of[target.row][which] / (of[target.over]["median"] if target.over else 1.0)
     met = measured >= target.limit if target.at_least else measured <= target.limit
     told = f"{'>=' if target.at_least else '<='} {target.limit:g} {target.unit}".rstrip()
     return {"what": target.what, "target": told, "measured": measured, "met": met}

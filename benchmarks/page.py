@@ -23,7 +23,7 @@ PAGES: Final = {
         "Faults, and thousands of workers, measured",
         ("chaos", "driver", "simulate", "fidelity", "asynchrony", "paper2"),
     ),
-    "workers-elsewhere": ("Workers on other machines, measured", ("server",)),
+    "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
 }
 """Page -> its title, and the benchmarks on it."""
 

@@ -20,8 +20,8 @@ import etude
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
-    "asynchrony", "chaos", "driver", "fidelity", "gap", "handout", "paper2", "quality", "reports", "server", "simulate",
-    "startup", "stopping", "stragglers",
+    "asynchrony", "chaos", "driver", "engines", "fidelity", "gap", "handout", "paper2", "quality", "reports", "server",
+    "simulate", "startup", "stopping", "stragglers",
 )  # fmt: skip
 
 
@@ -247,6 +247,17 @@ def test_a_target_is_judged_by_its_rows_median():
     assert (row["median"], row["min"], row["max"], row["runs"]) == (5.0, 1.0, 9.0, 3)
     assert common.judge(common.Target("fast", "étude: rate", 5.0, "1/s"), [row])["met"]
     assert not common.judge(common.Target("slow", "étude: rate", 4.9, "1/s", at_least=False), [row])["met"]
+
+
+def test_a_target_may_be_a_ratio_or_of_the_worst_run():
+    found = {"here": (4.0, 8.0, 6.0), "there": (3.0, 9.0, 6.6), "slow": (1.0, 1.5, 2.5)}
+    quantity = common.Quantity("n", "")
+    rows = [common.row(cell, quantity, [{"n": n, "probe": 1.0} for n in ns]) for cell, ns in found.items()]
+    ratio = common.judge(common.Target("as fast", "there: n", 1.0, "", over="here: n"), rows)
+    assert (ratio["measured"], ratio["met"]) == (pytest.approx(1.1), True)
+    worst = common.judge(common.Target("soon", "slow: n", 2.0, "s", at_least=False, worst=True), rows)
+    assert (worst["measured"], worst["met"]) == (2.5, False)
+    assert common.judge(common.Target("ever", "there: n", 3.0, "", worst=True), rows)["met"]
 
 
 def test_a_failing_cell_ends_the_benchmark(tmp_path: Path):

@@ -50,6 +50,31 @@ def test_a_small_engine_keeps_them_too() -> None:
     check_engine(Plain)
 
 
+class Reaching(Plain):
+    """Has to reach a cluster first, which has room for as many workers as it was told then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room = 0
+
+    def prepare(self, n: int) -> None:
+        assert not self.workers
+        self.room = n
+
+    def start(self, n: int, door: Door) -> None:
+        self.room -= n
+        assert self.room >= 0, "there is no room"
+        super().start(n, door)
+
+    def stop(self) -> None:
+        super().stop()
+        self.room = 0
+
+
+def test_the_check_prepares_an_engine_for_as_many_workers_as_it_starts() -> None:
+    check_engine(Reaching)
+
+
 class Joining(Cluster):
     """Workers that come by themselves, with somebody who sees to it that they do."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import signal
 import sys
 import threading
 import types
@@ -16,9 +18,9 @@ import pytest
 from etude.core.errors import ConfigError
 from etude.core.resources import Resources
 from etude.core.version import VERSION
-from etude.engines import spark, spark_session
+from etude.engines import node, spark, spark_session
 from etude.engines.named import read_engine
-from etude.engines.spark import Place, Spark, gpus_visible
+from etude.engines.spark import Place, Spark, carry_until_hung_up, gpus_visible
 from etude.engines.spark_session import find_or_make, in_short, refuse_without_slot, where_to_listen
 from etude.wire.credentials import Invitation
 
@@ -374,6 +376,22 @@ def test_a_worker_sees_the_gpus_of_its_task_and_others_what_they_saw(
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == before
     with gpus_visible(types.SimpleNamespace(resources=dict)):
         assert os.environ.get("CUDA_VISIBLE_DEVICES") == before
+
+
+def test_a_task_that_spark_hangs_up_on_cleans_up_before_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = []
+
+    async def carry(*_: object, **__: object) -> None:
+        with node.folder_of_ours() as folder:
+            folders.append(folder)
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(node, "carry", carry)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(carry_until_hung_up(Invitation(("127.0.0.1",), 1, "token", "certificate"), 1))
+    assert [folder.exists() for folder in folders] == [False]
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL, "the next one ends the process"
 
 
 def test_the_address_is_that_of_spark_itself() -> None:

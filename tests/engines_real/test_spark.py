@@ -37,6 +37,8 @@ SCRIPT = """
         for epoch in run.epochs(3):
             run.report(score=score(lr))
             time.sleep(float(os.environ.get("EPOCH_S", "0")))
+            while os.path.exists(os.environ.get("HOLD", "")):
+                time.sleep(0.01)
         return score(lr)
 
     experiment = etude.Experiment(train, metric="score", mode="max")
@@ -176,6 +178,12 @@ def command(pid: int) -> str:
         return ""
 
 
+def above(pid: int) -> list[int]:
+    """Return the processes above another one."""
+    parent = processes.parent(pid)
+    return [parent, *above(parent)] if parent else []
+
+
 def is_zombie(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -227,15 +235,16 @@ def test_a_study_goes_from_here_to_spark_and_back_with_the_table_of_one_that_sta
 
 
 def test_python_workers_that_are_killed_more_often_than_spark_allows_cost_nothing_but_time(
-    start: Callable[..., Driver],
+    start: Callable[..., Driver], tmp_path: Path
 ) -> None:
-    driver = start("8", "spark(master='local[2,2]')", EPOCH_S="0.5")
-    begun = 0
-    for _ in range(3):
-        driver.wait_for(lambda begun=begun: driver.begun() >= begun + 2, "both workers are at work")
-        begun = driver.begun()
+    (hold := tmp_path / "hold").touch()
+    driver = start("8", "spark(master='local[2,2]')", HOLD=str(hold))
+    for begun in (2, 4, 6):
+        driver.wait_for(lambda begun=begun: driver.begun() >= begun, "both workers are at work")
         for pid in driver.nodes():
             driver.lose(pid)
+    driver.wait_for(lambda: len(driver.nodes()) == 2, "who is lost last has a successor, which sweeps up")
+    hold.unlink()
     assert "{'finished': 8}" in driver.end()
     assert sum(t.attempts for t in etude.open(driver.study).trials) > 8
 
@@ -244,8 +253,9 @@ def test_an_executor_and_a_python_worker_that_are_killed_cost_nothing_but_time(
     start: Callable[..., Driver], tmp_path: Path
 ) -> None:
     master = "local-cluster[2,1,1024]"
-    driver = start("16", f"spark(master='{master}')", EPOCH_S="0.3", SECRETS=str(tmp_path / "secrets"))
-    driver.wait_for(lambda: driver.finished() >= 1, "a trial is finished")
+    (hold := tmp_path / "hold").touch()
+    driver = start("6", f"spark(master='{master}')", SECRETS=str(tmp_path / "secrets"), HOLD=str(hold))
+    driver.wait_for(lambda: driver.begun() >= 2, "both workers are at work")
     texts = [line.encode() for line in (tmp_path / "secrets").read_text().splitlines()]
     assert len(texts) == 3
     for pid in driver.processes():
@@ -254,12 +264,15 @@ def test_an_executor_and_a_python_worker_that_are_killed_cost_nothing_but_time(
                 content = Path("/proc", str(pid), name).read_bytes()
                 assert not [text for text in texts if text in content], f"{pid}/{name}"
     driver.lose(driver.nodes()[0])
-    before = driver.finished()
-    driver.wait_for(lambda: driver.finished() > before and len(driver.nodes()) == 2, "it goes on with two workers")
-    driver.lose(driver.executors()[0])
-    wait_for(lambda: driver.process.poll() is not None or len(driver.nodes()) == 2, "there are two workers again")
+    driver.wait_for(lambda: driver.begun() >= 3 and len(driver.nodes()) == 2, "there are two workers again")
+    executor = driver.executors()[0]
+    its = {node for node in driver.nodes() if executor in above(node)}
+    driver.lose(executor)
+    driver.wait_for(lambda: its.isdisjoint(driver.nodes()), "its worker is gone as well")
+    driver.wait_for(lambda: len(driver.nodes()) == 2, "and there are two again")
+    hold.unlink()
     out = driver.end()
-    assert "{'finished': 16}" in out
+    assert "{'finished': 6}" in out
     search = etude.open(driver.study)
     assert max(t.attempts for t in search.trials) > 1
     for path in driver.study.rglob("*"):
@@ -277,7 +290,7 @@ def test_a_session_that_was_given_stays_its_owners(start: Callable[..., Driver])
     assert "groups: None" in out
 
 
-def test_gpus_are_those_that_spark_assigns(start: Callable[..., Driver], folder: Path) -> None:
+def test_gpus_are_those_that_spark_assigns(start: Callable[..., Driver], folder: Path, tmp_path: Path) -> None:
     finder = folder / "gpus.sh"
     finder.write_text('#!/bin/sh\necho \'{"name": "gpu", "addresses": ["5", "7"]}\'\n')
     finder.chmod(0o700)
@@ -288,9 +301,13 @@ def test_gpus_are_those_that_spark_assigns(start: Callable[..., Driver], folder:
         "spark.executor.resource.gpu.discoveryScript": str(finder),
         "spark.task.resource.gpu.amount": "1",
     }
-    start(
-        "6", f"spark(master='local-cluster[1,2,1024]', config={config})", EPOCH_S="0.2", RESOURCES="cpus=1,gpus=1"
-    ).end()
+    (hold := tmp_path / "hold").touch()
+    driver = start(
+        "2", f"spark(master='local-cluster[1,2,1024]', config={config})", HOLD=str(hold), RESOURCES="cpus=1,gpus=1"
+    )
+    driver.wait_for(lambda: driver.begun() == 2, "both workers are at work")
+    hold.unlink()
+    driver.end()
     logs = [(t.folder / "log.txt").read_text() for t in etude.open(folder / "studies" / "study").trials]
     assert {log.splitlines()[0] for log in logs} == {"gpus: 5", "gpus: 7"}
 

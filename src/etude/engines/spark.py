@@ -12,6 +12,7 @@ import contextlib
 import functools
 import os
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -216,16 +217,32 @@ def carry_one(invitation: bytes, _: Iterable[Any]) -> list[str]:
     """Be a task: a node with one worker, until the study is over; return why it could not be, or an empty text."""
     from pyspark import TaskContext
 
-    from etude.engines.node import carry
-
     task = TaskContext.get()
     with gpus_visible(task):
         try:
             cores = task.cpus() if task is not None else 1
-            asyncio.run(carry(msgspec.json.decode(invitation, type=Invitation), workers=1, threads=cores, placed=True))
+            asyncio.run(carry_until_hung_up(msgspec.json.decode(invitation, type=Invitation), cores))
         except StudyError as error:
             return [str(error)]
+        except asyncio.CancelledError:  # nobody is there any more to tell
+            signal.raise_signal(signal.SIGHUP)
     return [""]
+
+
+async def carry_until_hung_up(invitation: Invitation, threads: int) -> None:
+    """Carry a worker until the study is over, or Spark hangs up, as it does when the executor has ended.
+
+    The hang-up alone would end this process at once, with its folder left on the disk: perhaps nobody comes here again.
+    """
+    from etude.engines.node import carry
+
+    loop = asyncio.get_running_loop()
+    carrying = asyncio.ensure_future(carry(invitation, workers=1, threads=threads, placed=True))
+    loop.add_signal_handler(signal.SIGHUP, carrying.cancel)
+    try:
+        await carrying
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
 
 
 def gpus_visible(task: Any) -> contextlib.AbstractContextManager[None]:

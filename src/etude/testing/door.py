@@ -154,7 +154,10 @@ class _Bridge:
             self._sock.close()
 
     def _read(self) -> None:
-        piece = self._sock.recv(PIECE)
+        try:
+            piece = self._sock.recv(PIECE)
+        except ConnectionError:  # the check has closed its end, and had not read all
+            piece = b""
         if not piece:
             self.close()
             self._link.close()

@@ -34,13 +34,16 @@ PATIENCE_S: Final = 60.0
 VALUE: Final = 2.0
 """What an attempt returns."""
 
+MOST: Final = 4
+"""So many workers the check starts for one study."""
+
 
 def check_engine(make: Callable[[], Engine], *, patience_s: float = PATIENCE_S) -> None:
     """Check what every engine promises; a third-party engine runs this in its own tests.
 
-    It starts workers, has them run attempts, ends one, has one killed, and stops the engine in the middle of attempts;
-    then it takes the same engine up again. It takes seconds, and needs what an engine needs now: workers that see this
-    machine's folder for temporary files.
+    It prepares the engine, if it has that, starts workers, has them run attempts, ends one, has one killed, and stops
+    the engine in the middle of attempts; then it takes the same engine up again. It takes seconds, and needs what an
+    engine needs now: workers that see this machine's folder for temporary files.
 
     Args:
         make: Returns a new engine.
@@ -55,11 +58,11 @@ def check_engine(make: Callable[[], Engine], *, patience_s: float = PATIENCE_S) 
     """
     with tempfile.TemporaryDirectory(prefix="etude-", ignore_cleanup_errors=True) as folder:
         engine = make()
-        with _stopped_after(engine), _Driver(engine, Path(folder), patience_s) as driver:
+        with _prepared(engine, MOST), _Driver(engine, Path(folder), patience_s) as driver:
             _check_that_they_work_and_end_when_told(driver)
             _check_that_a_killed_one_is_noticed(driver)
             _check_that_a_stop_ends_what_runs(driver)
-        with _stopped_after(engine), _Driver(engine, Path(folder), patience_s) as driver:
+        with _prepared(engine, 1), _Driver(engine, Path(folder), patience_s) as driver:
             for worker in driver.start(1):  # a study after the other
                 worker.work()
 
@@ -127,9 +130,14 @@ def _check_that_a_stop_ends_what_runs(driver: _Driver) -> None:
 
 
 @contextlib.contextmanager
-def _stopped_after(engine: Engine) -> Iterator[None]:
-    """Leave no worker behind; if a promise was broken, that one is told and not what comes of it."""
+def _prepared(engine: Engine, n: int) -> Iterator[None]:
+    """Let it reach its cluster first, as a study does, and leave no worker behind.
+
+    If a promise was broken, that one is told and not what comes of it.
+    """
     try:
+        if prepare := getattr(engine, "prepare", None):
+            prepare(n)
         yield
     except BaseException:
         with contextlib.suppress(Exception):
