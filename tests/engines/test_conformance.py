@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import etude
 from etude import Engine
 from etude.engines import Door
 from etude.engines.cluster import Cluster
@@ -105,6 +106,13 @@ class NobodyComes(Cluster):
 def test_the_check_says_so_if_nobody_comes() -> None:
     with pytest.raises(AssertionError, match=r"took an invitation, and no node brought a worker within 0\.2 s"):
         check_engine(NobodyComes, patience_s=0.2)
+
+
+def test_the_check_says_so_if_there_is_nothing_to_check() -> None:
+    with pytest.raises(
+        AssertionError, match=r"Simulated has no start\(\) and no end\(\) and no stop\(\); a simulated one"
+    ):
+        check_engine(lambda: etude.Simulated(curves=lambda params: [1.0]))
 
 
 class OneTooFew(Plain):

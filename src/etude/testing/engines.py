@@ -25,6 +25,7 @@ from typing import Any, Final, Literal
 
 from etude.core.events import How, Params
 from etude.engines import Engine
+from etude.engines.named import METHODS
 from etude.testing.door import Door
 from etude.wire.channel import Channel
 from etude.wire.messages import Broken, Ended, Message, Ready, Reports, Run, Serve, decode_from_worker, encode
@@ -58,6 +59,11 @@ def check_engine(make: Callable[[], Engine], *, patience_s: float = PATIENCE_S) 
     """
     with tempfile.TemporaryDirectory(prefix="etude-", ignore_cleanup_errors=True) as folder:
         engine = make()
+        lacks = [f"{method}()" for method in METHODS if not callable(getattr(engine, method, None))]
+        assert not lacks, (
+            f"an engine starts workers, and {type(engine).__name__} has no {' and no '.join(lacks)}; a simulated one "
+            "starts none, and promises nothing that could be checked here"
+        )
         with _prepared(engine, MOST), _Driver(engine, Path(folder), patience_s) as driver:
             _check_that_they_work_and_end_when_told(driver)
             _check_that_a_killed_one_is_noticed(driver)
