@@ -108,11 +108,12 @@ def warm(control: Channel, supervisor: int) -> NoReturn:
         content, (fd,) = received
         _preload(msgspec.msgpack.decode(content, type=tuple[str, ...]))
         me = os.getpid()
-        if os.fork() == 0:
+        pid = os.fork()
+        if pid == 0:
             control.close()
             template(Channel(socket.socket(fileno=fd)), warm=me)
         os.close(fd)
-        processes.kill_orphans(spare=processes.children()[-1:])  # the template of the study before
+        processes.kill_orphans(spare=(pid,))  # the template of the study before, and what falls to us from it
     os._exit(0)
 
 
