@@ -28,7 +28,7 @@ MARK = "ETUDE_SPARK_TEST"
 
 SCRIPT = """
     import os, sys, threading, time
-    import etude, etude.crew
+    import etude, etude.nodes
     from helper import score
 
     def train(lr: float, run):
@@ -57,13 +57,13 @@ SCRIPT = """
             return 0
 
     def tell_secrets_to(path):
-        make = etude.crew.make_keys
+        make = etude.nodes.make_keys
         def made():
             keys = make()
             with open(path, "w") as file:
                 file.write("\\n".join([keys.token, keys.certificate.splitlines()[3], keys.key.splitlines()[1]]))
             return keys
-        etude.crew.make_keys = made
+        etude.nodes.make_keys = made
 
     if __name__ == "__main__":
         if "SECRETS" in os.environ:
