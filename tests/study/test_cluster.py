@@ -115,6 +115,37 @@ def test_what_attempts_write_elsewhere_is_here_when_they_have_ended(script: Path
         assert f"printed by {trial.number} in " in (trial.folder / "log.txt").read_text()
 
 
+def test_a_file_that_cannot_be_sent_costs_that_file_and_no_more(tmp_path: Path) -> None:
+    script = write_script(
+        tmp_path,
+        """
+        import os
+        import etude
+
+        def train(x: float, run):
+            for name in (b"good", b"bad-\\xff", b"z-good"):
+                with open(os.path.join(os.fsencode(run.folder), name), "w") as file:
+                    file.write("kept")
+            return x
+
+        experiment = etude.Experiment(train, metric="score", mode="max")
+
+        if __name__ == "__main__":
+            search = experiment.tune(
+                {"x": etude.uniform(0, 1)}, trials=2, workers=1, sampler="random", engine="cluster", name="study"
+            )
+            print(*search.notes, sep="\\n")
+        """,
+    )
+    with running(start_script(script)) as driver, node(credentials_of(script)):
+        said, _ = driver.communicate(timeout=60)
+    assert said.count("A file of trial ") == 2
+    assert "'utf-8' codec can't encode character '\\udcff'" in said
+    search = etude.open(folder_of(script))
+    assert [(t.state, t.attempts) for t in search.trials] == [("finished", 1)] * 2
+    assert all((t.folder / name).read_text() == "kept" for t in search.trials for name in ("good", "z-good"))
+
+
 def test_what_an_attempt_prints_elsewhere_is_read_here_while_it_runs(tmp_path: Path) -> None:
     script = write_script(
         tmp_path,

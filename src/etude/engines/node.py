@@ -225,6 +225,7 @@ class Node:
         self._bad_starts = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
+        self._mistake: BaseException | None = None
 
     async def enter(self, invitation: Invitation) -> None:
         """Say who we are, and make ready for the study.
@@ -272,6 +273,8 @@ class Node:
         self._keep(asyncio.create_task(self._listen()))
         self._keep(asyncio.create_task(self._send_logs()))
         await self._over.wait()
+        if self._mistake is not None:
+            raise self._mistake
 
     async def close(self) -> None:
         """End all workers, and the connection."""
@@ -406,13 +409,30 @@ class Node:
         folder = folder_of(self._serve.trials, trial, attempt)
         await self._send_log(worker, trial, attempt)
         for path in sorted(found for found in folder.rglob("*") if found.is_file() and not found.is_symlink()):
-            name, first = path.relative_to(folder).as_posix(), True
+            name = path.relative_to(folder).as_posix()
             if name == LOG:
                 continue
-            with path.open("rb") as file:
-                while (data := file.read(PIECE_B)) or first:
-                    await self._say(ours(Piece(worker.channel, trial, attempt, name, data, first)))
-                    first = False
+            try:
+                await self._send_file(worker, trial, attempt, path, name)
+            except (OSError, UnicodeError) as error:  # the outcome comes all the same
+                self._remark(f"A file of trial {trial} cannot be sent and is lost: {error}.")
+
+    async def _send_file(self, worker: _Worker, trial: int, attempt: int, path: Path, name: str) -> None:
+        """Send a file that nobody writes to any more, in pieces.
+
+        Raises:
+            OSError: It cannot be read.
+            UnicodeError: Its name is no Unicode.
+        """
+        first = True
+        with path.open("rb") as file:
+            while (data := file.read(PIECE_B)) or first:
+                await self._say(ours(Piece(worker.channel, trial, attempt, name, data, first)))
+                first = False
+
+    def _remark(self, text: str) -> None:
+        """Have users told something, in what can be written down of it."""
+        self._writer.write(frame(ours(Remark(text.encode(errors="backslashreplace").decode()))))
 
     async def _send_logs(self) -> None:
         """Send what attempts print while they run."""
@@ -444,5 +464,6 @@ class Node:
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._mistake = error
             self._over.set()  # a mistake of ours: better no node than a silent one
