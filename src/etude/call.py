@@ -40,7 +40,8 @@ class Call:
         note: What users should be told of all this.
         name: The study's name; None if it is to be named by its definition.
         retries: How often a trial is run again whose process was killed or lost.
-        on_oom: What becomes of a trial that ran out of memory: one of ``ON_OOM``.
+        asked_workers: What the call says of workers, as plain data; None if nothing.
+        on_oom: What becomes of a trial that ran out of memory: one of ``ON_OOM``, or None if the call does not say.
         timeout_s: Seconds after which a trial is ended; None for no limit.
         grace_s: Seconds that a trial has to see a stop.
         reuse_child: Whether one process runs trial after trial.
@@ -57,7 +58,8 @@ class Call:
     note: str = ""
     name: str | None = None
     retries: int = 2
-    on_oom: str = "retry"
+    asked_workers: int | list[int | None] | None = None
+    on_oom: str | None = None
     timeout_s: float | None = None
     grace_s: float = 10.0
     reuse_child: bool = False
@@ -112,8 +114,6 @@ class Call:
             )
         needs = Resources.read(resources)
         machine = _machine_for(needs, engine) if needs is not None else None
-        if on_oom is None:
-            on_oom = "retry_alone" if needs is not None and needs.packs else "retry"
         least, asked = _asked_for(workers, engine)
         usual = max(least or 1, getattr(engine, "usual_workers", None) or available_cores())
         most, note = asked or usual, ""
@@ -127,6 +127,7 @@ class Call:
             note=note,
             name=name,
             retries=whole("retries", retries, 0, "0 already runs every trial just once"),
+            asked_workers=list(workers) if isinstance(workers, tuple | list) else workers,
             on_oom=on_oom,
             timeout_s=timeout_s,
             grace_s=grace_s,
@@ -141,6 +142,11 @@ class Call:
     def counted(self) -> Resources | None:
         """What each trial needs, as far as it can be counted before any has run."""
         return self.resources.counted if self.resources is not None else None
+
+    @property
+    def retry_alone(self) -> bool:
+        """Whether a trial that ran out of memory is run again with no other on its machine."""
+        return self.on_oom == "retry_alone" or (self.on_oom is None and self.packs)
 
     @property
     def packs(self) -> bool:

@@ -79,7 +79,7 @@ class Launch:
         limits = Limits(
             workers=self._call.workers,
             retries=self._call.retries,
-            retry_alone=self._call.on_oom == "retry_alone",
+            retry_alone=self._call.retry_alone,
             ceiling=self._call.ceiling,
             larger="is another study" if isinstance(engine, Simulated) else "goes on",
         )
@@ -236,7 +236,8 @@ class Launch:
             **{name: value for name, value in self._question.meta.items() if name != "space"},
             "constraint": self._constraint(),
             "name": self._name,
-            "workers": call.workers if call.least_workers == 1 else [call.least_workers, call.workers],
+            "workers": call.asked_workers,
+            "at_a_time": call.workers,
             "resources": str(call.resources) if call.resources is not None else None,
             "retries": call.retries,
             "on_oom": call.on_oom,

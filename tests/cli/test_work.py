@@ -338,11 +338,24 @@ def test_a_study_goes_on_with_more_trials(tuned: Etude) -> None:
 
 def test_a_study_that_waits_for_workers_has_as_many_as_before(tuned: Etude) -> None:
     assert tuned("resume", "one", "--trials", "7", "--wait-for-workers", "1").code == 0
-    assert library.open("one").meta["run 2"]["call"]["workers"] == 2
+    assert library.open("one").meta["run 2"]["call"]["workers"] == [1, 2]
     assert tuned("resume", "one", "--trials", "8", "--wait-for-workers", "2").code == 0
     assert library.open("one").meta["run 3"]["call"]["workers"] == [2, 2]
     assert tuned("resume", "one", "--trials", "9", "--wait-for-workers", "3").code == 0
     assert library.open("one").meta["run 4"]["call"]["workers"] == [3, 3]
+
+
+def test_a_study_that_left_its_workers_open_goes_on_with_as_many_as_there_is_room_for(
+    etude: Etude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    call = ["tune", "script.py:experiment", UNIFORM, "--trials", "2", "--sampler", "random", "--name", "open"]
+    assert etude(*call, "--resources", "gpus=1").code == 0
+    found = library.open("open").meta["call"]
+    assert (found["workers"], found["at_a_time"], found["on_oom"]) == (None, 2, None)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert etude("resume", "open", "--trials", "4").code == 0
+    assert library.open("open").meta["run 2"]["call"]["at_a_time"] == 1
 
 
 def test_a_study_goes_on_from_another_folder(tuned: Etude, monkeypatch: pytest.MonkeyPatch) -> None:

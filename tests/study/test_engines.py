@@ -62,7 +62,7 @@ def test_workers_of_an_engine_of_ones_own_get_gpus_if_it_says_what_there_is(monk
         {"lr": etude.uniform(0, 1)}, trials=1, sampler="random", engine=Sharing(), resources="gpus=2"
     )
     assert search.best.metrics["gpus"] == "2,3"
-    assert search.meta["call"]["workers"] == 1
+    assert search.meta["call"]["at_a_time"] == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a trial finds its worker in /proc")

@@ -220,7 +220,7 @@ def test_as_many_trials_run_as_fit_if_nothing_else_is_said(tmp_path: Path, monke
 
     def workers(resources: str) -> int:
         search = looking(tmp_path).tune(LR, trials=1, resources=resources, sampler="random", name=resources[:3])
-        return int(search.meta["call"]["workers"])
+        return int(search.meta["call"]["at_a_time"])
 
     assert workers("gpus=1,cpus=0.01") == 3
     assert workers("cpus=0.5") == 2 * CORES

@@ -58,7 +58,9 @@ class Packing:
     def _usable(self, trial: Trial) -> list[Machine]:
         """Machines with workers on which the trial has not failed; all, if it has failed on every one."""
         workers, machines = self._history.workers, self._history.machines
-        tried = Counter(workers[name].machine for name in set(trial.tried_on) if name in workers)
+        tried = Counter(
+            workers[name].machine for name in set(trial.tried_on) if name in workers and not workers[name].quarantined
+        )
         fresh = [machine for machine in machines.values() if machine.workers > tried[machine.name]]
         return fresh or list(machines.values())
 

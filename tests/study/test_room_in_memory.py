@@ -98,7 +98,7 @@ def test_two_trials_show_what_they_take_and_then_as_many_run_as_there_is_room_fo
     assert search.counts() == {"finished": 6}
     assert [running_at_once(search.folder, trial, 1) for trial in (0, 1)] == [set(), set()]
     assert search.meta["call"]["resources"] == "memory_gb=auto"
-    assert search.meta["call"]["on_oom"] == "retry_alone"
+    assert search.meta["call"]["on_oom"] is None, "what was not said is not said later either"
 
 
 def test_no_two_run_beside_each_other_where_memory_suffices_for_one(
