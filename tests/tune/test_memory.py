@@ -57,6 +57,22 @@ class Past:
         self.history.apply(Settled(at=0.0, trial=number, turn=turn, attempt=1, outcome=outcome))
 
 
+def predicted_over_taken(generator: np.random.Generator, *, learned: int, predicted: int) -> list[float]:
+    """Let some trials end, and return the ratio of what is predicted to what is taken for others."""
+    past = Past()
+    model = MemoryModel(SPACE, past.history)
+    for _ in range(learned):
+        params = drawn(generator)
+        past.end(params, took_mb(params, generator))
+    ratios = []
+    for _ in range(predicted):
+        params = drawn(generator)
+        found = model(past.queue(params))
+        assert found is not None
+        ratios.append(found / took_mb(params, generator))
+    return ratios
+
+
 def test_nothing_is_said_before_two_trials_have_shown_what_they_take() -> None:
     past = Past()
     model = MemoryModel(SPACE, past.history)
@@ -75,17 +91,7 @@ def test_nothing_is_said_before_two_trials_have_shown_what_they_take() -> None:
 def test_few_trials_exceed_what_is_predicted_and_most_come_near_it(seed: int) -> None:
     """Peaks go from 0.1 to 15 GB in this space; what is added must neither be too little nor waste machines."""
     generator = np.random.default_rng(seed)
-    past = Past()
-    model = MemoryModel(SPACE, past.history)
-    for _ in range(40):
-        params = drawn(generator)
-        past.end(params, took_mb(params, generator))
-    ratios = []
-    for _ in range(200):
-        params = drawn(generator)
-        predicted = model(past.queue(params))
-        assert predicted is not None
-        ratios.append(predicted / took_mb(params, generator))
+    ratios = predicted_over_taken(generator, learned=40, predicted=200)
     assert np.mean(np.array(ratios) < 1.0) <= 0.05
     assert np.median(ratios) < 1.25
 
@@ -94,17 +100,7 @@ def test_little_is_trusted_while_little_is_known() -> None:
     generator = np.random.default_rng(1)
     margins = []
     for n in (3, 10, 40):
-        past = Past()
-        model = MemoryModel(SPACE, past.history)
-        for _ in range(n):
-            params = drawn(generator)
-            past.end(params, took_mb(params, generator))
-        ratios = []
-        for _ in range(100):
-            params = drawn(generator)
-            predicted = model(past.queue(params))
-            assert predicted is not None
-            ratios.append(predicted / took_mb(params, generator))
+        ratios = predicted_over_taken(generator, learned=n, predicted=100)
         margins.append(float(np.median(ratios)))
     assert margins[0] > margins[1] > margins[2]
 

@@ -53,13 +53,18 @@ class MemoryModel:
         self._slope: Vector = np.zeros(0)
         self._middle: Vector = np.zeros(0)
         self._level = 0.0
+        self._predicted: dict[int, float] = {}  # by the fit as it is: a queue is gone through again and again
 
     def __call__(self, trial: Trial) -> float | None:
         """Return what a trial is not likely to exceed; None while too little is known."""
         self._learn()
         if len(self._peaks) < FEWEST:
             return None
-        return float(np.exp(self._level + (self._row(placed(self._space, trial.params)) - self._middle) @ self._slope))
+        known = self._predicted.get(trial.number)
+        if known is None:
+            row = self._row(placed(self._space, trial.params))
+            known = self._predicted[trial.number] = float(np.exp(self._level + (row - self._middle) @ self._slope))
+        return known
 
     def _learn(self) -> None:
         """Take in what has ended since."""
@@ -77,6 +82,7 @@ class MemoryModel:
             self._fit()
 
     def _fit(self) -> None:
+        self._predicted.clear()
         self._names = sorted({name for place in self._places for name in place})
         rows, peaks = np.array([self._row(place) for place in self._places]), np.array(self._peaks)
         self._middle, mean = rows.mean(axis=0), peaks.mean()
