@@ -67,7 +67,7 @@ ARROWS: Final = {
 }
 """Room or module -> what it may import of ours; None for everything."""
 
-MAY_IMPORT_THE_WINDOW: Final = {"cli", "demo", "check"}
+MAY_IMPORT_THE_WINDOW: Final = {"cli", "demo", "check", "testing"}
 
 WORKER_FOR_STUDY: Final = {"etude.worker.attempt", "etude.worker.processes", "etude.worker.received"}
 """All that the driver's shell needs of the workers: where an outcome lies, how leftovers are ended, and where files go

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +13,7 @@ import msgspec
 
 from etude.core import events
 from etude.core.clock import Clock, Silence
-from etude.core.errors import DefinitionChangedError, StudyError
+from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
 from etude.core.events import AnyEvent, How, Joined, Left, Reported
 from etude.core.gpu_shares import Shares
 from etude.core.text import count
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 NODE_S: Final = 5.0
 """Seconds that a node has to end a worker; then it is taken to be gone, and what it may yet say is too late."""
+
+LATE_S: Final = 60.0
+"""Seconds after which users are told that the study still waits for workers."""
 
 BAD_STARTS: Final = 3
 """Workers in a row that ended before they were ready; then the study gives up on starting more."""
@@ -88,6 +92,7 @@ class Crew:
         self._replaces: dict[str, str] = {}
         self._replacing = ""
         self._closed = False
+        self._late_at: float | None = None  # when the first workers are late; None before any was started
         self._nodes: Nodes | None = None
         self.folder = Path(serve.trials).parent
 
@@ -95,12 +100,21 @@ class Crew:
         """Start ``n`` workers."""
         self._replacing = replaces
         self._loop = asyncio.get_running_loop()
+        if self._late_at is None:
+            self._late_at = self._clock.now_s() + LATE_S
         self._engine.start(n, self)
 
     # --- how workers come (engines.Door) ----------------------------------------------------------
 
     def connect(self, name: str, sock: socket.socket) -> None:
         """Take in a worker of this machine."""
+        if not self._shares.has_room:
+            sock.close()
+            raise ConfigError(
+                f"engine={type(self._engine).__name__}(...) started worker {name!r} on this machine, and its machine() "
+                "named no GPUs that are free for it. Return etude.worker.machine.this_machine() there, and start no "
+                "more workers than the study asks for."
+            )
         link = server.connect(name, sock, self)
         self._replaces[name] = self._replacing
         self.take_in(link, msgspec.structs.replace(self._serve, gpus=self._shares.take(name)))
@@ -166,6 +180,7 @@ class Crew:
         """Part with workers that have been silent for too long."""
         for worker in self._silence.tick(now_s):
             self.part_with(worker, f"silent for {self._serve.silence_s:g} s")
+        self._say_if_nobody_comes(now_s)
 
     def part_with(self, worker: str, reason: str) -> None:
         """Let a worker go, end what it holds, and start another in its place."""
@@ -258,9 +273,22 @@ class Crew:
         """Let the driver hear of those that are ready, once there are enough of them."""
         if len(self._early) >= min(self._least, self._wanted()):
             self._least = 1
+            self._late_at = math.inf
             for joined in self._early.values():
                 self._tell(msgspec.structs.replace(joined, at=now))
             self._early.clear()
+
+    def _say_if_nobody_comes(self, now_s: float) -> None:
+        """Tell once that the study waits, since there may not be room for so many workers."""
+        if self._late_at is None or now_s < self._late_at:
+            return
+        self._late_at = math.inf
+        awaited, there = min(self._least, self._wanted()), len(self._early)
+        if there < awaited:
+            self._note(
+                f"The study waits for {count(awaited, 'worker')} to begin with. Of these, {there} "
+                f"{'is' if there == 1 else 'are'} there after {LATE_S:g} s; it begins when all have come."
+            )
 
     # --- who is gone ------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +88,22 @@ class Launch:
             return self._simulated(home, engine, limits)
         content = packed(self._experiment.functions)
         if prepare := getattr(engine, "prepare", None):
-            needs = self._call.counted
-            prepare(self._call.workers, *([needs] if needs is not None else []))
+            self._prepare(prepare)
         try:
             return self._live(content, home, limits)
         except BaseException:
             if prepare is not None:
                 engine.stop()  # what it prepared is of no use any more
             raise
+
+    def _prepare(self, prepare: Callable[..., None]) -> None:
+        """Have an engine reach its cluster; it is told what the call says, and nothing that the call does not say."""
+        needs, least = self._call.counted, self._call.least_workers
+        prepare(
+            self._call.workers,
+            *([needs] if needs is not None or least > 1 else []),
+            **({"least": least} if least > 1 else {}),
+        )
 
     def _live(self, content: bytes, home: Path, limits: Limits) -> LiveStudy:
         folder = home

@@ -93,6 +93,14 @@ def test_a_trial_that_was_to_stop_anyway_runs_no_more() -> None:
     assert not any(fact.alone for fact in stage.facts if isinstance(fact, Settled))
 
 
+def test_where_one_trial_runs_at_a_time_it_was_alone_the_first_time() -> None:
+    stage = Stage(1, limits=Limits(workers=1, retries=5, retry_alone=True, backoff_s=0.0))
+    stage.join("a")
+    stage.end(0, How.OUT_OF_MEMORY, reason="CUDA out of memory")
+    assert stage.states == [State.FAILED]
+    assert stage.trial(0).attempt == 1
+
+
 class Known:
     """Predicts nothing before the first has finished, and then 10 MB for trial 0, 20 for trial 1, and so on."""
 
@@ -156,3 +164,18 @@ def test_a_machine_whose_workers_left_keeps_nobody_waiting(leaves: str) -> None:
     stage.join("c", machine="three")
     stage.run_out()
     assert stage.states == [State.FINISHED] * 2
+
+
+def test_a_round_of_hand_outs_asks_for_what_runs_on_a_machine_once() -> None:
+    asked: list[int] = []
+
+    def need(trial: Trial) -> float:
+        asked.append(trial.number)
+        return 1.0
+
+    stage = Stage(100, limits=Limits(workers=50), need=need)
+    stage.join(*(f"w{n}" for n in range(50)), memory_mb=1e6)
+    assert len(stage.hands) == 50
+    asked.clear()
+    stage.end(0)
+    assert len(asked) <= 52, "those that run, once, and the one that is handed out"

@@ -108,11 +108,21 @@ def test_the_check_says_so_if_nobody_comes() -> None:
         check_engine(NobodyComes, patience_s=0.2)
 
 
-def test_the_check_says_so_if_there_is_nothing_to_check() -> None:
+def test_the_simulated_engine_keeps_what_is_promised_of_studies() -> None:
+    check_engine(lambda: etude.Simulated(curves=lambda params, seed: [], startup_s=5.0, report_s=0.5, stragglers=0.5))
+
+
+def test_the_check_finds_a_study_that_comes_out_otherwise() -> None:
+    lossy = etude.Simulated(curves=lambda params, seed: [], failures=1.0)
+    with pytest.raises(AssertionError, match=r"equal trials and values.*'state': 'finished'.*'state': 'failed'"):
+        check_engine(lambda: lossy)
+
+
+def test_the_check_says_so_if_that_is_no_engine_at_all() -> None:
     with pytest.raises(
-        AssertionError, match=r"Simulated has no start\(\) and no end\(\) and no stop\(\); a simulated one"
+        AssertionError, match=r"an engine starts workers, and object has no start\(\) and no end\(\) and"
     ):
-        check_engine(lambda: etude.Simulated(curves=lambda params: [1.0]))
+        check_engine(object)  # type: ignore[arg-type]
 
 
 class OneTooFew(Plain):

@@ -183,6 +183,20 @@ def test_what_never_fits_is_refused_with_the_numbers(monkeypatch: pytest.MonkeyP
     Ray(gpus=2, autoscales=True).prepare(1)
 
 
+def test_more_workers_to_begin_with_than_ever_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, FakeRay({"CPU": 8.0, "GPU": 1.0}, {"CPU": 2.0, "GPU": 2.0}, initialized=True))
+    with pytest.raises(ConfigError) as refused:
+        Ray().prepare(16, Resources(cpus=2, gpus=0.5), least=8)
+    assert str(refused.value) == (
+        "The first trial waits for 8 workers, and the Ray cluster has room for 3 in all: each asks for CPU 2, GPU 0.5. "
+        "Ask for less, pass workers=(3, None), add machines, or pass autoscales=True if machines come when they are "
+        "asked for."
+    )
+    Ray().prepare(16, Resources(cpus=2, gpus=0.5), least=3)
+    Ray(autoscales=True).prepare(16, Resources(cpus=2, gpus=0.5), least=8)
+    Ray(cpus=0).prepare(16, least=8)  # asks for nothing
+
+
 def test_what_a_trial_needs_is_what_an_actor_asks_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake = use(monkeypatch, FakeRay({"CPU": 8.0, "GPU": 1.0, "memory": 2.0**40}))
     engine = Ray(gpus=0.5)

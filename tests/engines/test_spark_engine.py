@@ -397,3 +397,30 @@ def test_a_task_that_spark_hangs_up_on_cleans_up_before_it_ends(monkeypatch: pyt
 def test_the_address_is_that_of_spark_itself() -> None:
     assert where_to_listen(FakeContext(master="yarn")) == ("127.0.0.1", ("127.0.0.1",))
     assert spark_session.LOCAL.fullmatch("local-cluster[2,1,1024]") is None
+
+
+def test_a_study_is_refused_that_waits_for_more_workers_than_there_are_threads(pyspark: object) -> None:
+    context = FakeContext(found_everything, master="local[6,4]", **{"spark.task.cpus": "2"})
+    assert refusal(lambda: Spark(session=context).prepare(8, None, least=4)) == (
+        "The first trial waits for 4 workers, and Spark at 'local[6,4]' runs 3 tasks at a time: it has 6 threads, and "
+        "each task takes 2 (spark.task.cpus). Wait for fewer, or make the session with master='local[8,4]'."
+    )
+    Spark(session=context).prepare(8, None, least=3)
+    elsewhere = FakeContext(found_everything, master="spark://head:7077")
+    Spark(session=elsewhere).prepare(8, None, least=100)  # executors may come
+
+
+def test_a_session_that_is_made_has_the_cores_that_a_trial_needs(
+    pyspark: types.ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[str, Any]] = []
+    monkeypatch.setattr(spark_session, "_refuse_without_java", lambda: None)
+    monkeypatch.setattr(spark_session, "_made", lambda _, master, config: made.append((master, dict(config))))
+    find_or_make(None, None, {}, 3, Resources(cpus=2))
+    find_or_make(None, None, {"spark.task.cpus": "4"}, 3, None)
+    find_or_make(None, "yarn", {}, 3, Resources(cpus=2))
+    assert made == [
+        ("local[6,4]", {"spark.task.cpus": "2"}),
+        ("local[12,4]", {"spark.task.cpus": "4"}),
+        ("yarn", {"spark.task.cpus": "2"}),
+    ]

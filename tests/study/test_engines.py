@@ -65,6 +65,22 @@ def test_workers_of_an_engine_of_ones_own_get_gpus_if_it_says_what_there_is(monk
     assert search.meta["call"]["at_a_time"] == 1
 
 
+class Scattered(Own):
+    """Says that each worker finds room where it is, and starts them here all the same."""
+
+    def machine(self) -> None:
+        pass
+
+
+def test_an_engine_whose_workers_here_find_no_gpus_is_refused_with_what_to_do() -> None:
+    with pytest.raises(
+        etude.ConfigError, match=r"engine=Scattered\(\.\.\.\) started worker .* Return .*this_machine\(\)"
+    ):
+        etude.Experiment(lambda lr: lr, metric="lr", mode="max").tune(
+            {"lr": etude.uniform(0, 1)}, trials=1, sampler="random", engine=Scattered(), resources="gpus=1"
+        )
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="a trial finds its worker in /proc")
 @pytest.mark.parametrize("raises", ["start", "start again", "end", "stop"])
 def test_an_engine_that_raises_ends_the_study_and_nothing_finished_is_lost(raises: str, tmp_path: Path) -> None:

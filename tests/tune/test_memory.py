@@ -87,6 +87,20 @@ def test_nothing_is_said_before_two_trials_have_shown_what_they_take() -> None:
     assert predicted == pytest.approx(110.0)
 
 
+def test_where_hardly_any_ends_well_those_that_raised_are_learned_from() -> None:
+    past = Past()
+    model = MemoryModel(SPACE, past.history)
+    params = {"batch": 32, "width": 64.0, "lr": 0.1, "opt": "a"}
+    for lr in (0.01, 0.02, 0.03, 0.04):
+        past.end({**params, "lr": lr}, 90.0, How.RAISED, Turn.GIVEN_UP)
+    assert model(past.queue({**params, "lr": 0.4})) is None
+    past.end({**params, "lr": 0.05}, 90.0, How.RAISED, Turn.GIVEN_UP)
+    assert model(past.queue({**params, "lr": 0.4})) == pytest.approx(99.0)
+    for lr in (0.5, 0.6):
+        past.end({**params, "lr": lr}, 200.0)
+    assert model(past.queue({**params, "lr": 0.7})) == pytest.approx(220.0), "what ended well says more"
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_few_trials_exceed_what_is_predicted_and_most_come_near_it(seed: int) -> None:
     """Peaks go from 0.1 to 15 GB in this space; what is added must neither be too little nor waste machines."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from etude.worker import machine
-from etude.worker.machine import gpus, memory_gb, this_machine
+from etude.worker.machine import gpus, memory_gb, name, this_machine
 
 TWO_GPUS = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaa)
@@ -101,9 +101,25 @@ def test_memory_is_what_the_control_groups_leave_of_it(
 ) -> None:
     (tmp_path / "proc" / "self").mkdir(parents=True)
     (tmp_path / "proc" / "self" / "cgroup").write_text(f"{line}\n")
-    for name, content in files.items():
-        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "groups" / name).write_text(content + "\n")
+    for file, content in files.items():
+        (tmp_path / "groups" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / file).write_text(content + "\n")
     whole = memory_gb(str(tmp_path / "nowhere"))
     assert whole is not None
     assert memory_gb(str(tmp_path / "proc"), str(tmp_path / "groups")) == (limit_gb or whole)
+
+
+def test_jobs_with_memory_of_their_own_are_machines_of_their_own(tmp_path: Path) -> None:
+    def in_group(group: str) -> str:
+        proc = tmp_path / group.replace("/", "-")
+        (proc / "self").mkdir(parents=True)
+        (proc / "self" / "cgroup").write_text(f"0::{group}\n")
+        return name(str(proc), str(tmp_path / "groups"))
+
+    for group in ("job-1", "job-2"):
+        (tmp_path / "groups" / group).mkdir(parents=True)
+        (tmp_path / "groups" / group / "memory.max").write_text(f"{2**28}\n")
+    one, two, other = in_group("/job-1/step"), in_group("/job-2/step"), in_group("/job-1")
+    assert one != two
+    assert one == other, "the group whose memory they share"
+    assert in_group("/elsewhere") == name(str(tmp_path / "nowhere")) == one.removesuffix(":/job-1")

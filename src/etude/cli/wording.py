@@ -25,7 +25,7 @@ OPTIONS: Final = {
 CALL: Final = r"[A-Za-z_][\w.]*\([^()]*\)"
 GIVEN: Final = re.compile(
     rf"(?<![\w.])(?P<name>{'|'.join(OPTIONS)})="
-    rf"(?P<value>{CALL}|\[(?:{CALL}(?:, )?)+\]|'[^']*'|[A-Za-z_][\w.]*|\([\d., ]+\)|\d+(?:\.\d+)?|\.\.\.)"
+    rf"(?P<value>{CALL}|\[(?:{CALL}(?:, )?)+\]|'[^']*'|[A-Za-z_][\w.]*|\([\d., ]+(?:None)?\)|\d+(?:\.\d+)?|\.\.\.)"
     rf"|{CALL}"  # what stands in other calls is none of ours
 )
 
@@ -49,6 +49,8 @@ def in_options(message: str) -> str:
         "Pass --sampler tpe, --stopper hyperband, or --sampler 'Grid(points=5)'."
         >>> in_options("budget=(1, 9) without fidelity. Call run.report(seed=...).")
         '--budget 1,9 without fidelity. Call run.report(seed=...).'
+        >>> in_options("Pass workers=(2, 8), or workers=(2, None).")
+        'Pass --wait-for-workers 2 --workers 8, or --wait-for-workers 2.'
     """
     return GIVEN.sub(_option, message)
 
@@ -57,9 +59,16 @@ def _option(found: re.Match[str]) -> str:
     if found["name"] is None:
         return found[0]
     option, value = f"--{OPTIONS[found['name']]}", found["value"]
+    if found["name"] == "workers" and value.startswith("("):
+        return _range(*(part.strip() for part in value[1:-1].split(",")))
     if value.startswith("["):
         return " ".join(f"{option} {_word(one)}" for one in re.findall(CALL, value))
     return f"{option} {_word(value)}"
+
+
+def _range(least: str, most: str) -> str:
+    """Return how a range of workers is asked for; where the most is left open, it is left out."""
+    return f"--wait-for-workers {least}" + (f" --workers {most}" if most.isdigit() else "")
 
 
 def _word(value: str) -> str:

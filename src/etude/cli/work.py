@@ -41,6 +41,9 @@ EngineName = Annotated[
     str | None,
     typer.Option(help="local, ray, spark, or cluster; with options: 'ray(cpus=2)'. By default ETUDE_ENGINE, or local."),
 ]
+OnOom = Annotated[
+    str | None, typer.Option(help="What becomes of a trial that ran out of memory: retry, or retry_alone.")
+]
 Needs = Annotated[
     str | None,
     typer.Option(
@@ -90,7 +93,7 @@ def tune(
     timeout: Annotated[float | None, typer.Option(help="Seconds that a trial may take.")] = None,
     grace: Annotated[float, typer.Option(help="Seconds that a trial has to see a stop.")] = 10.0,
     retries: Annotated[int, typer.Option(help="How often a trial is run again that was killed or lost.")] = 2,
-    on_oom: Annotated[str | None, typer.Option(help="After running out of memory: retry, or retry_alone.")] = None,
+    on_oom: OnOom = None,
     reuse_child: Annotated[bool, typer.Option("--reuse-child", help="Run many trials in one process.")] = False,
     constraint: Annotated[str | None, typer.Option(help="Name of a function of the script that rules out.")] = None,
     deadline: Deadline = None,
@@ -149,6 +152,7 @@ def resume(
     workers: Annotated[int | None, typer.Option(help="How many run at a time; by default as before.")] = None,
     wait_for_workers: Annotated[int | None, typer.Option(help="Begin when so many are there.")] = None,
     resources: Needs = None,
+    on_oom: OnOom = None,
     engine: EngineName = None,
     deadline: Deadline = None,
     max_failures: MaxFailures = None,
@@ -168,6 +172,7 @@ def resume(
     Its script is run as it is imported, up to a call of tune() that no main guard holds back.
     """
     from etude.cli import options, scripts
+    from etude.cli.wording import told_in_options
     from etude.results import studies_folder
     from etude.store.fetch import bring, mirror_of, split
     from etude.store.shared import home_of
@@ -190,6 +195,7 @@ def resume(
     asked = options.read_workers(workers, wait_for_workers)
     given |= {"workers": _as_before(asked, given.get("workers"))} if asked is not None else {}
     given |= {"resources": resources} if resources is not None else {}
+    given |= {"on_oom": on_oom} if on_oom is not None else {}
     given |= {"mirror": mirror} if mirror is not None else {}
     limits = {
         "deadline_s": deadline,
@@ -199,7 +205,7 @@ def resume(
     }
     given |= {name: limit for name, limit in limits.items() if limit is not None or no_limits}
     home = variable_set("ETUDE_STUDIES", str(folder.parent))
-    with contextlib.chdir(base), home, standard_output_kept(as_json):
+    with contextlib.chdir(base), home, standard_output_kept(as_json), told_in_options():
         experiment, script = scripts.load(place)
         if rule := call.get("constraint"):
             given["constraint"] = scripts.attribute(script, rule.rpartition(":")[2])

@@ -355,6 +355,7 @@ class Driver:
                 continue
             attempt = trial.attempt + 1
             self._tell(Assigned(at=at, trial=number, attempt=attempt, worker=worker.name))
+            self._packing.given(worker)
             self._out.append(Assign(worker.name, number, attempt, trial.params, trial.seed))
 
     def _wake_up_in_time(self, at: float) -> None:

@@ -104,7 +104,7 @@ def after_end(trial: Trial, outcome: Outcome, history: History, limits: Limits) 
     if how in (How.RAISED, How.UNUSABLE):
         return _given_up(trial, outcome, history)
     if how is How.OUT_OF_MEMORY and not stopping and limits.retry_alone:
-        return _out_of_memory(trial, outcome)
+        return _out_of_memory(trial, outcome, limits)
     return _lost(trial, outcome, limits)  # also if it stopped and nobody had asked it to: that is no result
 
 
@@ -118,9 +118,9 @@ def _lost(trial: Trial, outcome: Outcome, limits: Limits) -> Fate:
     return Fate(Turn.GIVEN_UP, f"lost {times}, the last time: {last}", charged=True)
 
 
-def _out_of_memory(trial: Trial, outcome: Outcome) -> Fate:
+def _out_of_memory(trial: Trial, outcome: Outcome, limits: Limits) -> Fate:
     """Run it again with nobody beside it, who may have taken the memory; if that was so already, it needs too much."""
-    if not trial.alone:
+    if not trial.alone and limits.workers > 1:
         return Fate(Turn.LOST, outcome.reason, alone=True)
     return Fate(Turn.GIVEN_UP, f"out of memory with no other trial on its machine: {outcome.reason}", charged=True)
 

@@ -31,15 +31,18 @@ class Shares:
         self._sharing = dict.fromkeys(gpus, 0)  # GPU -> workers that have it
         self._held: dict[str, tuple[str, ...]] = {}
 
+    @property
+    def has_room(self) -> bool:
+        """Whether one more worker can have what it needs."""
+        return self._each is None or len(self._free()) >= math.ceil(self._each)
+
     def take(self, worker: str) -> tuple[str, ...] | None:
         """Return the GPUs of a worker, which has none yet; None if they are no matter of ours."""
         if self._each is None:
             return None
         assert worker not in self._held, "a worker takes its GPUs once"
-        most = sharers(self._each)
-        free = sorted((gpu for gpu, n in self._sharing.items() if n < most), key=self._sharing.__getitem__)
-        taken = tuple(free[: math.ceil(self._each)])
-        assert len(taken) == math.ceil(self._each), "who starts workers has counted how many fit"
+        assert self.has_room, "who starts workers has counted how many fit"
+        taken = tuple(self._free()[: math.ceil(self._each)])
         for gpu in taken:
             self._sharing[gpu] += 1
         self._held[worker] = taken
@@ -49,3 +52,8 @@ class Shares:
         """Take back what a worker has; fine if that is nothing."""
         for gpu in self._held.pop(worker, ()):
             self._sharing[gpu] -= 1
+
+    def _free(self) -> list[str]:
+        """Return the GPUs that one more worker may have, those with fewest workers first."""
+        most = sharers(self._each or 0.0)
+        return sorted((gpu for gpu, n in self._sharing.items() if n < most), key=self._sharing.__getitem__)

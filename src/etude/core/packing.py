@@ -8,7 +8,7 @@ from being given anything later in the queue, so its turn comes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final
 
 from etude.core.history import History, Machine, Trial, Worker
@@ -32,20 +32,30 @@ class Packing:
         self._history = history
         self._need = need
         self._held: set[str] = set()
+        self._taken: dict[str, float | None] = {}  # machine -> what is needed there; None if that is not known
 
     def begin(self) -> None:
-        """Forget who waits for room: the queue is gone through again from its head."""
+        """Forget who waits for room, and what is taken: the queue is gone through again from its head."""
         self._held.clear()
+        self._taken.clear()
 
-    def fits(self, trial: Trial, worker: Worker) -> bool:
-        """Say whether a trial may run on a worker's machine, beside what runs there."""
-        if self._need is None and not self._history.alone:
-            return True
-        return worker.machine not in self._held and self._has_room(trial, self._history.machines[worker.machine])
+    def machines_for(self, trial: Trial) -> Container[str]:
+        """Return the machines where a trial may run now, beside what runs there."""
+        if self._minds_nothing:
+            return self._history.machines
+        return {
+            machine.name
+            for machine in self._history.machines.values()
+            if machine.name not in self._held and self._has_room(trial, machine)
+        }
+
+    def given(self, worker: Worker) -> None:
+        """Note that a worker has just been given a trial."""
+        self._taken.pop(worker.machine, None)
 
     def wait(self, trial: Trial) -> None:
         """Keep a machine for a trial that got no worker, if what it waits for is room."""
-        if self._need is None and not self._history.alone:
+        if self._minds_nothing:
             return
         usable = [m for m in self._usable(trial) if m.name not in self._held]
         if usable and not any(self._has_room(trial, machine) for machine in usable):
@@ -54,6 +64,10 @@ class Packing:
     def awaits_nobody(self, worker: Worker) -> bool:
         """Say whether a worker may take what comes later in the queue."""
         return worker.machine not in self._held
+
+    @property
+    def _minds_nothing(self) -> bool:
+        return self._need is None and not self._history.alone
 
     def _usable(self, trial: Trial) -> list[Machine]:
         """Machines with workers on which the trial has not failed; all, if it has failed on every one."""
@@ -65,17 +79,20 @@ class Packing:
         return fresh or list(machines.values())
 
     def _has_room(self, trial: Trial, machine: Machine) -> bool:
-        running = machine.running
-        if not running:
+        if not machine.running:
             return True
-        if trial.alone or not running.isdisjoint(self._history.alone):
+        if trial.alone or not machine.running.isdisjoint(self._history.alone):
             return False
         if self._need is None:
             return True
-        needed = 0.0
-        for number in (*running, trial.number):
-            need = self._need(self._history.trials[number])
-            if need is None:
-                return False
-            needed += need
-        return not machine.memory_mb or needed <= ROOM * machine.memory_mb
+        more, taken = self._need(trial), self._taken_on(machine, self._need)
+        if more is None or taken is None:
+            return False
+        return not machine.memory_mb or taken + more <= ROOM * machine.memory_mb
+
+    def _taken_on(self, machine: Machine, need: Need) -> float | None:
+        """Return what the trials of a machine need together: found once for all that wait."""
+        if machine.name not in self._taken:
+            needs = [need(self._history.trials[number]) for number in machine.running]
+            self._taken[machine.name] = None if None in needs else sum(filter(None, needs))
+        return self._taken[machine.name]

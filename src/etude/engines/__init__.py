@@ -46,10 +46,12 @@ class Engine(Protocol):
     promised here.
 
     It may have two more methods. ``prepare(n)`` is for one that has to reach a cluster first: it is called once before
-    anything of the study is begun, and may raise a ConfigError; ``prepare(n, resources)`` if the call says what each
-    worker needs. ``machine()`` says that workers get what ``resources=`` asks for: it returns the machine that all of
-    them share (``etude.worker.machine.this_machine`` for those that are started here), so that it is seen how many
-    fit, or None if each finds room where it is. Without it, a call that says ``resources=`` is refused.
+    anything of the study is begun, and may raise a ConfigError. It is ``prepare(n, resources)`` if the call says what
+    each worker needs, and ``prepare(n, resources, least=k)`` if ``k`` of them have to be there before the first trial,
+    as in ``workers=(k, n)``: an engine that will never have so many refuses that. ``machine()`` says that workers get
+    what ``resources=`` asks for: it returns the machine that all of them share (``etude.worker.machine.this_machine``
+    for those that are started here), so that it is seen how many fit, or None if each finds room where it is. Without
+    it, a call that says ``resources=`` is refused.
     """
 
     def start(self, n: int, door: Door) -> None:

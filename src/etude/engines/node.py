@@ -15,7 +15,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -236,12 +236,7 @@ class Node:
         """
         me = Enter(invitation.token, PROTOCOL, VERSION, PYTHON, socket.gethostname(), os.getpid())
         await self._say(ours(me))
-        message = None
-        async for channel, content in self._heard():
-            if channel == 0:
-                message = decode_to_node(content)
-                break
-        match message:
+        match await self._first_word():
             case Welcome(serve=serve, sources=sources):
                 await self._make_room(serve.resources)
                 threads = self._threads or (serve.resources.threads if serve.resources is not None else None)
@@ -293,18 +288,25 @@ class Node:
 
     async def _listen(self) -> None:
         try:
-            async for channel, content in self._heard():
-                if channel:
-                    self._pass_on(channel, content)
-                else:
-                    self._do(decode_to_node(content))
+            while piece := await self._read():
+                told: dict[_Worker, list[bytes]] = {}
+                for channel, content in map(split, self._frames.feed(piece)):
+                    if not channel:
+                        self._do(decode_to_node(content))
+                    elif (worker := self._workers.get(channel)) is not None:
+                        self._take_note(worker, content)
+                        told.setdefault(worker, []).append(frame(content))
+                for worker, frames in told.items():  # what came together wakes it up once
+                    worker.writer.write(b"".join(frames))
         finally:
             self._over.set()
 
-    async def _heard(self) -> AsyncIterator[tuple[int, bytes]]:
+    async def _first_word(self) -> ToNode | None:
         while piece := await self._read():
-            for content in self._frames.feed(piece):
-                yield split(content)
+            for channel, content in map(split, self._frames.feed(piece)):
+                if not channel:
+                    return decode_to_node(content)
+        return None
 
     async def _read(self) -> bytes:
         try:
@@ -323,17 +325,14 @@ class Node:
                 self.sent_home = True
                 self._over.set()
 
-    def _pass_on(self, channel: int, content: bytes) -> None:
-        worker = self._workers.get(channel)
-        if worker is None:
-            return
+    def _take_note(self, worker: _Worker, content: bytes) -> None:
+        """See what a worker is about to be told."""
         match decode_to_worker(content):
             case Run(trial=trial, attempt=attempt):
                 worker.job, worker.logged_b = (trial, attempt), 0
             case Forget(trial=trial, attempt=attempt):
                 assert self._serve is not None
                 shutil.rmtree(folder_of(self._serve.trials, trial, attempt), ignore_errors=True)
-        worker.writer.write(frame(content))
 
     async def _say(self, content: bytes) -> None:
         try:
@@ -407,6 +406,8 @@ class Node:
     async def _send_files(self, worker: _Worker, trial: int, attempt: int) -> None:
         assert self._serve is not None
         folder = folder_of(self._serve.trials, trial, attempt)
+        if not os.path.isdir(folder):  # it wrote nothing
+            return
         await self._send_log(worker, trial, attempt)
         for path in sorted(found for found in folder.rglob("*") if found.is_file() and not found.is_symlink()):
             name = path.relative_to(folder).as_posix()

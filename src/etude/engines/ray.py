@@ -25,7 +25,7 @@ import msgspec
 
 from etude.core.errors import ConfigError, StudyError
 from etude.core.numbers import is_finite
-from etude.core.resources import FIELDS, Resources
+from etude.core.resources import FIELDS, NEARLY, Resources
 from etude.core.text import brief, count
 from etude.engines import Door
 from etude.wire.credentials import Invitation
@@ -42,6 +42,7 @@ AGAIN_S: Final = (0.0, 1.0, 4.0, 15.0)
 SHIPPED: Final = ("working_dir", "py_modules")
 """Parts of a runtime environment that Ray ships from this machine only with the connection to the cluster."""
 RESERVED: Final = {"CPU": "cpus", "GPU": "gpus", "memory": "memory_gb"}
+MANY: Final = 1_000_000
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -99,17 +100,18 @@ class Ray:
     def machine(self) -> None:
         """Ray finds room for each worker where there is some."""
 
-    def prepare(self, n: int, resources: Resources | None = None) -> None:
-        """Connect to the cluster, and see whether a worker fits on any of its machines.
+    def prepare(self, n: int, resources: Resources | None = None, *, least: int = 1) -> None:
+        """Connect to the cluster, and see whether its machines have room.
 
         Args:
             n: Workers that there are to be: a cluster on this machine alone is made large enough for them, unless
                 ``resources`` says how many cores each really needs.
             resources: What each worker needs, in addition to what this engine was made with.
+            least: Workers that have to be there before the first trial.
 
         Raises:
-            ConfigError: Ray is missing, the cluster cannot be reached, or no machine has what a worker needs; or the
-                two say differing things.
+            ConfigError: Ray is missing, the cluster cannot be reached, or its machines, idle, have no room for so many;
+                or the two say differing things.
         """
         self._asks = self._asked(resources)
         ray = _imported()
@@ -128,7 +130,7 @@ class Ray:
                 "cluster, for example with: ray job submit"
             )
         if not self.autoscales:
-            self._refuse_what_never_fits(ray.nodes())
+            self._refuse_what_never_fits(ray.nodes(), least)
 
     def start(self, n: int, door: Door) -> None:
         """Have Ray start ``n`` actors; each comes by itself when there is room for it."""
@@ -207,18 +209,24 @@ class Ray:
                 "Start one with `ray start --head`, or leave address= out for one on this machine alone."
             ) from error
 
-    def _refuse_what_never_fits(self, nodes: list[dict[str, Any]]) -> None:
+    def _refuse_what_never_fits(self, nodes: list[dict[str, Any]], least: int) -> None:
         wanted = {"CPU": self._asks.cpus, "GPU": self._asks.gpus, **self.custom}
         if self._asks.memory_gb is not None:
             wanted["memory"] = self._asks.memory_gb * GB
         alive = [node["Resources"] for node in nodes if node["Alive"]]
-        if any(all(has.get(name, 0.0) >= amount for name, amount in wanted.items()) for has in alive):
+        room = sum(_how_many_fit(wanted, has) for has in alive)
+        if room >= least:
             return
+        if room:
+            raise ConfigError(
+                f"The first trial waits for {least} workers, and the Ray cluster has room for {room} in all: each asks "
+                f"for {_amounts(wanted)}. Ask for less, pass workers=({room}, None), add machines, or pass "
+                "autoscales=True if machines come when they are asked for."
+            )
         most = {name: max((has.get(name, 0.0) for has in alive), default=0.0) for name in wanted}
-        asked = ", ".join(_amount(name, amount) for name, amount in wanted.items() if amount)
-        there = ", ".join(_amount(name, most[name]) for name, amount in wanted.items() if amount)
+        there = _amounts({name: most[name] for name, amount in wanted.items() if amount}, also_none=True)
         raise ConfigError(
-            f"No machine of the Ray cluster can hold a worker. Each asks for {asked}; of "
+            f"No machine of the Ray cluster can hold a worker. Each asks for {_amounts(wanted)}; of "
             f"{count(len(alive), 'machine')} the most that one has is {there}. Ask for less, add a machine, or pass "
             "autoscales=True if machines come when they are asked for."
         )
@@ -353,8 +361,18 @@ def _check_amount(name: str, amount: object) -> None:
         raise ConfigError(f"{name}={brief(amount)} cannot be: Ray gives whole ones above 1. Pass a whole number.")
 
 
-def _amount(name: str, amount: float) -> str:
-    return f"memory {amount / GB:.4g} GB" if name == "memory" else f"{name} {amount:g}"
+def _how_many_fit(wanted: Mapping[str, float], has: Mapping[str, float]) -> int:
+    """Return how many workers fit on a machine; one that asks for nothing fits on any, as often as one likes."""
+    rooms = (has.get(name, 0.0) / amount for name, amount in wanted.items() if amount)
+    return int(min(rooms, default=MANY) + NEARLY)
+
+
+def _amounts(amounts: Mapping[str, float], *, also_none: bool = False) -> str:
+    return ", ".join(
+        f"memory {amount / GB:.4g} GB" if name == "memory" else f"{name} {amount:g}"
+        for name, amount in amounts.items()
+        if amount or also_none
+    )
 
 
 def _why(future: Future[Any]) -> str:

@@ -30,6 +30,7 @@ from etude.engines.spark_session import (
     in_short,
     is_stopped,
     refuse_other_shares,
+    refuse_too_few_threads,
     refuse_without_slot,
     where_to_listen,
 )
@@ -84,19 +85,22 @@ class Spark:
     def machine(self) -> None:
         """Spark finds room for each worker where there is some."""
 
-    def prepare(self, n: int, resources: Resources | None = None) -> None:
+    def prepare(self, n: int, resources: Resources | None = None, *, least: int = 1) -> None:
         """Find or make a session, and see whether its tasks may fail, have a slot and find Étude.
 
         Args:
             n: Workers that there are to be.
-            resources: What each of them needs. Spark fixes for a session what a task has; memory is taken as said.
+            resources: What each of them needs. Spark fixes for a session what a task has, so one that is made here has
+                the cores; memory is taken as said.
+            least: Workers that have to be there before the first trial.
 
         Raises:
             ConfigError: pyspark or Java is missing, or the session cannot carry workers.
         """
-        self._context, self._ours = find_or_make(self.session, self.master, self.config, n)
+        self._context, self._ours = find_or_make(self.session, self.master, self.config, n, resources)
         try:
             refuse_other_shares(self._context, resources)
+            refuse_too_few_threads(self._context, least)
             refuse_without_slot(self._context, wait_s=self.wait_s)
         except BaseException:
             self._let_go()

@@ -19,7 +19,8 @@ from etude.core.resources import Resources
 from etude.core.text import brief, count
 from etude.core.version import VERSION
 
-SHARES: Final = {"cpus": ("spark.task.cpus", "1"), "gpus": ("spark.task.resource.gpu.amount", "0")}
+TASK_CORES: Final = "spark.task.cpus"
+SHARES: Final = {"cpus": (TASK_CORES, "1"), "gpus": ("spark.task.resource.gpu.amount", "0")}
 """What ``resources=`` calls it -> the setting that says how much of it each task has, and what that is if not set."""
 
 LOCAL: Final = re.compile(r"local(?:\[\s*(?P<threads>\d+|\*)\s*(?:,\s*(?P<failures>\d+)\s*)?\])?")
@@ -37,14 +38,17 @@ CONNECT: Final = (
 )
 
 
-def find_or_make(session: Any, master: str | None, config: Mapping[str, str], n: int) -> tuple[Any, bool]:
+def find_or_make(
+    session: Any, master: str | None, config: Mapping[str, str], n: int, resources: Resources | None = None
+) -> tuple[Any, bool]:
     """Return a SparkContext, and whether it was made.
 
     Args:
         session: A session or context that is there, or None.
         master: Where to make one; None for threads of this machine.
         config: Further settings of the one that is made.
-        n: How many threads it has then.
+        n: For how many tasks it has threads then.
+        resources: What each of them needs: the cores are a setting of the one that is made.
 
     Raises:
         ConfigError: There is none that can carry workers, and none can be made.
@@ -66,7 +70,11 @@ def find_or_make(session: Any, master: str | None, config: Mapping[str, str], n:
         raise ConfigError(CONNECT)
     _refuse_master(master or "")
     _refuse_without_java()
-    return _made(pyspark, master or f"local[{n},4]", config), True
+    cores = resources.cpus if resources is not None else None
+    config = {**({TASK_CORES: f"{cores:g}"} if cores is not None else {}), **config}
+    each = config.get(TASK_CORES, "1")
+    threads = n * int(each) if each.isdigit() else n  # Spark itself refuses what is no number of cores
+    return _made(pyspark, master or f"local[{threads},4]", config), True
 
 
 def where_to_listen(context: Any) -> tuple[str, tuple[str, ...]]:
@@ -100,6 +108,25 @@ def refuse_other_shares(context: Any, resources: Resources | None) -> None:
                 f"resources='{resources}' says {name}={wanted:g}, and each task of this Spark session has {has:g}, "
                 f"which is fixed when a session is made. Make it with {setting}={wanted:g}, or pass {name}={has:g}."
             )
+
+
+def refuse_too_few_threads(context: Any, least: int) -> None:
+    """See whether so many tasks can run at a time, where that will not change: in the threads of one process.
+
+    Raises:
+        ConfigError: They cannot.
+    """
+    found = LOCAL.fullmatch(context.master)
+    if found is None:
+        return  # executors may come
+    each = int(float(context.getConf().get(TASK_CORES) or 1))
+    threads = os.cpu_count() or 1 if found["threads"] == "*" else int(found["threads"] or 1)
+    if threads // each < least:
+        raise ConfigError(
+            f"The first trial waits for {least} workers, and Spark at {context.master!r} runs {threads // each} "
+            f"tasks at a time: it has {count(threads, 'thread')}, and each task takes {each} ({TASK_CORES}). Wait for "
+            f"fewer, or make the session with master='local[{least * each},4]'."
+        )
 
 
 def refuse_without_slot(context: Any, *, wait_s: float) -> None:

@@ -26,7 +26,9 @@ from typing import Any, Final, Literal
 from etude.core.events import How, Params
 from etude.engines import Engine
 from etude.engines.named import METHODS
+from etude.engines.simulated import Simulated
 from etude.testing.door import Door
+from etude.testing.studies import check_studies
 from etude.wire.channel import Channel
 from etude.wire.messages import Broken, Ended, Message, Ready, Reports, Run, Serve, decode_from_worker, encode
 from etude.wire.search_path import search_path
@@ -39,12 +41,14 @@ MOST: Final = 4
 """So many workers the check starts for one study."""
 
 
-def check_engine(make: Callable[[], Engine], *, patience_s: float = PATIENCE_S) -> None:
+def check_engine(make: Callable[[], Engine | Simulated], *, patience_s: float = PATIENCE_S) -> None:
     """Check what every engine promises; a third-party engine runs this in its own tests.
 
     It prepares the engine, if it has that, starts workers, has them run attempts, ends one, has one killed, and stops
-    the engine in the middle of attempts; then it takes the same engine up again. It takes seconds, and needs what an
-    engine needs now: workers that see this machine's folder for temporary files.
+    the engine in the middle of attempts; then it takes the same engine up again. At last it runs a study, in which
+    trials finish, fail and are stopped, goes on with it on another engine of that kind, and sees whether it comes out
+    as on this machine, trial by trial. It takes seconds, and needs what an engine needs now: workers that see this
+    machine's folder for temporary files. A simulated engine starts no workers, and is asked for the study alone.
 
     Args:
         make: Returns a new engine.
@@ -59,18 +63,22 @@ def check_engine(make: Callable[[], Engine], *, patience_s: float = PATIENCE_S) 
     """
     with tempfile.TemporaryDirectory(prefix="etude-", ignore_cleanup_errors=True) as folder:
         engine = make()
-        lacks = [f"{method}()" for method in METHODS if not callable(getattr(engine, method, None))]
-        assert not lacks, (
-            f"an engine starts workers, and {type(engine).__name__} has no {' and no '.join(lacks)}; a simulated one "
-            "starts none, and promises nothing that could be checked here"
-        )
-        with _prepared(engine, MOST), _Driver(engine, Path(folder), patience_s) as driver:
-            _check_that_they_work_and_end_when_told(driver)
-            _check_that_a_killed_one_is_noticed(driver)
-            _check_that_a_stop_ends_what_runs(driver)
-        with _prepared(engine, 1), _Driver(engine, Path(folder), patience_s) as driver:
-            for worker in driver.start(1):  # a study after the other
-                worker.work()
+        if not isinstance(engine, Simulated):
+            _check_workers(engine, Path(folder), patience_s)
+        check_studies(make, Path(folder, "studies"))
+
+
+def _check_workers(engine: Engine, folder: Path, patience_s: float) -> None:
+    """Check what an engine promises of its workers, one by one."""
+    lacks = [f"{method}()" for method in METHODS if not callable(getattr(engine, method, None))]
+    assert not lacks, f"an engine starts workers, and {type(engine).__name__} has no {' and no '.join(lacks)}"
+    with _prepared(engine, MOST), _Driver(engine, folder, patience_s) as driver:
+        _check_that_they_work_and_end_when_told(driver)
+        _check_that_a_killed_one_is_noticed(driver)
+        _check_that_a_stop_ends_what_runs(driver)
+    with _prepared(engine, 1), _Driver(engine, folder, patience_s) as driver:
+        for worker in driver.start(1):  # a study after the other
+            worker.work()
 
 
 def attempt(run: Any, line: str, does: Literal["return", "stay", "kill"], victim: int = 0) -> float:

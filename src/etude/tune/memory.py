@@ -18,7 +18,10 @@ from etude.tune.spaces import Space
 from etude.tune.unit import placed
 
 FEWEST: Final = 2
-"""Trials that have to have ended before anything is predicted."""
+"""Trials that have to have ended well before anything is predicted."""
+
+FEWEST_ENDS: Final = 5
+"""Trials that are learned from however they ended, where fewer than those have ended well."""
 
 NEWEST: Final = 500
 """Trials that are learned from, so that the driver never waits for it."""
@@ -35,6 +38,23 @@ NOWHERE: Final = 0.5
 Vector = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
+class _Peaks:
+    """Peaks of the newest trials of some kind, and where their configurations are."""
+
+    def __init__(self) -> None:
+        self.places: list[dict[str, float]] = []
+        self.logarithms: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def add(self, place: dict[str, float], memory_mb: float) -> None:
+        """Take in one more."""
+        self.places.append(place)
+        self.logarithms.append(float(np.log(memory_mb)))
+        del self.places[:-NEWEST], self.logarithms[:-NEWEST]
+
+
 class MemoryModel:
     """Predicts the memory of trials in MB (``core.packing.Need``).
 
@@ -47,8 +67,8 @@ class MemoryModel:
         self._space = space
         self._history = history
         self._seen = 0
-        self._places: list[dict[str, float]] = []
-        self._peaks: list[float] = []
+        self._ended_well = _Peaks()
+        self._any_end = _Peaks()  # those, and trials that raised
         self._names: list[str] = []
         self._slope: Vector = np.zeros(0)
         self._middle: Vector = np.zeros(0)
@@ -58,13 +78,20 @@ class MemoryModel:
     def __call__(self, trial: Trial) -> float | None:
         """Return what a trial is not likely to exceed; None while too little is known."""
         self._learn()
-        if len(self._peaks) < FEWEST:
+        if self._known is None:
             return None
         known = self._predicted.get(trial.number)
         if known is None:
             row = self._row(placed(self._space, trial.params))
             known = self._predicted[trial.number] = float(np.exp(self._level + (row - self._middle) @ self._slope))
         return known
+
+    @property
+    def _known(self) -> _Peaks | None:
+        """What is learned from. Who raised may have done so early, and counts only where hardly any did better."""
+        if len(self._ended_well) >= FEWEST:
+            return self._ended_well
+        return self._any_end if len(self._any_end) >= FEWEST_ENDS else None
 
     def _learn(self) -> None:
         """Take in what has ended since."""
@@ -73,18 +100,21 @@ class MemoryModel:
             return
         for trial in ended[self._seen :]:
             outcome = trial.outcome if trial.same_as is None else None
-            if outcome is not None and outcome.how in (How.FINISHED, How.STOPPED) and outcome.usage.memory_mb > 0:
-                self._places.append(placed(self._space, trial.params))
-                self._peaks.append(float(np.log(outcome.usage.memory_mb)))
+            if outcome is None or not outcome.usage.memory_mb > 0:
+                continue
+            place = placed(self._space, trial.params)
+            if outcome.how in (How.FINISHED, How.STOPPED):
+                self._ended_well.add(place, outcome.usage.memory_mb)
+            if outcome.how in (How.FINISHED, How.STOPPED, How.RAISED):
+                self._any_end.add(place, outcome.usage.memory_mb)
         self._seen = len(ended)
-        del self._places[:-NEWEST], self._peaks[:-NEWEST]
-        if len(self._peaks) >= FEWEST:
-            self._fit()
+        if self._known is not None:
+            self._fit(self._known)
 
-    def _fit(self) -> None:
+    def _fit(self, known: _Peaks) -> None:
         self._predicted.clear()
-        self._names = sorted({name for place in self._places for name in place})
-        rows, peaks = np.array([self._row(place) for place in self._places]), np.array(self._peaks)
+        self._names = sorted({name for place in known.places for name in place})
+        rows, peaks = np.array([self._row(place) for place in known.places]), np.array(known.logarithms)
         self._middle, mean = rows.mean(axis=0), peaks.mean()
         rows, peaks = rows - self._middle, peaks - mean
         fits = [_ridge(rows, peaks, strength) for strength in SHRINK]

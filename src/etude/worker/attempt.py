@@ -144,6 +144,8 @@ def _attend(functions: Functions, signature: Signature, serve: Serve, channel: C
             if why := edited(files, cwd=serve.cwd):
                 give_up(channel, serve, why)
                 return
+            if serve.reuse_child:  # what trials before it took is none of its own
+                processes.forget_peak_memory()
             ended = _serve(functions, signature, serve, channel, spool, message)
             if not serve.reuse_child or ended.outcome.how is not How.FINISHED:
                 return
@@ -351,7 +353,7 @@ def _leave() -> NoReturn:
 
 def folder_of(trials: str, trial: int, attempt: int) -> Path:
     """Return the folder for an attempt's files."""
-    return Path(trials) / f"{trial:05d}" / f"attempt-{attempt}"
+    return Path(trials, f"{trial:05d}", f"attempt-{attempt}")
 
 
 def make_folder(trials: str, trial: int, attempt: int) -> Path:

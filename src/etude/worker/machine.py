@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -27,13 +28,18 @@ def this_machine() -> Machine:
     return Machine(available_cores(), gpus(), memory_gb())
 
 
-def name() -> str:
-    """Return what tells this machine from others: its host's name, and which start of it this is."""
+def name(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> str:
+    """Return what tells this machine from others: its host's name, which start of it this is, and what limits us there.
+
+    Two jobs of one host that a scheduler gives memory of its own count as two machines.
+    """
     try:
         started = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         started = ""
-    return f"{socket.gethostname()}/{started}".rstrip("/")
+    host = f"{socket.gethostname()}/{started}".rstrip("/")
+    limit, group = min(_limits(proc, groups), default=(math.inf, ""))
+    return f"{host}:{group}" if limit < _all_memory() else host
 
 
 def gpus() -> tuple[str, ...]:
@@ -54,10 +60,16 @@ def gpus() -> tuple[str, ...]:
 
 def memory_gb(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> float | None:
     """Return the main memory in GB: the machine's, or what a control group leaves of it; None if it cannot be told."""
-    found = list(_limits(proc, groups))
-    with contextlib.suppress(ValueError, OSError):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return min(found) / GB if found else None
+    least = min([_all_memory(), *(limit for limit, _ in _limits(proc, groups))])
+    return least / GB if least < math.inf else None
+
+
+def _all_memory() -> float:
+    """Return the bytes of the whole machine; infinite if that cannot be told."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return math.inf
 
 
 def _asked() -> str:
@@ -98,8 +110,8 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(uuid for gpu, parts in whole.items() for uuid in parts or [gpu])
 
 
-def _limits(proc: str, groups: str) -> Iterator[int]:
-    """Yield the limits, in bytes, of the control groups that this process is in, and of those around them."""
+def _limits(proc: str, groups: str) -> Iterator[tuple[int, str]]:
+    """Yield the limits, in bytes, of the control groups that this process is in, and of those around them, by name."""
     try:
         lines = Path(proc, "self", "cgroup").read_text().splitlines()
     except OSError:
@@ -115,4 +127,4 @@ def _limits(proc: str, groups: str) -> Iterator[int]:
         group = PurePosixPath("/", place)
         for around in (group, *group.parents):  # a container may see its own as the root
             with contextlib.suppress(OSError, ValueError):  # "max" is no limit
-                yield int(Path(f"{root}{around}", name).read_text())
+                yield int(Path(f"{root}{around}", name).read_text()), str(around)

@@ -137,6 +137,12 @@ def peak_memory_mb(usage: resource.struct_rusage) -> float:
     return usage.ru_maxrss / 2**10 if LINUX else usage.ru_maxrss / 2**20
 
 
+def forget_peak_memory() -> None:
+    """Have the peak of this process's resident memory start over from what it holds, where the kernel can do that."""
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
 def oom_kills() -> int:
     """Return how many processes the kernel has killed for memory among ours; 0 if unknown.
 
