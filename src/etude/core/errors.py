@@ -11,6 +11,7 @@
     │   └── StudyInUseError    another driver is working on it
     ├── ScriptError            a script raised something while the command line read it
     ├── ResultError            what the training function returned or reported cannot be used
+    ├── StateError             what a trial keeps cannot be saved, or a saved state cannot be used
     └── Invalid                raised by users: this configuration cannot be, and that is no failure
 
 A message says what was given, why it cannot be, and the mend. ``TransitionError`` and
@@ -60,6 +61,10 @@ class ScriptError(EtudeError):
 
 class ResultError(EtudeError):
     """What the training function returned or reported cannot be used."""
+
+
+class StateError(EtudeError):
+    """What a trial keeps cannot be saved, or a saved state cannot be used."""
 
 
 class Invalid(EtudeError):  # noqa: N818 - users raise it: `raise etude.Invalid("width must divide heads")`

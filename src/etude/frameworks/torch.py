@@ -73,6 +73,17 @@ def prepare_data(data: Any, *, seed: int, device: str) -> Any:
     return data
 
 
+def generators(data: Any) -> list[torch.Generator]:
+    """Return what loaders and their samplers draw from, in order, each once."""
+    found: dict[int, torch.Generator] = {}
+    for loader in _found(DataLoader, data):
+        for place in _places(loader):
+            generator = getattr(place, "generator", None)
+            if isinstance(generator, torch.Generator):
+                found[id(generator)] = generator
+    return list(found.values())
+
+
 def place(model: Any, *, device: str) -> Any:
     """Move a module, or any nesting of modules, to ``device``; it stays the object that it was."""
     if device != "cpu":
@@ -86,14 +97,19 @@ def give_generator(loader: DataLoader[Any], value: int) -> None:
 
     A generator of ours is made anew each time: a loader may be older than this run, and serve many.
     """
-    batch_sampler = loader.batch_sampler
-    inner = getattr(batch_sampler, "sampler", None)
-    places = {id(place): place for place in (loader, loader.sampler, batch_sampler, inner) if place is not None}
-    for number, place in enumerate(places.values()):
+    for number, place in enumerate(_places(loader)):
         if getattr(place, "generator", place) is getattr(place, OURS, None):  # None and None, or the one we gave
             generator = torch.Generator().manual_seed(stream_seed(value, number, bits=63))
-            place.generator = generator  # type: ignore[union-attr]
+            place.generator = generator
             setattr(place, OURS, generator)
+
+
+def _places(loader: DataLoader[Any]) -> list[Any]:
+    """Return what may draw for a loader: itself and its samplers, each once."""
+    batch_sampler = loader.batch_sampler
+    inner = getattr(batch_sampler, "sampler", None)
+    places = (loader, loader.sampler, batch_sampler, inner)
+    return list({id(place): place for place in places if place is not None}.values())
 
 
 def on_device(loader: DataLoader[Any], device: str) -> DataLoader[Any]:

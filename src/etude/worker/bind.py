@@ -20,6 +20,7 @@ from etude.core.data import Data
 from etude.core.errors import ResultError
 from etude.core.signature import Kind, Signature
 from etude.core.streams import stream_seed
+from etude.worker.kept import Source
 from etude.worker.run import Run
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -73,6 +74,9 @@ class Bound:
                     )
             if torch := _torch_adapter():
                 found = torch.prepare_data(found, seed=self._run.seed, device=self._run.device)
+                for number, generator in enumerate(torch.generators(found)):
+                    source = Source(generator.get_state, generator.set_state)
+                    self._run.keeper.add_source(f"loader {number}", source)
             self._data.append(found)
         return self._data[0]
 

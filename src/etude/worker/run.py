@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from etude.core.errors import ResultError
 from etude.core.streams import stream_seed
 from etude.core.text import brief
+from etude.worker.kept import Keeper, Kept, Source
 from etude.worker.result import as_number
 
 if TYPE_CHECKING:
@@ -25,14 +27,44 @@ class Hold(BaseException):
     """The study wants this attempt to pause."""
 
 
+class Point(NamedTuple):
+    """A moment between two epochs at which a run can be taken up again.
+
+    Attributes:
+        loop: Which call of ``run.epochs`` it is in, from 0.
+        epoch: How many epochs of that one are done.
+        step: How many reports of the watched metric were sent.
+        last: The newest value of each metric.
+        weights: The states of the modules that are kept, by name.
+        rest: The states of all else (``worker.kept``).
+    """
+
+    loop: int
+    epoch: int
+    step: int
+    last: dict[str, float]
+    weights: dict[str, Any]
+    rest: dict[str, Any]
+
+
 class Line(Protocol):
     """What connects a run handle to the study."""
 
     halted: bool
     held: bool
+    point: Point | None
+    """Where to go on from; None for the start."""
 
     def report(self, step: int, metrics: dict[str, float]) -> None:
         """Pass a report on, without waiting."""
+        ...
+
+    def save(self, point: Point) -> None:
+        """Have a point written down, without waiting; one that is still to be written gives way to it."""
+        ...
+
+    def settle(self) -> None:
+        """Wait until the newest point is written down, if that can be."""
         ...
 
 
@@ -41,9 +73,16 @@ class NoLine:
 
     halted = False
     held = False
+    point = None
 
     def report(self, step: int, metrics: dict[str, float]) -> None:
         """Forget the report."""
+
+    def save(self, point: Point) -> None:
+        """Forget the point."""
+
+    def settle(self) -> None:
+        """There is nothing to wait for."""
 
 
 class Run:
@@ -83,6 +122,11 @@ class Run:
         self._step = 0
         self._folder = folder
         self._line: Line = line if line is not None else NoLine()
+        self.keeper = Keeper()
+        """What the training function keeps; our own part of the handle."""
+        self._loops = 0
+        self._in_loop = False
+        self._asked: Counter[str] = Counter()
 
     def report(self, metrics: Mapping[str, float] | None = None, /, **named: float) -> None:
         """Report metrics, and stop here if the study says so. Never waits.
@@ -107,15 +151,58 @@ class Run:
         if self._line.halted:
             self._stop()
 
+    def keep(self, **things: Any) -> Kept:
+        """Keep objects and values from one attempt to the next; ``epochs`` saves them and brings them back.
+
+        Args:
+            things: Anything with ``state_dict`` and ``load_state_dict`` (modules, optimizers, schedulers, scalers), and
+                plain values: numbers, texts, arrays, and dicts and lists of them.
+
+        Returns:
+            All of them as attributes. A plain value is changed by setting it: ``kept.best = 0.9``.
+
+        Raises:
+            StateError: One of them could not be saved.
+        """
+        return self.keeper.keep(things)
+
     def epochs(self, n: int) -> Iterator[int]:
-        """Give the epochs 0 ... n - 1, and stop or pause between them if the study says so."""
-        for epoch in range(n):
+        """Give the epochs 0 ... n - 1, and stop or pause between them if the study says so.
+
+        With something kept, each end of an epoch is saved, and the next attempt begins after the last that was: with
+        what is kept, and all random generators, as they were then.
+        """
+        loop, self._loops = self._loops, self._loops + 1
+        keeps = self.keeper.kept is not None and not self._in_loop
+        for epoch in range(self._go_on(loop) if keeps else 0, n):
             if self._line.halted:
                 self._stop()
             if self._line.held:
+                self._line.settle()
                 raise Hold
             self.epoch = epoch
-            yield epoch
+            self._in_loop |= keeps
+            try:
+                yield epoch
+            finally:
+                self._in_loop &= not keeps
+            if keeps:
+                self._line.save(self._point(loop, epoch + 1))
+
+    def _go_on(self, loop: int) -> int:
+        """Return with which epoch a loop begins; everything is as it was then."""
+        point = self._line.point
+        if point is None:
+            return 0
+        if loop < point.loop:  # it was over
+            return sys.maxsize
+        self._line.point = None
+        self.keeper.bring_back(point.weights, point.rest)
+        self._step, self.last = point.step, dict(point.last)
+        return point.epoch
+
+    def _point(self, loop: int, epoch: int) -> Point:
+        return Point(loop, epoch, self._step, dict(self.last), self.keeper.weights(), self.keeper.rest())
 
     def log(self, *words: object) -> None:
         """Write a line to the attempt's log."""
@@ -130,11 +217,22 @@ class Run:
         """Return a random generator of its own for ``name``: equal for equal seeds, whatever else draws."""
         import numpy as np
 
-        return np.random.default_rng(stream_seed(self.seed, "user", name))
+        generator = np.random.default_rng(stream_seed(self.seed, "user", name))
+        bits = generator.bit_generator
+        self._keep_source(name, Source(lambda: bits.state, lambda state: setattr(bits, "state", state)))
+        return generator
 
     def random(self, name: str) -> random.Random:
         """Return the same as a generator of the standard library."""
-        return random.Random(stream_seed(self.seed, "user", name))
+        generator = random.Random(stream_seed(self.seed, "user", name))
+        self._keep_source(name, Source(generator.getstate, generator.setstate))
+        return generator
+
+    def _keep_source(self, name: str, source: Source) -> None:
+        """Save a generator with the rest; one that an epoch makes for itself begins anew in each."""
+        if not self._in_loop:
+            self.keeper.add_source(f"{name} {self._asked[name]}", source)
+            self._asked[name] += 1
 
     def _stop(self) -> None:
         self.stop_seen = True

@@ -1,0 +1,100 @@
+"""A state in a file: arrays as safetensors, and the rest as JSON in the file's own metadata.
+
+A file is written aside and renamed, so that it is whole or not there, and what is read is what was written: its digest
+stands in the journal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import safetensors
+
+from etude.core.errors import StateError
+from etude.frameworks.trees import Arrays, put_together, take_apart
+
+KEY: Final = "etude"
+"""What our part of a file's metadata is called."""
+
+
+def write(path: Path, plain: Any, arrays: Arrays) -> tuple[str, int]:
+    """Write what was taken apart; return the file's digest and its size in bytes.
+
+    Raises:
+        OSError: It cannot be written; nothing is left of it.
+    """
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _save(aside, arrays, {KEY: json.dumps(plain)})
+        with aside.open("rb+") as file:
+            digest = hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+            os.fsync(file.fileno())
+            size = os.fstat(file.fileno()).st_size
+        aside.rename(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    return digest, size
+
+
+def read(path: Path, digest: str | None = None) -> Any:
+    """Return the state in a file.
+
+    Args:
+        path: Of the file.
+        digest: That it had when it was written; None if that is not known.
+
+    Raises:
+        StateError: It is not there, or damaged, or none of ours.
+    """
+    try:
+        if digest is not None:
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+            if found != digest:
+                raise StateError(f"{path} is not what was written: it is damaged, or another file has its name.")
+        arrays, metadata = _load(path)
+        plain = json.loads(metadata[KEY])
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise StateError(f"{path} is no saved state of ours ({error}).") from error
+    return put_together(plain, arrays)
+
+
+def save(path: Path, value: Any, *, name: str) -> tuple[str, int]:
+    """Write a state; return the file's digest and its size in bytes.
+
+    Raises:
+        StateError: There is something in it that only pickle could write.
+        OSError: It cannot be written.
+    """
+    arrays: Arrays = {}
+    return write(path, take_apart(value, arrays, path=name), arrays)
+
+
+def _save(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
+    if "torch" in sys.modules:
+        import torch
+        from safetensors.torch import save_file
+
+        tensors = {name: a if torch.is_tensor(a) else torch.from_numpy(a) for name, a in arrays.items()}
+        save_file(tensors, path, metadata)
+    else:
+        from safetensors.numpy import save_file as save_arrays
+
+        save_arrays(arrays, path, metadata)
+
+
+def _load(path: Path) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Return the arrays, as tensors where torch is in use, and the metadata."""
+    framework = "pt" if "torch" in sys.modules else "np"
+    with safetensors.safe_open(path, framework=framework) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 - no dict

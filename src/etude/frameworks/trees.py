@@ -1,0 +1,129 @@
+"""State as plain data and arrays: what ``state_dict`` gives, taken apart for a file and put together again.
+
+A file of arrays holds names and arrays, and nothing is pickled. So a tree of dicts, lists and values becomes text in
+which each array is a name. What text cannot tell (a tuple from a list, a key that is a number, NaN) is tagged:
+
+    {"lr": 0.1, "betas": (0.9, nan), "step": tensor}
+    {"lr": 0.1, "betas": {"$": "tuple", "of": [0.9, {"$": "float", "of": "nan"}]},
+     "step": {"$": "tensor", "of": "optimizer.step"}}
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from etude.core.errors import StateError
+from etude.core.text import brief
+
+TAG: Final = "$"
+OF: Final = "of"
+DEEPEST: Final = 100
+
+Arrays = dict[str, Any]
+"""Where in the state -> numpy array or torch tensor, on the CPU, and nobody else's."""
+
+
+def take_apart(value: Any, arrays: Arrays, *, path: str) -> Any:
+    """Return a value as what JSON can hold; its arrays are copied into ``arrays``.
+
+    Args:
+        value: Made of dicts, lists, tuples, sets, plain values, numpy arrays and torch tensors.
+        arrays: Takes the arrays, each under its path.
+        path: What the value is called, for the message.
+
+    Raises:
+        StateError: There is something in it that only pickle could write.
+    """
+    return _TakingApart(arrays).take(value, path, 0)
+
+
+def put_together(plain: Any, arrays: Mapping[str, Any]) -> Any:
+    """Return what was taken apart; arrays are those given.
+
+    Raises:
+        StateError: It was not taken apart by us, or an array is missing.
+    """
+    if isinstance(plain, list):
+        return [put_together(item, arrays) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    if TAG not in plain:
+        return {name: put_together(item, arrays) for name, item in plain.items()}
+    try:
+        return _MAKE[plain[TAG]](plain[OF], arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(f"{brief(plain)} is no part of a saved state ({error!r}).") from error
+
+
+class _TakingApart:
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+
+    def take(self, value: Any, path: str, depth: int) -> Any:
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {TAG: "float", OF: repr(value)}
+        if depth == DEEPEST:
+            raise StateError(f"{path} is nested more than {DEEPEST} deep, or holds itself. Keep what is flatter.")
+        if isinstance(value, Mapping):
+            return self._mapping(value, path, depth)
+        if isinstance(value, list | tuple | set | frozenset):
+            items = [self.take(item, f"{path}[{n}]", depth + 1) for n, item in enumerate(value)]
+            kind = next(kind for kind in (list, tuple, set, frozenset) if isinstance(value, kind))
+            return items if kind is list else {TAG: kind.__name__, OF: items}
+        return self._leaf(value, path)
+
+    def _mapping(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
+        if all(type(key) is str for key in value) and TAG not in value:
+            return {key: self.take(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
+        pairs = [
+            [self.take(key, f"a key of {path}", depth + 1), self.take(item, f"{path}[{key!r}]", depth + 1)]
+            for key, item in value.items()
+        ]
+        return {TAG: "dict", OF: pairs}
+
+    def _leaf(self, value: Any, path: str) -> Any:
+        if isinstance(value, bytes | bytearray):
+            return {TAG: "bytes", OF: base64.b64encode(value).decode()}
+        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        if torch is not None and isinstance(value, torch.Tensor):
+            return {TAG: "tensor", OF: self._name(path, value.detach().to("cpu", copy=True).contiguous())}
+        if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
+            return {TAG: "array", OF: self._name(path, value.copy(order="C"))}
+        if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "biufc":
+            return {TAG: "scalar", OF: self._name(path, numpy.asarray(value).reshape(1))}
+        if isinstance(value, bool | int | float | str):  # of a class of its own, such as an enum
+            return self.take(next(kind for kind in (bool, int, float, str) if isinstance(value, kind))(value), path, 0)
+        raise StateError(
+            f"{path} is {brief(value)}, which no file can hold without pickling it. Keep tensors, arrays, numbers, "
+            "texts, and dicts and lists of them; or give its class state_dict() and load_state_dict()."
+        )
+
+    def _name(self, path: str, array: Any) -> str:
+        name, n = path, 1
+        while name in self._arrays:  # two ways to the same path: {"a.b": ...} and {"a": {"b": ...}}
+            name, n = f"{path}~{n}", n + 1
+        self._arrays[name] = array
+        return name
+
+
+_MAKE: Final[dict[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
+    "float": lambda of, _: float(of),
+    "bytes": lambda of, _: base64.b64decode(of),
+    "tuple": lambda of, arrays: tuple(put_together(of, arrays)),
+    "set": lambda of, arrays: set(put_together(of, arrays)),
+    "frozenset": lambda of, arrays: frozenset(put_together(of, arrays)),
+    "dict": lambda of, arrays: {put_together(key, arrays): put_together(item, arrays) for key, item in of},
+    "tensor": lambda of, arrays: arrays[of],
+    "array": lambda of, arrays: _as_numpy(arrays[of]),
+    "scalar": lambda of, arrays: _as_numpy(arrays[of])[0],
+}
+
+
+def _as_numpy(array: Any) -> Any:
+    return array.numpy() if hasattr(array, "numpy") else array

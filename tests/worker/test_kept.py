@@ -1,0 +1,175 @@
+"""What a training function keeps: taken up again, a run goes on bit by bit as if nothing had happened."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn, optim
+from torch.utils.data import DataLoader, Dataset
+
+from etude.core.data import Data
+from etude.core.errors import StateError
+from etude.core.signature import Signature
+from etude.frameworks import state_file
+from etude.worker.bind import Bound
+from etude.worker.run import Point, Run
+
+EPOCHS = 4
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+class Paper:
+    """A line to nobody that writes each point to a file, as a worker does, and may end with one.
+
+    Args:
+        folder: Where to.
+        dies_after: How many points are written before the run is killed; None for never.
+        point: To go on from.
+    """
+
+    halted = False
+    held = False
+
+    def __init__(self, folder: Path, *, dies_after: int | None = None, point: Point | None = None) -> None:
+        self.folder = folder
+        self.dies_after = dies_after
+        self.point = point
+        self.reports: list[tuple[int, dict[str, float]]] = []
+        self.saved: list[Path] = []
+
+    def report(self, step: int, metrics: dict[str, float]) -> None:
+        self.reports.append((step, metrics))
+
+    def save(self, point: Point) -> None:
+        path = self.folder / f"{len(self.saved)}.safetensors"
+        state_file.save(path, point._asdict(), name="")
+        self.saved.append(path)
+        if len(self.saved) == self.dies_after:
+            raise KilledError
+
+    def settle(self) -> None:
+        pass
+
+
+class Noisy(Dataset[Any]):
+    """Images that are flipped and shifted at random, as augmentation does: with torch, numpy and Python's generator."""
+
+    def __init__(self, n: int) -> None:
+        self.x = torch.linspace(-1, 1, n * 64).reshape(n, 1, 8, 8)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        x = self.x[index]
+        x = x.flip(-1) if torch.rand(()) < 0.5 else x
+        x = x.roll(int(np.random.randint(0, 3)), -1) * random.uniform(0.9, 1.1)
+        return x, index % 3
+
+
+def model() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(144, 3))
+
+
+def data() -> Data:
+    return Data(DataLoader(Noisy(48), batch_size=8, shuffle=True), DataLoader(Noisy(24), batch_size=24))
+
+
+def train(model: Any, data: Any, run: Run, epochs: int = EPOCHS) -> dict[str, float]:
+    net, (train_loader, valid_loader) = model(), data()
+    optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
+    noise = run.generator("noise")
+    kept = run.keep(net=net, optimizer=optimizer, scheduler=scheduler, best=float("inf"), seen=[])
+    for epoch in run.epochs(epochs):
+        net.train()
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(net(x + float(noise.normal(0, 0.01))), y)
+            loss.backward()
+            optimizer.step()
+        scheduler.step()
+        net.eval()
+        with torch.no_grad():
+            value = float(sum(nn.functional.cross_entropy(net(x), y) for x, y in valid_loader))
+        kept.best = min(kept.best, value)
+        kept.seen = [*kept.seen, epoch]
+        run.report(loss=value, lr=optimizer.param_groups[0]["lr"])
+    torch.save(net.state_dict(), run.folder / "weights.pt")
+    return {"loss": kept.best, "seen": len(kept.seen), "drawn": float(noise.normal())}
+
+
+def played(line: Paper, **params: Any) -> tuple[Any, dict[str, torch.Tensor]]:
+    """Run the training function as a worker does; return what came of it, and the last weights."""
+    functions = {"train": train, "model": model, "data": data}
+    signature = Signature.read(functions)
+    run = Run(
+        metrics=("loss",), params=params, seed=7, trial=0, folder=lambda: line.folder, line=line
+    )
+    found = Bound(functions, signature, {**signature.defaults(), **params}, run).train()
+    return found, torch.load(line.folder / "weights.pt")
+
+
+def point_in(path: Path) -> Point:
+    return Point(**state_file.read(path))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Paper, Any, dict[str, torch.Tensor]]:
+    line = Paper(tmp_path_factory.mktemp("undisturbed"))
+    found, weights = played(line)
+    return line, found, weights
+
+
+@pytest.fixture(autouse=True)
+def _generators() -> Iterator[None]:
+    """Leave the global generators elsewhere than a run would."""
+    torch.manual_seed(99)
+    np.random.seed(99)
+    random.seed(99)
+    yield
+
+
+@pytest.mark.parametrize("after", range(1, EPOCHS + 1))
+def test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened(
+    after: int, undisturbed: tuple[Paper, Any, dict[str, torch.Tensor]], tmp_path: Path
+) -> None:
+    whole, expected, weights = undisturbed
+    killed = Paper(tmp_path, dies_after=after)
+    with pytest.raises(KilledError):
+        played(killed)
+    second = Paper(tmp_path / "second", point=point_in(killed.saved[-1]))
+    second.folder.mkdir()
+    found, theirs = played(second)
+    assert found == expected
+    assert killed.reports + second.reports == whole.reports
+    assert len(second.reports) == EPOCHS - after, "no epoch is trained twice"
+    assert weights.keys() == theirs.keys()
+    assert all(torch.equal(weights[name], theirs[name]) for name in weights)
+
+
+def test_killed_again_and_again_it_still_does(
+    undisturbed: tuple[Paper, Any, dict[str, torch.Tensor]], tmp_path: Path
+) -> None:
+    whole, expected, weights = undisturbed
+    point, reports = None, []
+    for attempt in range(EPOCHS):
+        line = Paper(tmp_path / str(attempt), dies_after=1, point=point)
+        line.folder.mkdir()
+        with pytest.raises(KilledError):
+            played(line)
+        point = point_in(line.saved[0])
+        reports += line.reports
+    last = Paper(tmp_path, point=point)
+    found, theirs = played(last)
+    assert (found, reports + last.reports) == (expected, whole.reports)
+    assert all(torch.equal(weights[name], theirs[name]) for name in weights)
