@@ -16,13 +16,17 @@ import msgspec
 from etude.core.clock import VirtualClock
 from etude.core.driver import Driver
 from etude.core.events import (
+    PARTS,
     AnyCommand,
     AnyEvent,
     AnyFact,
     Assign,
     Assigned,
     Cancelled,
+    Checkpoint,
+    Checkpointed,
     Closed,
+    Discard,
     End,
     Ended,
     Fact,
@@ -30,6 +34,7 @@ from etude.core.events import (
     Joined,
     Judged,
     Left,
+    Note,
     Opened,
     Outcome,
     Params,
@@ -38,6 +43,7 @@ from etude.core.events import (
     Quarantined,
     Release,
     Reported,
+    Resumed,
     Retire,
     Settled,
     Stop,
@@ -53,6 +59,7 @@ from etude.core.metrics import Metrics
 from etude.core.packed import Loose
 from etude.core.packing import Need
 from etude.core.plan import GO_ON, Act, Decision, Done, Promote, Propose, Report, Standing, Wait
+from etude.core.shelf import Held, Shelf
 
 METRIC = "accuracy"
 METRICS = Metrics({METRIC: "max"})
@@ -127,6 +134,7 @@ class Stage:
         told: All other commands, in order.
         hands: Worker -> the attempt that it was given and has not ended.
         waiting: What the sampler has been asked and the test has not answered, in order.
+        files: Those of checkpoints that are there.
     """
 
     def __init__(
@@ -152,6 +160,7 @@ class Stage:
         self.told: list[AnyCommand] = []
         self.hands: dict[str, tuple[int, int]] = {}
         self.waiting: list[Suggest] = []
+        self.files: set[tuple[int, str]] = set()  # of checkpoints, on a disk that is none
         self._here: set[str] = set()
         self._attempts: dict[int, int] = {}
         self._finished: set[int] = set()
@@ -191,6 +200,21 @@ class Stage:
                 metrics={metric: value},
             )
         )
+
+    def save(self, trial: int, epoch: int, *, step: int | None = None, attempt: int = 0) -> Checkpoint:
+        """Let a trial's newest attempt save its state after an epoch, unless told which."""
+        known = self.trial(trial)
+        step = known.reports if step is None else step
+        digest = f"{trial}/{epoch}"
+        checkpoint = Checkpoint(attempt or known.attempt, 0, epoch, step, (digest, digest), (10, 30))
+        self.files |= {(trial, checkpoint.name(part)) for part in PARTS}
+        self.tell(Checkpointed(at=self.now, trial=trial, checkpoint=checkpoint))
+        return checkpoint
+
+    def resume(self, trial: int, checkpoint: Checkpoint | None) -> None:
+        """Let a trial's newest attempt go on from a checkpoint, or from the start."""
+        key, step = (checkpoint.key, checkpoint.step) if checkpoint is not None else (None, 0)
+        self.tell(Resumed(at=self.now, trial=trial, attempt=self.trial(trial).attempt, key=key, step=step))
 
     def end(
         self,
@@ -332,6 +356,13 @@ class Stage:
             case Release(trial=trial, attempt=attempt):
                 if trial < len(self.trials) and attempt == self._attempts.get(trial):
                     assert self._replayed.trials[trial].worker is None, "the outcome is written down"
+            case Discard(files=files):
+                assert not set(files) & self.driver.history.shelf.files, "what is kept stays"
+                self.files -= set(files)
+            case Note(worker=worker, trial=trial, checkpoint=checkpoint):
+                assert self.hands[worker] == (trial, checkpoint.attempt)
+                assert self.last(Checkpointed).checkpoint == checkpoint, "it is written down"
+                assert self.files == self.driver.history.shelf.files, "what is surplus is gone before more may come"
             case Retire(worker=worker):
                 assert worker in self._here
                 assert self.last(Quarantined).worker == worker
@@ -364,7 +395,7 @@ def assert_same_state(one: History, other: History) -> None:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Trial | Worker | Machine | Loose):
+    if isinstance(value, Trial | Worker | Machine | Loose | Shelf | Held):
         return [_plain(getattr(value, name)) for name in value.__slots__]
     if isinstance(value, dict):
         return [(key, _plain(item)) for key, item in value.items()]

@@ -14,7 +14,6 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, Dataset
 
 from etude.core.data import Data
-from etude.core.errors import StateError
 from etude.core.signature import Signature
 from etude.frameworks import state_file
 from etude.worker.bind import Bound
@@ -77,7 +76,9 @@ class Noisy(Dataset[Any]):
 
 
 def model() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(144, 3))
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(144, 3)
+    )
 
 
 def data() -> Data:
@@ -112,9 +113,7 @@ def played(line: Paper, **params: Any) -> tuple[Any, dict[str, torch.Tensor]]:
     """Run the training function as a worker does; return what came of it, and the last weights."""
     functions = {"train": train, "model": model, "data": data}
     signature = Signature.read(functions)
-    run = Run(
-        metrics=("loss",), params=params, seed=7, trial=0, folder=lambda: line.folder, line=line
-    )
+    run = Run(metrics=("loss",), params=params, seed=7, trial=0, folder=lambda: line.folder, line=line)
     found = Bound(functions, signature, {**signature.defaults(), **params}, run).train()
     return found, torch.load(line.folder / "weights.pt")
 

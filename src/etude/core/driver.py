@@ -18,13 +18,16 @@ from typing import Final
 
 from etude.core.errors import StudyError
 from etude.core.events import (
+    PARTS,
     AnyCommand,
     AnyEvent,
     AnyFact,
     Assign,
     Assigned,
     Cancelled,
+    Checkpointed,
     Closed,
+    Discard,
     End,
     Ended,
     Fail,
@@ -32,6 +35,7 @@ from etude.core.events import (
     Joined,
     Judged,
     Left,
+    Note,
     Opened,
     Outcome,
     Pause,
@@ -39,6 +43,7 @@ from etude.core.events import (
     Quarantined,
     Release,
     Reported,
+    Resumed,
     Retire,
     StoodStill,
     Stop,
@@ -92,6 +97,8 @@ class Driver:
             Left: self._on_left,
             StoodStill: self._on_stood_still,
             Reported: self._on_reported,
+            Checkpointed: self._on_checkpointed,
+            Resumed: self._on_resumed,
             Suggested: self._on_suggested,
             Ended: self._on_ended,
             Ticked: self._on_ticked,
@@ -182,6 +189,18 @@ class Driver:
         )
         command = Pause if pauses else Stop
         self._out.append(command(trial.worker, trial.number, trial.attempt))
+
+    def _on_checkpointed(self, event: Checkpointed) -> None:
+        trial = self._holder(event.trial, event.checkpoint.attempt)
+        if trial is None or trial.worker is None:
+            self._out.append(Discard(tuple((event.trial, event.checkpoint.name(part)) for part in PARTS)))
+            return  # of an attempt that is over
+        self._tell(event)
+        self._out.append(Note(trial.worker, trial.number, event.checkpoint))
+
+    def _on_resumed(self, event: Resumed) -> None:
+        if self._holder(event.trial, event.attempt) is not None:
+            self._tell(event)
 
     def _on_suggested(self, event: Suggested) -> None:
         if self._proposals.answer(event):
@@ -356,7 +375,9 @@ class Driver:
             attempt = trial.attempt + 1
             self._tell(Assigned(at=at, trial=number, attempt=attempt, worker=worker.name))
             self._packing.given(worker)
-            self._out.append(Assign(worker.name, number, attempt, trial.params, trial.seed))
+            self._out.append(
+                Assign(worker.name, number, attempt, trial.params, trial.seed, self.history.shelf.points(number))
+            )
 
     def _wake_up_in_time(self, at: float) -> None:
         """See to it that a worker which waits gets what is ready as soon as it may."""
@@ -371,6 +392,8 @@ class Driver:
     def _tell(self, fact: AnyFact) -> None:
         self.history.apply(fact)
         self._out.append(Persist(fact))
+        if self.history.surplus:
+            self._out.append(Discard(self.history.surplus))
 
     def _holder(self, trial: int, attempt: int) -> Trial | None:
         """Return the trial if this attempt of it is live; late words of earlier ones are fenced off."""

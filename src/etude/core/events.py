@@ -10,7 +10,7 @@ its reason, so folding needs no rule, and a journal reads the same after the rul
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -70,6 +70,39 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     derived: dict[str, Any] = {}
     data: dict[str, Any] = {}
     usage: Usage = Usage()
+
+
+Part = Literal["weights", "rest"]
+PARTS: Final[tuple[Part, ...]] = ("weights", "rest")
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """The state of a trial between two epochs, in two files: the weights, and the rest.
+
+    Attributes:
+        attempt: The attempt that saved it.
+        loop: Which call of ``run.epochs`` it is in, from 0.
+        epoch: How many epochs of that one are done.
+        step: How many reports of the watched metric were sent by then.
+        digests: Of the weights, and of the rest.
+        sizes: The same in bytes.
+    """
+
+    attempt: int
+    loop: int
+    epoch: int
+    step: int
+    digests: tuple[str, str]
+    sizes: tuple[int, int]
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What tells it from others of its trial; a later one is larger."""
+        return self.attempt, self.loop, self.epoch
+
+    def name(self, part: Part) -> str:
+        """Return where a part lies in the trial's folder. No other checkpoint ever has that name."""
+        return f"attempt-{self.attempt}/checkpoints/{self.loop}-{self.epoch:05d}.{part}.safetensors"
 
 
 # --- facts: what the journal keeps -------------------------------------------------------------
@@ -170,6 +203,31 @@ class Reported(Fact, frozen=True):
     metrics: dict[str, float]
 
 
+class Checkpointed(Fact, frozen=True):
+    """A live attempt saved its state."""
+
+    trial: int
+    checkpoint: Checkpoint
+
+
+class Resumed(Fact, frozen=True):
+    """A live attempt goes on from a checkpoint, and what was reported after that is withdrawn.
+
+    Attributes:
+        trial: The trial's number.
+        attempt: Which attempt of it.
+        key: Which checkpoint, by ``Checkpoint.key``; None if none was of use, so that it starts over.
+        step: How many reports stay.
+        reason: What was wrong with later checkpoints.
+    """
+
+    trial: int
+    attempt: int
+    key: tuple[int, int, int] | None
+    step: int
+    reason: str = ""
+
+
 class Judged(Fact, frozen=True):
     """The plan decided that a running trial is to stop or to pause, and why.
 
@@ -219,7 +277,21 @@ class Closed(Fact, frozen=True):
     limit: str = ""
 
 
-AnyFact = Opened | Joined | Left | StoodStill | Quarantined | Queued | Assigned | Reported | Judged | Settled | Closed
+AnyFact = (
+    Opened
+    | Joined
+    | Left
+    | StoodStill
+    | Quarantined
+    | Queued
+    | Assigned
+    | Reported
+    | Checkpointed
+    | Resumed
+    | Judged
+    | Settled
+    | Closed
+)
 
 
 # --- events: what the driver is told and keeps only as part of a fact -----------------------------
@@ -261,7 +333,9 @@ class Cancelled(Event, frozen=True):
     limit: str = ""
 
 
-AnyEvent = Opened | Joined | Left | StoodStill | Reported | Suggested | Ended | Ticked | Cancelled
+AnyEvent = (
+    Opened | Joined | Left | StoodStill | Reported | Checkpointed | Resumed | Suggested | Ended | Ticked | Cancelled
+)
 
 
 # --- commands: what the driver asks of its shell --------------------------------------------------
@@ -285,13 +359,23 @@ class Suggest(Command, frozen=True):
 
 
 class Assign(Command, frozen=True):
-    """Have ``worker`` run an attempt."""
+    """Have ``worker`` run an attempt.
+
+    Attributes:
+        worker: Its name.
+        trial: The trial's number.
+        attempt: Which attempt of it.
+        params: Its configuration.
+        seed: Its training seed.
+        points: From where it may go on, the best first.
+    """
 
     worker: str
     trial: int
     attempt: int
     params: Params
     seed: int
+    points: tuple[Checkpoint, ...] = ()
 
 
 class Stop(Command, frozen=True):
@@ -316,6 +400,20 @@ class Release(Command, frozen=True):
     worker: str
     trial: int
     attempt: int
+
+
+class Discard(Command, frozen=True):
+    """Remove files of checkpoints, as (trial, name): nobody needs them any more."""
+
+    files: tuple[tuple[int, str], ...]
+
+
+class Note(Command, frozen=True):
+    """Tell an attempt that its checkpoint is in the journal, and what is surplus gone: it may write the next."""
+
+    worker: str
+    trial: int
+    checkpoint: Checkpoint
 
 
 class Retire(Command, frozen=True):
@@ -350,4 +448,6 @@ class Fail(Command, frozen=True):
     error: Exception
 
 
-AnyCommand = Persist | Suggest | Assign | Stop | Pause | Release | Retire | WaitUntil | WindDown | End | Fail
+AnyCommand = (
+    Persist | Suggest | Assign | Stop | Pause | Release | Discard | Note | Retire | WaitUntil | WindDown | End | Fail
+)

@@ -8,6 +8,7 @@ No rule lives here: a fact already says what it meant.
 from __future__ import annotations
 
 import hashlib
+import math
 from array import array
 from bisect import bisect_left, insort
 from collections import Counter
@@ -17,6 +18,7 @@ from typing import Any, Final
 from etude.core.events import (
     AnyFact,
     Assigned,
+    Checkpointed,
     Closed,
     How,
     Joined,
@@ -28,6 +30,7 @@ from etude.core.events import (
     Quarantined,
     Queued,
     Reported,
+    Resumed,
     Settled,
     StoodStill,
     Value,
@@ -35,10 +38,14 @@ from etude.core.events import (
 from etude.core.lifecycle import FINAL, LIVE, State, Turn, after
 from etude.core.metrics import Metrics
 from etude.core.packed import NOTHING, Loose, Packed, slim
+from etude.core.shelf import Files, Shelf
 from etude.core.spending import Spending
 
 GOOD_ENDS: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED, How.INVALID})
 """Ways for an attempt to end that speak for its worker."""
+
+NO_CURVE: Final = array("d")
+"""Shared by all that have none; never changed."""
 
 TRIALS_FAULT: Final = frozenset({How.UNUSABLE, How.TIMED_OUT})
 """Ways that speak neither for nor against it."""
@@ -67,6 +74,7 @@ class Trial:
         because: Why the plan decided on it, where that was a decision.
         redraw: How many proposals before this one were already taken.
         upto: The last fact that the sampler had seen when it proposed this trial.
+        withdrawn: The curve of the attempt before the newest one, which may go on from there.
     """
 
     __slots__ = (
@@ -89,6 +97,7 @@ class Trial:
         "state",
         "tried_on",
         "upto",
+        "withdrawn",
         "worker",
     )  # fmt: skip
 
@@ -112,6 +121,7 @@ class Trial:
         self.because = fact.because
         self.redraw = fact.redraw
         self.upto = fact.upto
+        self.withdrawn = NO_CURVE
         self._ends: Loose | Packed = Loose(fact.at)
 
     @property
@@ -159,7 +169,13 @@ class Trial:
         """Note that an attempt was handed out."""
         assert isinstance(self._ends, Loose), "what has ended starts no more"
         self._ends.started_at = at
+        self.withdrawn = self._ends.curve
         self._ends.curve = array("d")  # an attempt that starts over withdraws what was reported before
+
+    def resume(self, step: int) -> None:
+        """Note that the attempt goes on after that many reports of those before it."""
+        assert isinstance(self._ends, Loose), "what has ended goes on no more"
+        self._ends.curve = self.withdrawn[:step]
 
     def end(self, at: float, outcome: Outcome | None) -> None:
         """Note that something ended for it, and what an attempt left behind, if it was one."""
@@ -172,6 +188,7 @@ class Trial:
         """Keep it in little room: nothing changes any more."""
         assert isinstance(self._ends, Loose)
         self._ends = self._ends.packed()
+        self.withdrawn = NO_CURVE
 
 
 class Worker:
@@ -250,6 +267,10 @@ class History:
         """When the last fact happened."""
         self.started_at: float | None = None
         """When the first attempt was handed out; None before."""
+        self.shelf = Shelf()
+        """The states of trials that are saved."""
+        self.surplus: Files = ()
+        """What of these may go since the last fact."""
         self.spending = Spending()
         """What the study has taken so far."""
         self.epoch = 0
@@ -266,6 +287,8 @@ class History:
             Queued: self._queued,
             Assigned: self._assigned,
             Reported: self._reported,
+            Checkpointed: self._checkpointed,
+            Resumed: self._resumed,
             Judged: self._judged,
             Settled: self._settled,
             Closed: self._closed,
@@ -274,6 +297,7 @@ class History:
     def apply(self, fact: AnyFact) -> None:
         """Fold one fact in."""
         self.seq += 1
+        self.surplus = ()
         self._fold[type(fact)](fact)
         self.at = fact.at
 
@@ -386,6 +410,16 @@ class History:
         if len(self.metrics.modes) > 1:
             trial.last = {**trial.last, **fact.metrics}
 
+    def _checkpointed(self, fact: Checkpointed) -> None:
+        trial, step = self.trials[fact.trial], fact.checkpoint.step
+        value = trial.curve[step - 1] if 0 < step <= trial.reports else None
+        loss = self.metrics.loss(value) if value is not None else math.inf
+        self.surplus = self.shelf.put(fact.trial, fact.checkpoint, loss)
+
+    def _resumed(self, fact: Resumed) -> None:
+        self.trials[fact.trial].resume(fact.step)
+        self.surplus = self.shelf.resume(fact.trial, fact.key)
+
     def _judged(self, fact: Judged) -> None:
         trial = self.trials[fact.trial]
         trial.reason = fact.reason
@@ -413,6 +447,7 @@ class History:
         elif trial.state in FINAL:
             self.unsettled -= 1
             self.alone.discard(trial.number)
+            self.surplus = self.shelf.end(trial.number, well=trial.state is State.FINISHED)
             self.failed += trial.state is State.FAILED
             trial.pack()
             self.ended.append(trial)

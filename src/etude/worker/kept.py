@@ -20,6 +20,7 @@ from etude.core.errors import StateError
 from etude.core.text import brief
 from etude.frameworks.trees import take_apart
 
+
 @runtime_checkable
 class Stateful(Protocol):
     """Anything that gives its state and takes one: modules, optimizers, schedulers, scalers, loaders."""

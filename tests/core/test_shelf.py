@@ -1,0 +1,156 @@
+"""Saved states: from where an attempt goes on, what is kept, and that nothing else is."""
+
+from __future__ import annotations
+
+import random
+
+from etude.core.events import Assign, Checkpoint, Discard, How, Note
+from etude.core.limits import Limits
+from etude.core.shelf import BEST, POINTS
+
+from .support import Stage
+
+PATIENT = Limits(workers=3, retries=9, backoff_s=0.0)
+
+
+def epochs(stage: Stage, trial: int, *values: float, first: int = 1) -> list[Checkpoint]:
+    """Let a trial report a value in each epoch, and save its state after it."""
+    saved = []
+    for epoch, value in enumerate(values, start=first):
+        stage.report(trial, value)
+        saved.append(stage.save(trial, epoch))
+    return saved
+
+
+def newest_assign(stage: Stage) -> Assign:
+    return next(command for command in reversed(stage.told) if isinstance(command, Assign))
+
+
+def test_a_lost_trial_goes_on_from_its_newest_checkpoint_or_the_one_before() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.join("a", "b")
+    assert newest_assign(stage).points == ()
+    first, second, third = epochs(stage, 0, 0.1, 0.2, 0.3)
+    stage.report(0, 0.4)
+    stage.leave("a")
+    assert newest_assign(stage).points == (third, second)
+    assert list(stage.trial(0).curve) == [], "until it says from where it goes on"
+    stage.resume(0, third)
+    assert list(stage.trial(0).curve) == [0.1, 0.2, 0.3], "what came after is withdrawn"
+    stage.report(0, 0.45)
+    assert list(stage.trial(0).curve) == [0.1, 0.2, 0.3, 0.45]
+    fourth = stage.save(0, 4)
+    assert fourth.attempt == 2
+    assert stage.driver.history.shelf.points(0) == (fourth, third)
+    assert first not in stage.driver.history.shelf.points(0)
+
+
+def test_one_that_falls_back_on_the_checkpoint_before_has_the_damaged_one_removed() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.join("a", "b")
+    _, second, third = epochs(stage, 0, 0.1, 0.2, 0.3)
+    stage.leave("a")
+    stage.resume(0, second)
+    assert list(stage.trial(0).curve) == [0.1, 0.2]
+    assert stage.driver.history.shelf.points(0) == (second,)
+    assert (0, third.name("rest")) not in stage.files
+    stage.leave("b")
+    stage.join("c")
+    stage.resume(0, None)
+    assert list(stage.trial(0).curve) == []
+    assert stage.files == set()
+
+
+def test_the_next_driver_knows_them_too() -> None:
+    stage = Stage(2, limits=PATIENT)
+    stage.join("a", "b")
+    saved = epochs(stage, 0, 0.1, 0.2)
+    stage.take_over(2)
+    stage.join("c")
+    assert newest_assign(stage).points == tuple(reversed(saved))
+
+
+def test_a_late_checkpoint_of_an_attempt_that_is_over_is_removed_and_nobody_told() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.join("a", "b")
+    stage.leave("a")
+    stage.told.clear()
+    late = stage.save(0, 1, attempt=1)
+    assert [type(command) for command in stage.told] == [Discard]
+    assert stage.files == set()
+    assert stage.driver.history.shelf.points(0) == ()
+    assert late.attempt == 1
+
+
+def test_of_the_best_trials_the_last_and_the_best_weights_are_kept() -> None:
+    stage = Stage(5, limits=PATIENT)
+    stage.join("a")
+    curves = [(0.1, 0.5, 0.3), (0.2, 0.2, 0.2), (0.7, 0.6, 0.9), (0.8, 0.4, 0.4), (0.1, 0.1, 0.1)]
+    for trial, curve in enumerate(curves):
+        saved = epochs(stage, trial, *curve)
+        stage.end(trial, value=curve[-1])
+        if trial == 0:
+            assert stage.files == {(0, saved[1].name("weights")), (0, saved[2].name("weights"))}
+    kept = stage.driver.history.shelf.weights
+    assert {trial: {name: point.epoch for name, point in kept(trial).items()} for trial in range(5)} == {
+        0: {"last": 3, "best": 2},
+        1: {},
+        2: {"last": 3, "best": 3},
+        3: {"last": 3, "best": 1},
+        4: {},
+    }
+    assert stage.files == stage.driver.history.shelf.files
+    assert len(stage.files) == 5
+
+
+def test_a_trial_that_failed_keeps_nothing() -> None:
+    stage = Stage(1, limits=Limits(workers=1, retries=0))
+    stage.join("a")
+    epochs(stage, 0, 0.9)
+    stage.end(0, How.KILLED)
+    assert stage.files == set()
+
+
+def test_without_reports_checkpoints_are_kept_all_the_same() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.join("a", "b")
+    saved = [stage.save(0, epoch) for epoch in (1, 2, 3)]
+    stage.leave("a")
+    assert newest_assign(stage).points == (saved[2], saved[1])
+    stage.resume(0, saved[2])
+    stage.end(0)
+    assert {point.epoch for point in stage.driver.history.shelf.weights(0).values()} == {1, 3}
+
+
+def test_at_no_moment_there_is_more_than_the_bound() -> None:
+    draw = random.Random(3)
+    for _ in range(20):
+        stage = Stage(12, limits=PATIENT)
+        workers = [f"w{n}" for n in range(3)]
+        stage.join(*workers)
+        for step in range(150):
+            held = [(worker, trial) for worker, (trial, _) in stage.hands.items()]
+            if not held:
+                break
+            worker, trial = draw.choice(held)
+            match draw.choice(["epoch"] * 6 + ["end", "leave", "fail"]):
+                case "epoch":
+                    known = stage.trial(trial)
+                    points = stage.driver.history.shelf.points(trial)
+                    if known.attempt > 1 and points and points[0].attempt < known.attempt and not known.reports:
+                        stage.resume(trial, draw.choice([*points, None]))
+                    stage.report(trial, draw.random())
+                    stage.save(trial, stage.trial(trial).reports)
+                case "end":
+                    stage.end(trial, value=draw.random())
+                case "fail":
+                    stage.end(trial, draw.choice([How.RAISED, How.KILLED]))
+                case "leave":
+                    stage.leave(worker)
+                    stage.join(f"{worker}-{step}")
+            live = sum(t.attempt > 0 and stage.driver.history.shelf.points(t.number) != () for t in stage.trials)
+            rests = sum(name.endswith(".rest.safetensors") for _, name in stage.files)
+            assert rests <= POINTS * live
+            assert len(stage.files) - rests <= 2 * BEST + POINTS * live
+            assert stage.files == stage.driver.history.shelf.files
+        assert any(isinstance(command, Note) for command in stage.told)
