@@ -14,7 +14,7 @@ import msgspec
 from etude.core import events
 from etude.core.clock import Clock, Silence
 from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
-from etude.core.events import AnyEvent, How, Joined, Left, Reported
+from etude.core.events import AnyEvent, Checkpointed, How, Joined, Left, Reported, Resumed
 from etude.core.gpu_shares import Shares
 from etude.core.text import count
 from etude.engines import Engine
@@ -229,6 +229,12 @@ class Crew:
             case messages.Reports(trial=trial, attempt=attempt, rows=rows):
                 for step, metrics in rows:
                     self._tell(Reported(at=now, trial=trial, attempt=attempt, step=step, metrics=metrics))
+            case messages.Saved(trial=trial, checkpoint=checkpoint):
+                self._tell(Checkpointed(at=now, trial=trial, checkpoint=checkpoint))
+            case messages.TakenUp(trial=trial, attempt=attempt, key=key, step=step, reason=reason):
+                self._tell(Resumed(at=now, trial=trial, attempt=attempt, key=key, step=step, reason=reason))
+            case messages.Warned(text=text):
+                self._note(text)
             case messages.Ended():
                 self._take_end(link.name, message)
             case messages.Broken(reason=reason, edited=True):

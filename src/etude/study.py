@@ -14,6 +14,8 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -28,8 +30,10 @@ from etude.core.events import (
     AnyFact,
     Assign,
     Cancelled,
+    Discard,
     End,
     Fail,
+    Note,
     Opened,
     Pause,
     Persist,
@@ -54,6 +58,7 @@ from etude.desk import Desk, thinks, wanted_workers
 from etude.engines import Engine
 from etude.pulse import Pulse
 from etude.safekeeping import Safekeeping
+from etude.store.artifacts import Artifacts
 from etude.store.journal import FILE, Journal
 from etude.store.mirror import Mirror
 from etude.tune import sampling
@@ -162,6 +167,7 @@ class Study(AtWork):
                 failed=self._fail,
             )
         self._safekeeping = Safekeeping(recipe.mirrors, self._crew)
+        self._artifacts = Artifacts(Path(recipe.serve.trials))
         self._worked = False  # whether a trial was handed out
         self._recording: asyncio.Task[None] | None = None
         self._ended: asyncio.Event
@@ -190,6 +196,7 @@ class Study(AtWork):
                 self._sampler.tell([fact])
         for earlier in set(self.history.drivers) - {self._driver_id}:
             self._sweep(earlier)
+        self._artifacts.sweep(self.history.shelf.files)  # nobody writes there any more
         self._safekeeping.attach(self._note)
 
     def _let_go(self) -> None:
@@ -242,6 +249,7 @@ class Study(AtWork):
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         await self._crew.close()
+        await self._loop.run_in_executor(None, self._artifacts.close)
         if self._sampler is not None:
             self._sampler.close()
         self._record_provenance()
@@ -251,6 +259,7 @@ class Study(AtWork):
             with contextlib.suppress(StudyInUseError):
                 self._write_the_end()
                 spool.clear(self._recipe.serve.spool)
+                self._artifacts.sweep(self.history.shelf.files)
         except sqlite3.Error as error:
             self._say_what_is_not_written(error)
         finally:  # whatever was wrong, the next driver finds the study free
@@ -357,6 +366,9 @@ class Study(AtWork):
         if facts:
             self._journal.append(facts)
             self._desk.facts = []
+        for fact in facts:
+            if type(fact) is Settled and fact.attempt is not None:
+                self._artifacts.tidy(fact.trial, fact.attempt, self.history.shelf.files_of(fact.trial))
         return facts
 
     def _block(self, error: sqlite3.Error) -> None:
@@ -380,9 +392,11 @@ class Study(AtWork):
 
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
-            case Assign(worker=worker, trial=trial, attempt=attempt, params=params, seed=seed):
-                self._crew.send(worker, messages.Run(trial, attempt, params, seed))
+            case Assign(worker=worker, trial=trial, attempt=attempt, params=params, seed=seed, points=points):
+                self._crew.send(worker, messages.Run(trial, attempt, params, seed, points))
                 self._worked = True
+            case Discard() | Note():
+                self._put_files_in_order(command)
             case Stop(worker=worker, trial=trial, attempt=attempt):
                 self._crew.send(worker, messages.Halt(trial, attempt))
             case Pause(worker=worker, trial=trial, attempt=attempt):
@@ -400,6 +414,19 @@ class Study(AtWork):
                 self._ended.set()
             case Fail(error=error):
                 self._fail(error)
+
+    def _put_files_in_order(self, command: Discard | Note) -> None:
+        """Remove what is surplus; then an attempt may write its next state."""
+        if isinstance(command, Discard):
+            self._artifacts.discard(command.files)
+            return
+        noted = messages.Noted(command.trial, command.checkpoint.attempt, command.checkpoint.key)
+        self._artifacts.then(partial(self._loop.call_soon_threadsafe, self._send, command.worker, noted))
+
+    def _send(self, worker: str, message: messages.Message) -> None:
+        """Send a message that was not ready when what it follows from was written down."""
+        self._crew.send(worker, message)
+        self._crew.flush()
 
     # --- proposals --------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from etude.core.data import Data
 from etude.core.signature import Signature
 from etude.frameworks import state_file
 from etude.worker.bind import Bound
-from etude.worker.run import Point, Run
+from etude.worker.run import Run, State
 
 EPOCHS = 4
 
@@ -27,30 +26,33 @@ class KilledError(Exception):
 
 
 class Paper:
-    """A line to nobody that writes each point to a file, as a worker does, and may end with one.
+    """A line to nobody that writes each state to a file, as a worker does, and may end with one.
 
     Args:
         folder: Where to.
-        dies_after: How many points are written before the run is killed; None for never.
-        point: To go on from.
+        dies_after: How many states are written before the run is killed; None for never.
+        state: To go on from.
     """
 
     halted = False
     held = False
 
-    def __init__(self, folder: Path, *, dies_after: int | None = None, point: Point | None = None) -> None:
+    def __init__(self, folder: Path, *, dies_after: int | None = None, state: State | None = None) -> None:
         self.folder = folder
         self.dies_after = dies_after
-        self.point = point
+        self.state = state
         self.reports: list[tuple[int, dict[str, float]]] = []
         self.saved: list[Path] = []
 
     def report(self, step: int, metrics: dict[str, float]) -> None:
         self.reports.append((step, metrics))
 
-    def save(self, point: Point) -> None:
+    def take_up(self) -> State | None:
+        return self.state
+
+    def save(self, state: State) -> None:
         path = self.folder / f"{len(self.saved)}.safetensors"
-        state_file.save(path, point._asdict(), name="")
+        state_file.save(path, state._asdict(), name="")
         self.saved.append(path)
         if len(self.saved) == self.dies_after:
             raise KilledError
@@ -118,8 +120,8 @@ def played(line: Paper, **params: Any) -> tuple[Any, dict[str, torch.Tensor]]:
     return found, torch.load(line.folder / "weights.pt")
 
 
-def point_in(path: Path) -> Point:
-    return Point(**state_file.read(path))
+def state_in(path: Path) -> State:
+    return State(**state_file.read(path))
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +132,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Paper, Any, d
 
 
 @pytest.fixture(autouse=True)
-def _generators() -> Iterator[None]:
+def _generators() -> None:
     """Leave the global generators elsewhere than a run would."""
     torch.manual_seed(99)
     np.random.seed(99)
     random.seed(99)
-    yield
 
 
 @pytest.mark.parametrize("after", range(1, EPOCHS + 1))
@@ -146,7 +147,7 @@ def test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened(
     killed = Paper(tmp_path, dies_after=after)
     with pytest.raises(KilledError):
         played(killed)
-    second = Paper(tmp_path / "second", point=point_in(killed.saved[-1]))
+    second = Paper(tmp_path / "second", state=state_in(killed.saved[-1]))
     second.folder.mkdir()
     found, theirs = played(second)
     assert found == expected
@@ -160,15 +161,15 @@ def test_killed_again_and_again_it_still_does(
     undisturbed: tuple[Paper, Any, dict[str, torch.Tensor]], tmp_path: Path
 ) -> None:
     whole, expected, weights = undisturbed
-    point, reports = None, []
+    state, reports = None, []
     for attempt in range(EPOCHS):
-        line = Paper(tmp_path / str(attempt), dies_after=1, point=point)
+        line = Paper(tmp_path / str(attempt), dies_after=1, state=state)
         line.folder.mkdir()
         with pytest.raises(KilledError):
             played(line)
-        point = point_in(line.saved[0])
+        state = state_in(line.saved[0])
         reports += line.reports
-    last = Paper(tmp_path, point=point)
+    last = Paper(tmp_path, state=state)
     found, theirs = played(last)
     assert (found, reports + last.reports) == (expected, whole.reports)
     assert all(torch.equal(weights[name], theirs[name]) for name in weights)

@@ -25,6 +25,7 @@ from etude.cli.place import find_script
 from etude.cli.shell import AsJson, Code, open_study, print_json, print_table, standard_output_kept, trial_of
 from etude.cli.studies import StudyName, TrialNumber
 from etude.core.errors import ConfigError
+from etude.worker.run import NoLine
 
 if TYPE_CHECKING:
     from etude.core.metrics import Metrics
@@ -143,10 +144,8 @@ def _difference(experiment: Experiment, meta: Mapping[str, Any]) -> str:
 # --- the trial ------------------------------------------------------------------------------------
 
 
-class _Line:
+class _Line(NoLine):
     """Keeps the reports, and halts where the study halted the trial."""
-
-    held = False
 
     def __init__(self, metric: str, halt_after: int | None) -> None:
         self.curve: list[float] = []

@@ -71,6 +71,11 @@ class Shelf:
         best = self._best()
         return {(trial, name) for trial, held in self._held.items() for name in _names(held, trial in best)}
 
+    def files_of(self, trial: int) -> frozenset[str]:
+        """Return the names of all that is kept of a trial."""
+        held = self._held.get(trial)
+        return frozenset(_names(held, trial in self._best())) if held is not None else frozenset()
+
     def put(self, trial: int, checkpoint: Checkpoint, loss: float) -> Files:
         """Take in a new checkpoint; return what may go.
 

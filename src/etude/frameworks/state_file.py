@@ -23,6 +23,14 @@ KEY: Final = "etude"
 """What our part of a file's metadata is called."""
 
 
+def make_ready() -> None:
+    """Import what writing takes: in this thread, since others may use a module that another one is still importing."""
+    if "torch" in sys.modules:
+        import safetensors.torch
+    else:
+        import safetensors.numpy  # noqa: F401 - with numpy itself
+
+
 def write(path: Path, plain: Any, arrays: Arrays) -> tuple[str, int]:
     """Write what was taken apart; return the file's digest and its size in bytes.
 

@@ -1,10 +1,10 @@
 """Every message there is. Data only: what comes from a worker is checked, never unpickled.
 
-    driver  -> worker   Serve, Run, Halt, Hold, Forget, Rest, Bye
-    worker  -> driver   Hello, Ready, Broken, Reports, Ended, Beat
+    driver  -> worker   Serve, Run, Halt, Hold, Noted, Forget, Rest, Bye
+    worker  -> driver   Hello, Ready, Broken, Reports, Saved, TakenUp, Warned, Ended, Beat
 
-A worker passes ``Run``, ``Halt`` and ``Hold`` on to the child that runs the attempt, and the
-child's ``Reports`` and ``Ended`` back to the driver.
+A worker passes ``Run``, ``Halt``, ``Hold`` and ``Noted`` on to the child that runs the attempt, and what the child says
+back to the driver.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from etude.core.events import Outcome, Params
+from etude.core.events import Checkpoint, Outcome, Params
 from etude.core.exact import exact
 from etude.core.resources import Resources
 
@@ -81,12 +81,21 @@ class Serve(Message, frozen=True):
 
 
 class Run(Message, frozen=True):
-    """Run an attempt."""
+    """Run an attempt.
+
+    Attributes:
+        trial: The trial's number.
+        attempt: Which attempt of it.
+        params: Its configuration.
+        seed: Its training seed.
+        points: From where it may go on, the best first.
+    """
 
     trial: int
     attempt: int
     params: Params
     seed: int
+    points: tuple[Checkpoint, ...] = ()
 
 
 class Halt(Message, frozen=True):
@@ -101,6 +110,14 @@ class Hold(Message, frozen=True):
 
     trial: int
     attempt: int
+
+
+class Noted(Message, frozen=True):
+    """The attempt's checkpoint is in the journal: it may write the next."""
+
+    trial: int
+    attempt: int
+    key: tuple[int, int, int]
 
 
 class Forget(Message, frozen=True):
@@ -180,12 +197,44 @@ class Ended(Message, frozen=True):
     rows: list[tuple[int, dict[str, float]]] = []
 
 
+class Saved(Message, frozen=True):
+    """An attempt has saved its state."""
+
+    trial: int
+    checkpoint: Checkpoint
+
+
+class TakenUp(Message, frozen=True):
+    """An attempt goes on from a checkpoint, or starts over although there were some.
+
+    Attributes:
+        trial: The trial's number.
+        attempt: Which attempt of it.
+        key: The checkpoint, by ``Checkpoint.key``; None if none could be used.
+        step: How many reports of the watched metric came before it.
+        reason: What was wrong with others.
+    """
+
+    trial: int
+    attempt: int
+    key: tuple[int, int, int] | None
+    step: int
+    reason: str = ""
+
+
+class Warned(Message, frozen=True):
+    """Something about an attempt that users should be told, and that ends nothing."""
+
+    trial: int
+    text: str
+
+
 class Beat(Message, frozen=True):
     """The worker is alive."""
 
 
-ToWorker = Serve | Run | Halt | Hold | Forget | Rest | Bye
-FromWorker = Hello | Ready | Broken | Reports | Ended | Beat
+ToWorker = Serve | Run | Halt | Hold | Noted | Forget | Rest | Bye
+FromWorker = Hello | Ready | Broken | Reports | Saved | TakenUp | Warned | Ended | Beat
 
 encode = msgspec.msgpack.Encoder().encode
 _to_worker: Final[msgspec.msgpack.Decoder[ToWorker]] = msgspec.msgpack.Decoder(ToWorker)

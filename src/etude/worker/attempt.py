@@ -30,9 +30,13 @@ from etude.wire.messages import (
     Ended,
     Halt,
     Hold,
+    Noted,
     Reports,
     Run,
+    Saved,
     Serve,
+    TakenUp,
+    Warned,
     decode_to_worker,
     encode,
     pack_outcome,
@@ -44,8 +48,9 @@ from etude.worker.edits import edited, not_imported
 from etude.worker.result import read_result
 from etude.worker.run import Hold as HoldSeen
 from etude.worker.run import Run as RunHandle
+from etude.worker.run import State, default_device
 from etude.worker.run import Stop as StopSeen
-from etude.worker.run import default_device
+from etude.worker.states import States
 
 MAX_REASON: Final = 2000
 REHEARSALS: Final = 16
@@ -161,7 +166,7 @@ def give_up(channel: Channel, serve: Serve, why: str) -> None:
 
 def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Channel, spool: int, job: Run) -> Ended:
     """Run one attempt, leave its outcome in the spool, then tell."""
-    line = ChildLine(channel, job.trial, job.attempt)
+    line = ChildLine(channel, job, serve.trials)
     run = RunHandle(
         metrics=serve.metrics,
         watched=serve.watched,
@@ -176,6 +181,8 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     outcome = execute(functions, signature, job.params, run)
     if os.getpid() != me:  # a process that the training function forked, and let return
         os._exit(0)
+    if outcome.how is How.FINISHED:
+        line.settle()
     line.close()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -271,23 +278,46 @@ class ChildLine:
     microsecond. It is started by the first report.
     """
 
-    def __init__(self, channel: Channel, trial: int, attempt: int) -> None:
+    def __init__(self, channel: Channel, job: Run, trials: str) -> None:
         self.halted = False
         self.held = False
         self._channel = channel
-        self._trial = trial
-        self._attempt = attempt
+        self._trial = job.trial
+        self._attempt = job.attempt
+        self._states = States(job, trials, say=self._say)
         self._rows: list[tuple[int, dict[str, float]]] = []
         self.said: list[tuple[int, dict[str, float]]] | None = []
         """All that was reported; None if it is too much to keep."""
+        self._words: list[Saved | TakenUp | Warned] = []
         self._asleep = False
         self._closing = False
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wake_read, self._wake_write = -1, -1
 
     def report(self, step: int, metrics: dict[str, float]) -> None:
         """Take a report; it is sent soon."""
         self._rows.append((step, metrics))
+        self._wake()
+
+    def take_up(self) -> State | None:
+        """Return the state to go on from."""
+        return self._states.take_up()
+
+    def save(self, state: State) -> None:
+        """Take a state; it is written soon."""
+        self._states.save(state)
+
+    def settle(self) -> None:
+        """Wait until the newest state is written, and told."""
+        self._states.settle()
+
+    def _say(self, message: Saved | TakenUp | Warned) -> None:
+        """Take something else to tell, after what was reported before; any thread may."""
+        self._words.append(message)
+        self._wake()
+
+    def _wake(self) -> None:
         if self._asleep:
             self._asleep = False
             os.write(self._wake_write, b"x")
@@ -296,6 +326,7 @@ class ChildLine:
 
     def close(self) -> None:
         """Send what is left and end the thread."""
+        self._states.close()
         if self._thread is not None:
             self._closing = True
             os.write(self._wake_write, b"x")
@@ -305,17 +336,20 @@ class ChildLine:
         self._send()
 
     def _start(self) -> None:
-        self._wake_read, self._wake_write = os.pipe()
-        self._thread = threading.Thread(target=self._work, name="etude-reports", daemon=True)
-        self._thread.start()
+        with self._starting:
+            if self._thread is not None:
+                return
+            self._wake_read, self._wake_write = os.pipe()
+            self._thread = threading.Thread(target=self._work, name="etude-reports", daemon=True)
+            self._thread.start()
 
     def _work(self) -> None:
         while not self._closing:
             self._send()
             self._listen(GATHER_S)
-            if not self._rows and not self._closing:
+            if not self._rows and not self._words and not self._closing:
                 self._asleep = True
-                if self._rows:  # one came in between
+                if self._rows or self._words:  # one came in between
                     self._asleep = False
                 else:
                     self._listen(None)
@@ -336,14 +370,19 @@ class ChildLine:
                 ):
                     self.halted |= isinstance(message, Halt)
                     self.held |= isinstance(message, Hold)
+                    if isinstance(message, Noted):
+                        self._states.noted()
 
     def _send(self) -> None:
+        words, self._words = self._words, []  # first, so that what was reported before goes before
         rows, self._rows = self._rows, []
         if rows:
             if self.said is not None:
                 self.said += rows
                 self.said = self.said if len(self.said) <= SPOOLED_REPORTS else None
             self._channel.send(encode(Reports(self._trial, self._attempt, rows)))
+        for word in words:
+            self._channel.send(encode(word))
 
 
 def _leave() -> NoReturn:

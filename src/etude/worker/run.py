@@ -27,8 +27,8 @@ class Hold(BaseException):
     """The study wants this attempt to pause."""
 
 
-class Point(NamedTuple):
-    """A moment between two epochs at which a run can be taken up again.
+class State(NamedTuple):
+    """All of a run between two epochs, for another process to go on from there.
 
     Attributes:
         loop: Which call of ``run.epochs`` it is in, from 0.
@@ -52,34 +52,39 @@ class Line(Protocol):
 
     halted: bool
     held: bool
-    point: Point | None
-    """Where to go on from; None for the start."""
 
     def report(self, step: int, metrics: dict[str, float]) -> None:
         """Pass a report on, without waiting."""
         ...
 
-    def save(self, point: Point) -> None:
-        """Have a point written down, without waiting; one that is still to be written gives way to it."""
+    def take_up(self) -> State | None:
+        """Return the state that an earlier attempt left to go on from; None to begin at the start. It is asked once."""
+        ...
+
+    def save(self, state: State) -> None:
+        """Have a state written down, without waiting; one that is still to be written gives way to it."""
         ...
 
     def settle(self) -> None:
-        """Wait until the newest point is written down, if that can be."""
+        """Wait until the newest state is written down, if that can be."""
         ...
 
 
 class NoLine:
     """A plain call, with nobody at the other end."""
 
-    halted = False
-    held = False
-    point = None
+    halted: bool = False
+    held: bool = False
 
     def report(self, step: int, metrics: dict[str, float]) -> None:
         """Forget the report."""
 
-    def save(self, point: Point) -> None:
-        """Forget the point."""
+    def take_up(self) -> State | None:
+        """There was no attempt before this one."""
+        return None
+
+    def save(self, state: State) -> None:
+        """Forget the state."""
 
     def settle(self) -> None:
         """There is nothing to wait for."""
@@ -124,6 +129,8 @@ class Run:
         self._line: Line = line if line is not None else NoLine()
         self.keeper = Keeper()
         """What the training function keeps; our own part of the handle."""
+        self._took_up = False
+        self._before: State | None = None
         self._loops = 0
         self._in_loop = False
         self._asked: Counter[str] = Counter()
@@ -164,6 +171,7 @@ class Run:
         Raises:
             StateError: One of them could not be saved.
         """
+        self._make_ready()
         return self.keeper.keep(things)
 
     def epochs(self, n: int) -> Iterator[int]:
@@ -187,22 +195,35 @@ class Run:
             finally:
                 self._in_loop &= not keeps
             if keeps:
-                self._line.save(self._point(loop, epoch + 1))
+                self._line.save(self._state(loop, epoch + 1))
+
+    def _make_ready(self) -> None:
+        """Load what saving takes. If numpy comes with it, its global generator is as if it had been there before."""
+        from etude.frameworks import state_file
+
+        has_numpy = "numpy" in sys.modules
+        state_file.make_ready()
+        if not has_numpy:
+            import numpy as np
+
+            np.random.seed(stream_seed(self.seed, "train", bits=32))
 
     def _go_on(self, loop: int) -> int:
         """Return with which epoch a loop begins; everything is as it was then."""
-        point = self._line.point
-        if point is None:
+        if not self._took_up:
+            self._took_up, self._before = True, self._line.take_up()
+        before = self._before
+        if before is None:
             return 0
-        if loop < point.loop:  # it was over
+        if loop < before.loop:  # it was over
             return sys.maxsize
-        self._line.point = None
-        self.keeper.bring_back(point.weights, point.rest)
-        self._step, self.last = point.step, dict(point.last)
-        return point.epoch
+        self._before = None
+        self.keeper.bring_back(before.weights, before.rest)
+        self._step, self.last = before.step, dict(before.last)
+        return before.epoch
 
-    def _point(self, loop: int, epoch: int) -> Point:
-        return Point(loop, epoch, self._step, dict(self.last), self.keeper.weights(), self.keeper.rest())
+    def _state(self, loop: int, epoch: int) -> State:
+        return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), self.keeper.rest())
 
     def log(self, *words: object) -> None:
         """Write a line to the attempt's log."""

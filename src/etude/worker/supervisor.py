@@ -35,11 +35,15 @@ from etude.wire.messages import (
     Hello,
     Hold,
     Message,
+    Noted,
     Ready,
     Reports,
     Rest,
     Run,
+    Saved,
     Serve,
+    TakenUp,
+    Warned,
     decode_from_worker,
     decode_to_worker,
     encode,
@@ -146,10 +150,8 @@ class Supervisor:
                 case Run() as job if (job.trial, job.attempt) not in self._taken:
                     self._taken.add((job.trial, job.attempt))
                     self._run(job)
-                case Halt() as halt:
-                    self._pass_on(halt, content)
-                case Hold() as hold:
-                    self._pass_on(hold, content)
+                case Halt() | Hold() | Noted() as told:
+                    self._pass_on(told, content)
                 case Forget(trial=trial, attempt=attempt):
                     self._forget(trial, attempt)
                 case Rest():
@@ -167,7 +169,7 @@ class Supervisor:
         except OSError:
             self._leaving = True
 
-    def _pass_on(self, message: Halt | Hold, content: bytes) -> None:
+    def _pass_on(self, message: Halt | Hold | Noted, content: bytes) -> None:
         child = self._current
         if child is None or not child.busy or child.job is None:
             return
@@ -352,7 +354,7 @@ class Supervisor:
                 continue
             elif isinstance(message, Ended):
                 self._on_told(child, content, message)
-            elif isinstance(message, Reports):
+            elif isinstance(message, Reports | Saved | TakenUp | Warned):
                 self._send_raw(content)
 
     def _on_told(self, child: Child, content: bytes, message: Ended) -> None:

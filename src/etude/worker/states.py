@@ -1,0 +1,175 @@
+"""States of an attempt on disk: written in the background, at most one ahead of the journal, and read again.
+
+Training waits only for the copy of a state. One thread writes it, and tells the driver when it is whole; the next is
+written when the driver has noted that, and has removed what is surplus by it. So there is never more on the disk than
+was agreed, and a state that comes while another is under way gives way to the one after it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from etude.core.errors import StateError
+from etude.core.events import Checkpoint
+from etude.wire.messages import Run, Saved, TakenUp, Warned
+from etude.worker.run import State
+
+Say = Callable[[Saved | TakenUp | Warned], None]
+
+
+class States:
+    """The states of one attempt.
+
+    Args:
+        job: The attempt, and from where it may go on.
+        trials: The folder of all attempts.
+        say: Tells the driver something, from any thread.
+    """
+
+    def __init__(self, job: Run, trials: str, *, say: Say) -> None:
+        self._job = job
+        self._folder = Path(trials, f"{job.trial:05d}")
+        self._say = say
+        self._changed = threading.Condition()
+        self._next: _Apart | None = None  # to be written
+        self._writing = False
+        self._unnoted = False  # whether one is written that the driver has not noted yet
+        self._closing = False
+        self._warned = False
+        self._thread: threading.Thread | None = None
+
+    def take_up(self) -> State | None:
+        """Return the newest state of earlier attempts that can be read, and tell which that is."""
+        from etude.frameworks import state_file
+
+        problems = []
+        for point in self._job.points:
+            try:
+                weights = state_file.read(self._folder / point.name("weights"), point.digests[0])
+                rest = state_file.read(self._folder / point.name("rest"), point.digests[1])
+                found = State(point.loop, point.epoch, point.step, rest["last"], weights, rest["rest"])
+            except (StateError, KeyError, TypeError) as error:
+                problems.append(f"epoch {point.epoch}: {error}")
+                continue
+            self._tell_taken_up(point.key, point.step, problems)
+            return found
+        if self._job.points:
+            self._tell_taken_up(None, 0, problems)
+        return None
+
+    def _tell_taken_up(self, key: tuple[int, int, int] | None, step: int, problems: list[str]) -> None:
+        self._say(TakenUp(self._job.trial, self._job.attempt, key, step, "; ".join(problems)))
+        if problems:
+            goes_on = "it starts over" if key is None else f"it goes on from epoch {key[2]}"
+            told = f"Trial {self._job.trial} could not use what it had saved, so {goes_on}. {'; '.join(problems)}"
+            self._say(Warned(self._job.trial, told))
+
+    def save(self, state: State) -> None:
+        """Copy a state, and have it written; this waits for the copy alone.
+
+        Raises:
+            StateError: There is something in it that no file can hold.
+        """
+        apart = _Apart.of(state)
+        with self._changed:
+            self._next = apart
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="etude-states", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def noted(self) -> None:
+        """Take in that the driver has noted what was written last."""
+        with self._changed:
+            self._unnoted = False
+            self._changed.notify_all()
+
+    def settle(self) -> None:
+        """Wait until nothing is left to be written."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._next is None and not self._writing)
+
+    def close(self) -> None:
+        """Write nothing more after what is being written."""
+        with self._changed:
+            self._closing, self._next = True, None
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or (self._next is not None and not self._unnoted))
+                if self._closing:
+                    return
+                apart, self._next = self._next, None
+                self._writing = True
+            assert apart is not None
+            try:
+                self._write(apart)
+            finally:
+                with self._changed:
+                    self._writing = False
+                    self._changed.notify_all()
+
+    def _write(self, apart: _Apart) -> None:
+        from etude.frameworks import state_file
+
+        digests, sizes = [], []
+        checkpoint = Checkpoint(self._job.attempt, apart.loop, apart.epoch, apart.step, ("", ""), (0, 0))
+        try:
+            for name, (plain, arrays) in (
+                (checkpoint.name("weights"), apart.weights),
+                (checkpoint.name("rest"), apart.rest),
+            ):
+                digest, size = state_file.write(self._folder / name, plain, arrays)
+                digests.append(digest)
+                sizes.append(size)
+        except OSError as error:
+            (self._folder / checkpoint.name("weights")).unlink(missing_ok=True)
+            if not self._warned:
+                self._warned = True
+                self._say(
+                    Warned(
+                        self._job.trial,
+                        f"The state of trial {self._job.trial} after epoch {apart.epoch} could not be saved "
+                        f"({error.strerror or error}). Training goes on; if it is lost, it goes on from the state that "
+                        "was saved before.",
+                    )
+                )
+            return
+        self._unnoted = True
+        checkpoint = Checkpoint(
+            self._job.attempt,
+            apart.loop,
+            apart.epoch,
+            apart.step,
+            (digests[0], digests[1]),
+            (sizes[0], sizes[1]),
+        )
+        self._say(Saved(self._job.trial, checkpoint))
+
+
+class _Apart(NamedTuple):
+    """A state as files hold it, copied: training goes on meanwhile."""
+
+    loop: int
+    epoch: int
+    step: int
+    weights: tuple[Any, dict[str, Any]]
+    rest: tuple[Any, dict[str, Any]]
+
+    @classmethod
+    def of(cls, state: State) -> _Apart:
+        from etude.frameworks.trees import take_apart
+
+        def apart(value: Any, name: str) -> tuple[Any, dict[str, Any]]:
+            arrays: dict[str, Any] = {}
+            return take_apart(value, arrays, path=name), arrays
+
+        rest = {"last": state.last, "rest": state.rest}
+        return cls(state.loop, state.epoch, state.step, apart(state.weights, ""), apart(rest, "state"))
