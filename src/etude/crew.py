@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +37,11 @@ NODE_S: Final = 5.0
 
 LATE_S: Final = 60.0
 """Seconds after which users are told that the study still waits for workers."""
+
+UNLOADABLE: Final = (
+    "The workers cannot load your functions; the reason stands above. Whatever the functions use has to be importable "
+    "where the workers run, or defined beside them."
+)
 
 BAD_STARTS: Final = 3
 """Workers in a row that ended before they were ready; then the study gives up on starting more."""
@@ -84,7 +90,7 @@ class Crew:
         self._fail = fail
         self._links: dict[str, Link] = {}
         self._silence = Silence(serve.silence_s)
-        self._bad_starts = 0
+        self._bad_starts: Counter[str] = Counter()  # of this machine, and of each node
         self._derived: dict[str, dict[str, Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._given: dict[str, messages.Run] = {}  # to each worker last
@@ -126,6 +132,10 @@ class Crew:
         if self._nodes is None:
             self._nodes = Nodes(self._serve, self, note=self._note)
         return self._nodes.invite(bind, port, advertise)
+
+    def tell(self, text: str) -> None:
+        """Tell users something about how workers come."""
+        self._note(text)
 
     def fail(self, error: BaseException) -> None:
         """Take in, from any thread, that no worker will come any more."""
@@ -181,6 +191,8 @@ class Crew:
         for worker in self._silence.tick(now_s):
             self.part_with(worker, f"silent for {self._serve.silence_s:g} s")
         self._say_if_nobody_comes(now_s)
+        if self._nodes is not None:
+            self._nodes.tick(now_s)
 
     def part_with(self, worker: str, reason: str) -> None:
         """Let a worker go, end what it holds, and start another in its place."""
@@ -191,9 +203,14 @@ class Crew:
         self._silence.forget(worker)
         self._early.pop(worker, None)
         if not link.ready and not link.cut_off:  # it tells nothing of workers if a machine went away
-            self._bad_starts += 1
-        if self._bad_starts < BAD_STARTS:
+            self._bad_starts[link.source] += 1
+        if self._bad_starts[link.source] < BAD_STARTS:
             self._do(self._replace(link, reason))
+        elif link.carried:
+            self._give_up_on(
+                link,
+                f"{count(BAD_STARTS, 'worker')} in a row ended there before they were ready, the last one: {reason}",
+            )
         else:
             self._fail(
                 StudyError(
@@ -201,6 +218,14 @@ class Crew:
                     f"{self.folder / 'workers.log'}; `etude doctor` checks this machine."
                 )
             )
+
+    def _give_up_on(self, link: NodeWorker, reason: str) -> None:
+        """Send a node home for good that is of no use; the study goes on if there is anybody else."""
+        if any(other.ready for other in self._links.values()):
+            self._note(f"Node {link.node.name} was sent home: {reason}")
+            link.send_home(reason)
+        else:
+            self._fail(StudyError(f"Node {link.node.name} is of no use, and nobody else is there: {reason}"))
 
     async def close(self) -> None:
         """Let all workers rest."""
@@ -254,7 +279,7 @@ class Crew:
                 study == self._serve.study
             ):
                 link.ready = True
-                self._bad_starts = 0
+                self._bad_starts[link.source] = 0
                 if note:
                     self._note(f"Attempts are spawned, which is slower than a fork: {note}.")
                 self._early[link.name] = Joined(
@@ -267,13 +292,12 @@ class Crew:
                 self._tell_who_is_there(now)
             case messages.Broken(study=study, reason=reason, edited=True) if study == self._serve.study:
                 self._fail(DefinitionChangedError(reason))
+            case messages.Broken(study=study, reason=reason) if study == self._serve.study and link.carried:
+                self._links.pop(link.name, None)
+                self._silence.forget(link.name)
+                self._give_up_on(link, f"{reason}\n{UNLOADABLE}")
             case messages.Broken(study=study, reason=reason) if study == self._serve.study:
-                self._fail(
-                    StudyError(
-                        f"{reason}\nThe workers cannot load your functions; the reason stands above. Whatever the "
-                        "functions use has to be importable where the workers run, or defined beside them."
-                    )
-                )
+                self._fail(StudyError(f"{reason}\n{UNLOADABLE}"))
 
     def _tell_who_is_there(self, now: float) -> None:
         """Let the driver hear of those that are ready, once there are enough of them."""

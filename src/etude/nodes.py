@@ -8,11 +8,14 @@ from typing import Final, Protocol
 from etude.core.errors import ConfigError
 from etude.engines.settling import sources_of
 from etude.wire import messages
-from etude.wire.credentials import Invitation, make_keys
+from etude.wire.credentials import Invitation, make_keys, no_way_in
 from etude.wire.gate import Gate, NodeWorker, told
 from etude.wire.messages import Serve
 from etude.wire.node_messages import Piece
 from etude.worker.received import keep
+
+BEAT_S: Final = 10.0
+"""Seconds between two words to nodes that the driver is alive; they wait longer for one (``engines.node``)."""
 
 REMARK: Final = 1_000
 """Characters of what a node says of itself that users are told."""
@@ -67,6 +70,8 @@ class Nodes:
         self._gate = Gate(serve, host=self, keys=make_keys(), sources=sources_of(serve.files, serve.path))
         self._reserve: list[NodeWorker] = []
         self._invitation: Invitation | None = None
+        self._refused: set[str] = set()  # for what reasons, as far as users were told
+        self._next_beat = 0.0
 
     def invite(self, bind: str, port: int, advertise: Sequence[str]) -> Invitation:
         """Listen, once, and return what a node needs to come.
@@ -78,16 +83,19 @@ class Nodes:
             try:
                 self._invitation = self._gate.open(bind, port, advertise)
             except OSError as error:
-                raise ConfigError(
-                    f"No workers can be let in at {bind}, port {port}: {error.strerror or error}. Name an address of "
-                    "this machine, and a port that nobody uses, or 0."
-                ) from error
+                raise ConfigError(no_way_in(bind, port, error)) from error
         return self._invitation
 
     def fill_up(self) -> None:
         """Have those in reserve take the places that are free."""
         while self._reserve and not self._host.full:
             self._host.take_in(self._reserve.pop(0))
+
+    def tick(self, now_s: float) -> None:
+        """Let nodes know now and then that the driver is alive."""
+        if now_s >= self._next_beat:
+            self._next_beat = now_s + BEAT_S
+            self._gate.beat()
 
     def close(self) -> None:
         """Send all nodes home, and say who was not let in."""
@@ -123,6 +131,12 @@ class Nodes:
     def remarked(self, node: str, text: str) -> None:
         """Tell users what a node has to say of itself."""
         self._note(f"Node {node}: {text[:REMARK]}")
+
+    def refused(self, why: str) -> None:
+        """Tell users at once, and once, that somebody is not let in; how many they were is told in the end."""
+        if why not in self._refused:
+            self._refused.add(why)
+            self._note(f"A node was not let in: it has {why}. It was told so.")
 
     def gone(self, link: NodeWorker, reason: str) -> None:
         """Take in that a worker is gone."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -71,6 +72,9 @@ from etude.wire.messages import Serve
 REPORTS_WAIT_S: Final = 0.1
 REPORTS_AT_ONCE: Final = 200
 TICK_S: Final = 1.0
+FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""What the system says when no more connections can be taken; with time they can."""
+
 STILL_S: Final = 5.0
 """Who shows itself a sign of life each second, and has not for so long, has stood still."""
 
@@ -296,7 +300,11 @@ class Study(AtWork):
 
     def _on_mistake(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An exception that nobody caught, in a callback of the loop's: users must not wait for ever."""
-        self._fail(context.get("exception") or StudyError(str(context.get("message"))))
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in FULL and "socket" in context:
+            self._note(f"Nobody can be let in for a moment: {error.strerror}.")  # asyncio tries again in a second
+            return
+        self._fail(error or StudyError(str(context.get("message"))))
 
     # --- the queue --------------------------------------------------------------------------------
 

@@ -114,6 +114,9 @@ class FakeDoor:
         self.bound.append(bind)
         return INVITATION
 
+    def tell(self, text: str) -> None:
+        raise AssertionError
+
     def fail(self, error: BaseException) -> None:
         self.failures.append(error)
 

@@ -99,6 +99,9 @@ class FakeDoor:
         self.asked.append((bind, port, tuple(advertise)))
         return Invitation(("127.0.0.1",), 1, "a certificate", "a token")
 
+    def tell(self, text: str) -> None:
+        raise AssertionError
+
     def fail(self, error: BaseException) -> None:
         self.failed.append(error)
         self.has_failed.set()

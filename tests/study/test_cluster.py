@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,16 @@ from etude.engines.local import WORKER_MARK
 from etude.store.journal import Journal
 from etude.wire.credentials import read_invitation
 
-HELPER = "def score(lr):\n    return -((lr - 0.3) ** 2)\n"
+HELPER = """
+import os
+
+if os.environ.get("BAD_MACHINE"):
+    raise ImportError("libnothing.so is not on this machine")
+
+
+def score(lr):
+    return -((lr - 0.3) ** 2)
+"""
 
 SCRIPT = """
     import json, os, sys, time
@@ -39,6 +49,8 @@ SCRIPT = """
                 file.write(os.environ["CUDA_VISIBLE_DEVICES"])
             while not os.path.exists(os.path.join(hold, "go")):
                 time.sleep(0.01)
+        while run.trial and (awaited := os.environ.get("AWAITED")) and not os.path.exists(awaited):
+            time.sleep(0.01)
         for epoch in run.epochs(3):
             run.report(score=score(lr))
             time.sleep(float(os.environ.get("EPOCH_S", "0")))
@@ -78,11 +90,11 @@ def credentials_of(script: Path) -> Path:
 
 @contextlib.contextmanager
 def node(
-    credentials: Path, *options: str, behind: tuple[str, ...] = (), **environment: str
+    credentials: Path, *options: str, behind: tuple[str, ...] = (), program: str = ETUDE, **environment: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Bring workers to a study, as somebody on another machine does."""
     process = subprocess.Popen(
-        [*behind, sys.executable, "-c", ETUDE, "worker", "--credentials", str(credentials), *options],
+        [*behind, sys.executable, "-c", program, "worker", "--credentials", str(credentials), *options],
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -250,6 +262,7 @@ def test_a_wrong_token_is_refused_with_a_message_and_counted(script: Path, tmp_p
         assert "Traceback" not in said
         with node(credentials):
             out, _ = driver.communicate(timeout=60)
+    assert "A node was not let in: it has a wrong token." in out
     assert "Not let in: 1 node with a wrong token." in out
     assert "a-token-of-another-run" not in out
 
@@ -272,7 +285,9 @@ def test_when_the_driver_is_killed_its_nodes_end(script: Path) -> None:
         wait_for(lambda: any(t.state == "running" for t in etude.open(folder_of(script)).trials))
         driver.kill()
         driver.wait()
-        assert far.wait(30) == 0
+        assert far.wait(30) == 1
+        assert far.stderr is not None
+        assert "The connection to the driver ended before its study did" in far.stderr.read()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide the driver's disk from the node")
@@ -355,7 +370,9 @@ def test_a_node_shares_out_the_gpus_of_its_machine_and_carries_no_more_than_fit(
     assert driver.returncode == 0, err
     assert set(seen_in(folder_of(script))) <= {f"sees {gpu} with threads 1" for gpu in ("5", "6", "GPU-a")}
     assert len(workers_of(folder_of(script))) <= 3
-    [note] = etude.open(folder_of(script)).notes
+    [how_to_come, note] = etude.open(folder_of(script)).notes
+    assert how_to_come.startswith("Workers may come to 127.0.0.1, port ")
+    assert how_to_come.endswith("They can come from this machine alone: bind='0.0.0.0' lets others in.")
     assert re.fullmatch(
         r"Node \S+: workers=4 with gpus=1 need 4 GPUs, and this machine has 2 \(5, 6\)\. It carries 2\.", note
     )
@@ -395,5 +412,88 @@ def test_a_machine_without_room_leaves_and_says_why_there_and_here(script: Path)
         assert "Traceback" not in said
         with node(credentials, CUDA_VISIBLE_DEVICES="0"):
             assert driver.wait(60) == 0
-    [note] = etude.open(folder_of(script)).notes
+    [_, note] = etude.open(folder_of(script)).notes
     assert re.fullmatch(r"Node \S+: One trial with gpus=1 needs 1 GPU, and this machine has none\. It leaves\.", note)
+
+
+@contextlib.contextmanager
+def study_at_work(script: Path, trials: int, **environment: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Have a study with a good machine, of which one trial has finished, and the others do at the end of the block."""
+    go = script.parent / "go"
+    with running(start_script(script, str(trials), "cluster", WORKERS="4", AWAITED=str(go), **environment)) as driver:
+        credentials = credentials_of(script)
+        with node(credentials, "--workers", "2", AWAITED=str(go)):
+            wait_for(lambda: etude.open(folder_of(script)).counts().get("finished", 0) >= 1)
+            yield driver, credentials
+            go.touch()
+            assert driver.wait(60) == 0
+    assert etude.open(folder_of(script)).counts() == {"finished": trials}
+
+
+def test_a_machine_that_cannot_load_the_functions_is_sent_home_and_the_study_goes_on(script: Path) -> None:
+    with study_at_work(script, 6) as (_, credentials), node(credentials, BAD_MACHINE="1") as bad:
+        assert bad.wait(60) != 0
+        assert bad.stderr is not None
+        said = bad.stderr.read()
+        assert "The driver sent this node home." in said
+        assert "libnothing.so is not on this machine" in said
+    notes = etude.open(folder_of(script)).notes
+    assert any("was sent home" in note and "libnothing.so" in note for note in notes)
+
+
+def test_where_no_machine_can_load_them_the_study_ends_with_the_reason(script: Path) -> None:
+    with running(start_script(script, "2", "cluster")) as driver, node(credentials_of(script), BAD_MACHINE="1"):
+        assert driver.wait(60) != 0
+        assert driver.stderr is not None
+        said = driver.stderr.read()
+    assert "is of no use, and nobody else is there" in said
+    assert "libnothing.so is not on this machine" in said
+
+
+def test_a_machine_whose_workers_die_at_once_is_sent_home_with_their_last_words(script: Path) -> None:
+    dies = f"import sys; sys.executable = '/bin/false'; {ETUDE}"
+    with study_at_work(script, 6) as (_, credentials), node(credentials, program=dies) as bad:
+        assert bad.wait(60) != 0
+        assert bad.stderr is not None
+        assert "3 workers in a row ended there before they were ready" in bad.stderr.read()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit of open files that cannot be raised again")
+def test_strangers_without_end_do_not_use_up_what_the_driver_may_open(script: Path) -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))\n"
+    script.write_text(limit + script.read_text())
+    with contextlib.ExitStack() as strangers, study_at_work(script, 4) as (_, credentials):
+        port = read_invitation(credentials).port
+        for _ in range(600):
+            strangers.enter_context(socket.create_connection(("127.0.0.1", port)))
+
+
+def test_credentials_of_an_earlier_run_are_told_apart_from_a_driver_that_is_gone(script: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    engine = f"cluster(port={port})"
+    with running(start_script(script, "2", engine)) as driver:
+        old = shutil.copy(credentials_of(script), tmp_path / "old.json")
+        driver.kill()
+        driver.wait()
+    credentials_of(script).unlink()
+    again = running(start_script(script, "2", engine))
+    with again as driver, node(credentials_of(script)), node(Path(old)) as late:
+        assert late.wait(30) != 0
+        assert late.stderr is not None
+        assert "is not the run that the credentials are of" in late.stderr.read()
+        assert driver.wait(60) == 0
+
+
+def test_a_driver_that_falls_silent_without_hanging_up_is_left(script: Path) -> None:
+    impatient = f"import etude.engines.node as n; n.SILENT_S, n.LOOK_S = 2.0, 0.1; {ETUDE}"
+    with (
+        running(start_script(script, "2", "cluster", EPOCH_S="60")) as driver,
+        node(credentials_of(script), program=impatient) as far,
+    ):
+        wait_for(lambda: any(t.state == "running" for t in etude.open(folder_of(script)).trials))
+        driver.send_signal(signal.SIGSTOP)
+        assert far.wait(60) != 0, "though nobody hung up"
+        assert far.stderr is not None
+        assert "The connection to the driver ended before its study did" in far.stderr.read()
+        driver.send_signal(signal.SIGCONT)

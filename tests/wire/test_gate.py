@@ -28,6 +28,7 @@ from etude.wire.node_messages import (
     Departed,
     Dismiss,
     Enter,
+    Here,
     Leave,
     Piece,
     Refused,
@@ -52,6 +53,7 @@ class Host:
     def __init__(self) -> None:
         self.story: list[Any] = []
         self.links: list[NodeWorker] = []
+        self.turned_away: list[str] = []
         self._changed = asyncio.Event()
 
     def _note(self, what: Any) -> None:
@@ -60,6 +62,9 @@ class Host:
 
     def remarked(self, node: str, text: str) -> None:
         self._note((node, text))
+
+    def refused(self, why: str) -> None:
+        self.turned_away.append(why)
 
     def arrived(self, link: NodeWorker) -> None:
         self.links.append(link)
@@ -264,6 +269,7 @@ async def test_when_the_study_is_over_nodes_are_sent_home(stage: Stage) -> None:
         ({"token": "é" * 10}, "The token is not that of this run."),
         ({"etude": "9.9"}, f"The driver runs Étude {VERSION}, and this node 9.9. Install the same on both."),
         ({"protocol": 2, "etude": "9.9"}, f"The driver runs Étude {VERSION}, and this node 9.9."),
+        ({"protocol": 2}, f"The driver speaks version {PROTOCOL} of the protocol, and this node 2, though both call"),
         ({"python": "3.99"}, f"The driver runs Python {PYTHON}, and this node 3.99: functions travel as code"),
     ],
 )
@@ -283,6 +289,7 @@ def test_who_is_not_let_in_is_told_why_and_counted(changed: dict[str, Any], said
         assert stage.host.story == [("arrived", "b")]
         refusals = stage.gate.refusals
         assert (refusals.tokens, refusals.versions) == ((1, 0) if "token" in changed else (0, 1))
+        assert stage.host.turned_away == ["a wrong token" if "token" in changed else "another version"]
 
     test()
 
@@ -353,6 +360,15 @@ def test_who_says_nothing_is_sent_away_after_a_while(monkeypatch: pytest.MonkeyP
         silent.close()
 
     test()
+
+
+@at_the_gate
+async def test_nodes_hear_that_the_driver_is_alive_and_strangers_do_not(stage: Stage) -> None:
+    node, stranger = await stage.node("a"), await stage.client()
+    stage.gate.beat()
+    assert await node.told() == Here()
+    stage.gate.close()
+    assert await stranger.hear() in ((0, encode(Leave())), None)
 
 
 def test_of_too_many_strangers_the_one_that_waited_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from etude.core.errors import ConfigError
+from etude.core.errors import ConfigError, StudyError
 from etude.core.numbers import is_port
 
 PORT: Final = re.compile("[0-9]{1,5}")
@@ -41,7 +41,12 @@ def worker(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, carrying.cancel)
         try:
-            await carrying
+            if not await carrying:
+                raise StudyError(
+                    "The connection to the driver ended before its study did: perhaps it was killed, or the network is "
+                    "gone. What the workers had begun goes back into the queue. A run that takes the study up again "
+                    "has new credentials."
+                )
         except asyncio.CancelledError:
             print("The workers leave; what they had begun goes back into the queue.", file=sys.stderr)
 

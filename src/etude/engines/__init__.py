@@ -33,6 +33,10 @@ class Door(Protocol):
         """
         ...
 
+    def tell(self, text: str) -> None:
+        """Tell users something, such as how workers may come."""
+        ...
+
     def fail(self, error: BaseException) -> None:
         """Say, in any thread, that no worker will come any more, and why: the study ends with that."""
         ...

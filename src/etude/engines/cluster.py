@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final
 
 from etude.core.errors import ConfigError
 from etude.core.numbers import port_to_open
+from etude.core.resources import Resources
 from etude.core.text import brief
 from etude.engines import Door
-from etude.wire.credentials import write_invitation
+from etude.wire.credentials import no_way_in, write_invitation
 
 CREDENTIALS: Final = "credentials.json"
 """In the study's folder, unless another place is named."""
@@ -53,12 +55,34 @@ class Cluster:
     def machine(self) -> None:
         """Each machine that joins sees how many workers it has room for."""
 
+    def prepare(self, n: int, resources: Resources | None = None, *, least: int = 1) -> None:
+        """See whether the port can be had, before anything of the study is there.
+
+        Raises:
+            ConfigError: It cannot.
+        """
+        family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
+        try:
+            socket.create_server((self.bind, self.port), family=family).close()
+        except OSError as error:
+            raise ConfigError(no_way_in(self.bind, self.port, error)) from error
+
+    @property
+    def _is_local(self) -> bool:
+        return self.bind == "localhost" or self.bind.startswith("127.") or self.bind == "::1"
+
     def start(self, n: int, door: Door) -> None:
         """Let workers in; how many come is not ours to say."""
         if self._written is None:
             path = Path(self.credentials or door.folder / CREDENTIALS)
-            write_invitation(door.invite(self.bind, self.port, tuple(self.advertise)), path)
+            invitation = door.invite(self.bind, self.port, tuple(self.advertise))
+            write_invitation(invitation, path)
             self._written = path
+            here = " They can come from this machine alone: bind='0.0.0.0' lets others in." if self._is_local else ""
+            door.tell(
+                f"Workers may come to {invitation.hosts[0]}, port {invitation.port}: etude worker --credentials "
+                f"{path}{here}"
+            )
 
     def end(self, worker: str) -> None:
         """Its node ends it."""

@@ -14,13 +14,16 @@ import fcntl
 import os
 import shutil
 import socket
+import ssl
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from etude.core.clock import Silence
 from etude.core.errors import StudyError
 from etude.core.gpu_shares import Shares
 from etude.core.resources import Resources
@@ -73,6 +76,9 @@ HELD: Final = "held"
 """A file in a node's folder that the node has locked: the kernel unlocks it when the node is gone."""
 CONNECT_S: Final = 10.0
 PIECE_B: Final = 1 << 18
+SILENT_S: Final = 120.0
+"""Seconds without a word of the driver's after which it is taken to be gone: its machine, or the way to it."""
+LOOK_S: Final = 5.0
 LOGS_S: Final = 1.0
 """Seconds between two looks at what attempts have printed."""
 LAST_WORDS: Final = 4_000
@@ -159,6 +165,11 @@ async def _reach(invitation: Invitation) -> tuple[asyncio.StreamReader, asyncio.
                 return await asyncio.open_connection(
                     host, invitation.port, ssl=invitation.context(), server_hostname=""
                 )
+        except ssl.SSLCertVerificationError as error:
+            raise NotAdmittedError(
+                f"Who listens at {host}, port {invitation.port} is not the run that the credentials are of: each run "
+                "of a study makes new ones. Copy its file again."
+            ) from error
         except (OSError, TimeoutError) as error:
             problems.append(f"{host}: {error or type(error).__name__}")
     raise StudyError(
@@ -224,6 +235,7 @@ class Node:
         self._channels = 0
         self._bad_starts = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._driver = Silence(SILENT_S)
         self._over = asyncio.Event()
         self._mistake: BaseException | None = None
 
@@ -267,6 +279,7 @@ class Node:
             await self._start()
         self._keep(asyncio.create_task(self._listen()))
         self._keep(asyncio.create_task(self._send_logs()))
+        self._keep(asyncio.create_task(self._watch_the_driver()))
         await self._over.wait()
         if self._mistake is not None:
             raise self._mistake
@@ -289,6 +302,7 @@ class Node:
     async def _listen(self) -> None:
         try:
             while piece := await self._read():
+                self._driver.heard("driver", time.monotonic())
                 told: dict[_Worker, list[bytes]] = {}
                 for channel, content in map(split, self._frames.feed(piece)):
                     if not channel:
@@ -300,6 +314,13 @@ class Node:
                     worker.writer.write(b"".join(frames))
         finally:
             self._over.set()
+
+    async def _watch_the_driver(self) -> None:
+        """Leave when the driver has been silent for too long; time in which we stood still ourselves does not count."""
+        self._driver.heard("driver", time.monotonic())
+        while not self._driver.tick(time.monotonic()):
+            await asyncio.sleep(LOOK_S)
+        self._over.set()
 
     async def _first_word(self) -> ToNode | None:
         while piece := await self._read():
@@ -323,6 +344,9 @@ class Node:
                 asyncio.get_running_loop().run_in_executor(None, worker.process.kill)
             case Leave():
                 self.sent_home = True
+                self._over.set()
+            case Refused(reason=reason):
+                self._mistake = NotAdmittedError(f"The driver sent this node home. {reason}")
                 self._over.set()
 
     def _take_note(self, worker: _Worker, content: bytes) -> None:

@@ -65,6 +65,9 @@ class Door:
         """Whether the engine has taken an invitation."""
         return self._gate is not None
 
+    def tell(self, text: str) -> None:
+        """What users are told is nobody's here."""
+
     def fail(self, error: BaseException) -> None:
         """Take in why no worker will come."""
         self.errors.append(error)
@@ -109,6 +112,9 @@ class Door:
 
     def remarked(self, node: str, text: str) -> None:
         """Remarks are nobody's here."""
+
+    def refused(self, why: str) -> None:
+        """Nobody is to come here but those that the engine brings."""
 
     def arrived(self, link: NodeWorker) -> None:
         """Make a socket of a worker."""

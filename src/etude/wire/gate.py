@@ -7,7 +7,9 @@ Nothing that a stranger or a node sends may stop the driver: it costs the connec
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
+import resource
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,6 +32,7 @@ from etude.wire.node_messages import (
     Departed,
     Dismiss,
     Enter,
+    Here,
     Leave,
     Piece,
     Refused,
@@ -45,7 +48,11 @@ from etude.wire.node_messages import (
 ENTER_S: Final = 10.0
 """Seconds that a stranger has to say who it is, and to read what it is told when it is sent away."""
 STRANGERS: Final = 1_000
-"""So many may be at the gate at a time; the one that has waited longest makes room."""
+"""So many may be at the gate at a time, at most; the one that has waited longest makes room."""
+FILES: Final = 1 << 16
+"""So many files the driver may have open, if the system lets it: each connection is one."""
+OTHERS: Final = 256
+"""Of these, so many are for the rest of the driver's process."""
 BACKLOG: Final = 1_024
 STRANGER_B: Final = 1 << 16
 NODE_B: Final = 1 << 26
@@ -57,6 +64,10 @@ class Host(Protocol):
 
     def remarked(self, node: str, text: str) -> None:
         """Take in what users should be told of a node, given its name."""
+        ...
+
+    def refused(self, why: str) -> None:
+        """Take in that a node was not let in."""
         ...
 
     def arrived(self, link: NodeWorker) -> None:
@@ -111,6 +122,7 @@ class Gate:
         self._strangers: dict[Node, None] = {}
         self._tls = keys.context()
         self._server: asyncio.Server | None = None
+        self._most_strangers = STRANGERS
 
     def open(self, bind: str, port: int, advertise: Sequence[str] = ()) -> Invitation:
         """Listen, and return what a node needs to come.
@@ -125,6 +137,7 @@ class Gate:
         """
         family = socket.AF_INET6 if ":" in bind else socket.AF_INET
         sock = socket.create_server((bind, port), family=family, backlog=BACKLOG)
+        self._most_strangers = max(1, min(STRANGERS, (_files_that_may_be_open() - OTHERS) // 2))
         self._opening = asyncio.get_running_loop().create_task(self._listen(sock))
         port = sock.getsockname()[1]
         return Invitation(tuple(advertise) or reachable_at(bind), port, self.keys.certificate, self.keys.token)
@@ -132,6 +145,11 @@ class Gate:
     async def _listen(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Doorstep(self), sock=sock, backlog=BACKLOG)
+
+    def beat(self) -> None:
+        """Have all nodes know that we are alive."""
+        for node in self.nodes:
+            node.say(Here())
 
     def close(self) -> None:
         """Send all nodes home."""
@@ -147,7 +165,7 @@ class Gate:
         """Have a stranger show that it knows TLS, and hear what it says then."""
         node = Node(self, transport)
         self._strangers[node] = None
-        if len(self._strangers) > STRANGERS:
+        if len(self._strangers) > self._most_strangers:
             next(iter(self._strangers)).abort()
         try:
             encrypted = await asyncio.get_running_loop().start_tls(
@@ -165,11 +183,13 @@ class Gate:
         """Let a stranger in, or say why not."""
         if not hmac.compare_digest(enter.token.encode(errors="replace"), self.keys.token.encode()):
             self.refusals.tokens += 1
+            self.host.refused("a wrong token")
             node.refuse(
                 "The token is not that of this run. Each run of a study makes a new one: copy the credentials again."
             )
         elif why := self._why_not(enter):
             self.refusals.versions += 1
+            self.host.refused("another version")
             node.refuse(why)
         else:
             self._strangers.pop(node, None)
@@ -184,6 +204,11 @@ class Gate:
             self.refusals.strangers += not node.refused
 
     def _why_not(self, enter: Enter) -> str:
+        if enter.protocol != PROTOCOL and enter.etude == VERSION:
+            return (
+                f"The driver speaks version {PROTOCOL} of the protocol, and this node {enter.protocol}, though both "
+                f"call themselves Étude {VERSION}: one of them is an older checkout. Install the same on both."
+            )
         if enter.protocol != PROTOCOL or enter.etude != VERSION:
             return f"The driver runs Étude {VERSION}, and this node {enter.etude}. Install the same on both."
         if enter.python != PYTHON:
@@ -374,6 +399,16 @@ class NodeWorker:
     _gone: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
+    def source(self) -> str:
+        """Where it comes from: its node."""
+        return self.node.name
+
+    def send_home(self, reason: str) -> None:
+        """Have its node leave for good, and tell its people why."""
+        self.node.refuse(reason)
+        self.node.close()
+
+    @property
     def cut_off(self) -> bool:
         """Whether the connection to its machine is gone, which is not its fault."""
         return self.node.gone
@@ -428,6 +463,18 @@ def reachable_at(bind: str) -> tuple[str, ...]:
             pass
     found.append(socket.gethostname())
     return tuple(dict.fromkeys(found))
+
+
+def _files_that_may_be_open() -> int:
+    """Have the limit of open files as large as the system lets it be, and return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return FILES
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return soft
 
 
 def told(refusals: Refusals) -> str:

@@ -136,12 +136,16 @@ class Piece(Message, frozen=True):
     first: bool
 
 
+class Here(Message, frozen=True):
+    """The driver is alive, and has nothing to say."""
+
+
 class Leave(Message, frozen=True):
     """The study is over: end everything."""
 
 
 FromNode = Enter | Remark | Arrived | Departed | Piece
-ToNode = Refused | Welcome | Begin | Dismiss | Leave
+ToNode = Refused | Welcome | Begin | Dismiss | Here | Leave
 
 _from_node: Final[msgspec.msgpack.Decoder[FromNode]] = msgspec.msgpack.Decoder(FromNode)
 _to_node: Final[msgspec.msgpack.Decoder[ToNode]] = msgspec.msgpack.Decoder(ToNode)

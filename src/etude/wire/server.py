@@ -35,10 +35,12 @@ class WorkerLink(asyncio.Protocol):
         ready: Whether it has taken the study up.
         carried: Whether a node carries it (``wire.gate``), and ends and replaces it, or the engine does.
         cut_off: Whether the connection to its machine is gone.
+        source: Where it comes from: this machine, which needs no name.
     """
 
     carried: ClassVar[Literal[False]] = False
     cut_off: ClassVar[Literal[False]] = False
+    source: ClassVar[str] = ""
 
     def __init__(self, name: str, sock: socket.socket, listener: Listener) -> None:
         self.name = name
