@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from apart import Started, above, command, from_others, started, table
+from apart import Started, above, command, from_others, started, started_command, table, wait_for
 from support import write_script
 
 import etude
@@ -38,9 +38,11 @@ SCRIPT = """
 
     experiment = etude.Experiment(train, metric="score", mode="max")
 
+    WORKERS = tuple(map(int, os.environ["WORKERS"].split("-"))) if "WORKERS" in os.environ else 2
+
     def study(trials, engine):
         search = experiment.tune(
-            {"lr": etude.uniform(0, 1)}, trials=trials, workers=2, sampler="random", stopper="none", retries=50,
+            {"lr": etude.uniform(0, 1)}, trials=trials, workers=WORKERS, sampler="random", stopper="none", retries=50,
             engine=engine, name="study", resources=os.environ.get("RESOURCES"),
         )
         print(search.counts(), search.notes, flush=True)
@@ -223,6 +225,47 @@ def test_gpus_are_those_that_spark_assigns(start: Callable[..., Started], script
     driver.end()
     logs = [(t.folder / "log.txt").read_text() for t in etude.open(script.parent / "studies" / "study").trials]
     assert {log.splitlines()[0] for log in logs} == {"gpus: 5", "gpus: 7"}
+
+
+ADDRESS = re.compile(r"Starting Spark master at (spark://\S+)")
+
+
+def daemon(
+    kind: str, *args: str, folder: Path, environment: dict[str, str]
+) -> contextlib.AbstractContextManager[Started]:
+    """Have a master of Spark, or a worker, which is a machine of its cluster: executors are among its processes."""
+    folder.mkdir()
+    launcher = str(Path(environment["SPARK_HOME"], "bin", "spark-class"))
+    its_class = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
+    where = ["--host", "127.0.0.1", "--webui-port", "0"]
+    return started_command([launcher, its_class, *where, *args], folder=folder, environment=environment)
+
+
+def test_a_range_of_workers_begins_with_those_that_are_there_and_takes_in_who_comes_later(
+    start: Callable[..., Started], around_spark: dict[str, str], tmp_path: Path
+) -> None:
+    (hold := tmp_path / "hold").touch()
+    environment = {**around_spark, "HOLD": str(hold)}  # trials have that of the machine, and not of the driver
+    with contextlib.ExitStack() as until_the_end:
+
+        def add(kind: str, name: str, *args: str) -> Started:
+            begun = daemon(kind, *args, folder=tmp_path / name, environment=environment)
+            return until_the_end.enter_context(begun)
+
+        master = add("Master", "master", "--port", "0")
+        master.wait_for(lambda: ADDRESS.search(master.said()), "it says where it is")
+        address = ADDRESS.findall(master.said())[0]
+        first = add("Worker", "first", "--cores", "2", "--memory", "2g", address)
+        driver = start("9", f"spark(master={address!r})", WORKERS="2-8")
+        driver.wait_for(lambda: driver.begun() >= 2, "those that are there are at work")
+        assert (driver.begun(), len(nodes(first))) == (2, 2)
+        second = add("Worker", "second", "--cores", "1", "--memory", "2g", address)
+        driver.wait_for(lambda: driver.begun() >= 3, "who came later is at work")
+        assert (driver.begun(), len(nodes(first)), len(nodes(second))) == (3, 2, 1)
+        hold.unlink()
+        assert "{'finished': 9} []" in driver.end()
+        wait_for(lambda: not nodes(first) and not nodes(second), "no node is left on the cluster, which goes on")
+    assert {t.attempts for t in etude.open(driver.study).trials} == {1}
 
 
 REFUSALS = """
