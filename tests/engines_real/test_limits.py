@@ -19,7 +19,11 @@ if sys.platform != "linux":
     pytest.skip("what is left of a script is told by what /proc says", allow_module_level=True)
 
 TRIALS, FREE = 8, 4
-"""So many trials there are, and so many of them end by themselves. The others wait until they are told what to do."""
+"""So many trials there are, and so many of them end by themselves. The others wait until they are told what to do.
+
+Both workers are there before the first trial, so that each has ended a free one: what fails on a worker on which
+nothing has gone well is tried on another one first.
+"""
 
 SCRIPT = f"""
     import json, os, sys, time
@@ -44,7 +48,7 @@ SCRIPT = f"""
 
     if __name__ == "__main__":
         search = experiment.tune(
-            {{"lr": etude.uniform(0, 1)}}, trials={TRIALS}, workers=2, sampler="random", stopper="none", seed=7,
+            {{"lr": etude.uniform(0, 1)}}, trials={TRIALS}, workers=(2, 2), sampler="random", stopper="none", seed=7,
             engine=sys.argv[1], name="study", **json.loads(sys.argv[2]),
         )
         print(json.dumps([search.limit, search.complete, search.counts()]))
