@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from apart import finish, from_others, started
+from apart import from_others, started
 from support import write_script
 
 import etude
@@ -57,7 +57,7 @@ def test_a_parameter_of_a_notebook_has_its_workers_on_ray(tmp_path: Path) -> Non
         name: str(tmp_path / name)
         for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     }
-    with from_others() as environment, started(script, environment={**environment, **own}) as process:
-        assert finish(process, script).strip() == "ray(cpus=1) {'finished': 3} []"
+    with from_others() as environment, started(script, environment={**environment, **own}) as notebook:
+        assert notebook.end().strip() == "ray(cpus=1) {'finished': 3} []"
     for trial in etude.open(tmp_path / "studies" / "study").trials:
         assert "below Ray: True" in (trial.folder / "log.txt").read_text()

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from apart import finish, from_others, started
+from apart import from_others, started
 from support import write_script
 
 if sys.platform != "linux":
@@ -29,5 +29,5 @@ SCRIPT = """
 def test_it_keeps_what_engines_promise(framework: str, engine: str, tmp_path: Path) -> None:
     pytest.importorskip(framework)
     script = write_script(tmp_path, SCRIPT)
-    with from_others() as environment, started(script, engine, environment=environment) as process:
-        finish(process, script)
+    with from_others() as environment, started(script, engine, environment=environment) as check:
+        check.end()

@@ -5,26 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import signal
-import subprocess
 import sys
-import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from apart import Started, above, command, from_others, started, started_command, table, wait_for
+from support import write_script
 
 import etude
 from etude.worker import processes
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed; see the extra etude[spark]")
-
-LIMIT_S = 300.0
-"""Seconds that anything here may take, on a machine that does much else."""
-
-MARK = "ETUDE_SPARK_TEST"
+if sys.platform != "linux":
+    pytest.skip("what is left of a script is told by what /proc says", allow_module_level=True)
+pytest.importorskip("pyspark", reason="pyspark is not installed; see the extra etude[spark]")
 
 SCRIPT = """
     import os, sys, threading, time
@@ -43,9 +38,11 @@ SCRIPT = """
 
     experiment = etude.Experiment(train, metric="score", mode="max")
 
+    WORKERS = tuple(map(int, os.environ["WORKERS"].split("-"))) if "WORKERS" in os.environ else 2
+
     def study(trials, engine):
         search = experiment.tune(
-            {"lr": etude.uniform(0, 1)}, trials=trials, workers=2, sampler="random", stopper="none", retries=50,
+            {"lr": etude.uniform(0, 1)}, trials=trials, workers=WORKERS, sampler="random", stopper="none", retries=50,
             engine=engine, name="study", resources=os.environ.get("RESOURCES"),
         )
         print(search.counts(), search.notes, flush=True)
@@ -91,166 +88,84 @@ SCRIPT = """
 """
 
 
-class Driver:
-    """A user's script in a process of its own, and all processes that come of it."""
-
-    def __init__(self, folder: Path, *args: str, **environment: str) -> None:
-        self.token = secrets.token_hex(6)
-        self.study = folder / "studies" / "study"
-        self.scratch = folder / "tmp"
-        self.scratch.mkdir(exist_ok=True)
-        env = {
-            **os.environ,
-            "ETUDE_STUDIES": "studies",
-            "ETUDE_PROGRESS": "0",
-            "SPARK_HOME": str(Path(pyspark.__file__).parent),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-            "TMPDIR": str(self.scratch),
-            MARK: self.token,
-            **environment,
-        }
-        self.process = subprocess.Popen(
-            [sys.executable, "script.py", *args],
-            cwd=folder,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def end(self) -> str:
-        """Wait until it has ended well; return what it said."""
-        out, err = self.process.communicate(timeout=LIMIT_S)
-        assert self.process.returncode == 0, err[-8_000:]
-        wait_for(lambda: not self.processes(), "nothing of it is left")
-        assert not list(self.scratch.glob("etude-*")), "no folder of a node is left"
-        return out
-
-    def processes(self) -> list[int]:
-        """Return all processes that it started, at any remove."""
-        return [pid for pid in processes.marked(MARK, self.token) if pid != self.process.pid and not is_zombie(pid)]
-
-    def nodes(self) -> list[int]:
-        """Return Spark's Python workers that carry a worker of ours."""
-        supervisors = [pid for pid in self.processes() if "etude.worker.supervisor" in command(pid)]
-        parents = {processes.parent(pid) for pid in supervisors}
-        return [pid for pid in parents if pid is not None and "pyspark.daemon" in command(pid)]
-
-    def executors(self) -> list[int]:
-        """Return the executors' JVMs."""
-        return [pid for pid in self.processes() if "CoarseGrainedExecutorBackend" in command(pid)]
-
-    def finished(self) -> int:
-        """Return how many trials are finished."""
-        with contextlib.suppress(etude.NotAStudyError):
-            return etude.open(self.study).counts().get("finished", 0)
-        return 0
-
-    def begun(self) -> int:
-        """Return how many attempts were begun."""
-        with contextlib.suppress(etude.NotAStudyError):
-            return sum(t.attempts for t in etude.open(self.study).trials)
-        return 0
-
-    def wait_for(self, what: Callable[[], object], text: str) -> None:
-        """Wait until something is the case while it works."""
-        wait_for(lambda: self.process.poll() is not None or what(), text)
-        assert self.process.poll() is None, self.process.communicate()[1][-8_000:]
-
-    def lose(self, pid: int) -> None:
-        """Kill a process, and wait until it is gone."""
-        os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not Path(f"/proc/{pid}").exists() or is_zombie(pid), "it is gone")
+def nodes(driver: Started) -> list[int]:
+    """Return Spark's Python workers that carry a worker of ours."""
+    supervisors = [pid for pid in driver.processes() if "etude.worker.supervisor" in command(pid)]
+    parents = {processes.parent(pid) for pid in supervisors}
+    return [pid for pid in parents if pid is not None and "pyspark.daemon" in command(pid)]
 
 
-def wait_for(what: Callable[[], object], text: str) -> None:
-    give_up_at = time.monotonic() + LIMIT_S
-    while not what():
-        assert time.monotonic() < give_up_at, f"it did not happen in time: {text}"
-        time.sleep(0.02)
+def executors(driver: Started) -> list[int]:
+    """Return the executors' JVMs."""
+    return [pid for pid in driver.processes() if "CoarseGrainedExecutorBackend" in command(pid)]
 
 
-def command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def above(pid: int) -> list[int]:
-    """Return the processes above another one."""
-    parent = processes.parent(pid)
-    return [parent, *above(parent)] if parent else []
-
-
-def is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+def lose(driver: Started, pid: int) -> None:
+    """Kill a process, and wait until it is gone."""
+    os.kill(pid, signal.SIGKILL)
+    driver.wait_for(lambda: pid not in driver.processes(), "it is gone")
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "project"
-    place.mkdir()
+def script(tmp_path: Path) -> Path:
+    (place := tmp_path / "project").mkdir()
     (place / "helper.py").write_text("def score(lr):\n    return -((lr - 0.3) ** 2)\n")
-    (place / "script.py").write_text(textwrap.dedent(SCRIPT))
-    return place
+    return write_script(place, SCRIPT)
 
 
 @pytest.fixture
-def start(folder: Path) -> Iterator[Callable[..., Driver]]:
-    """Give what starts drivers; end them and all that is theirs when the test has ended."""
-    drivers: list[Driver] = []
-
-    def started(*args: str, **environment: str) -> Driver:
-        drivers.append(Driver(folder, *args, **environment))
-        return drivers[-1]
-
-    yield started
-    for driver in drivers:
-        driver.process.kill()
-        for pid in driver.processes():
-            processes.kill(pid)
-        driver.process.communicate()
+def around_spark() -> Iterator[dict[str, str]]:
+    """Give variables that keep a Spark apart from others on this machine."""
+    with from_others() as environment:
+        yield environment
 
 
-def table(folder: Path) -> list[tuple[object, ...]]:
-    return [(t.number, t.params, t.state, t.value, list(t.curve)) for t in etude.open(folder).trials]
+@pytest.fixture
+def start(script: Path, around_spark: dict[str, str]) -> Iterator[Callable[..., Started]]:
+    """Give what starts the script; all that is its is ended with the test, and no node has left a folder."""
+    drivers: list[Started] = []
+    with contextlib.ExitStack() as until_the_end:
+
+        def begin(*args: str, **environment: str) -> Started:
+            begun = started(script, *args, environment={**around_spark, **environment})
+            drivers.append(until_the_end.enter_context(begun))
+            return drivers[-1]
+
+        yield begin
+        if all(driver.process.poll() == 0 for driver in drivers):  # who is killed cannot clean up
+            assert not list(Path(around_spark["TMPDIR"]).glob("etude-*")), "no folder of a node is left"
 
 
 def test_a_study_goes_from_here_to_spark_and_back_with_the_table_of_one_that_stayed(
-    start: Callable[..., Driver], folder: Path
+    start: Callable[..., Started], script: Path
 ) -> None:
     for trials, engine in (("3", "local"), ("6", "spark"), ("9", "local")):
         assert f"{{'finished': {trials}}}" in start(trials, engine).end()
-    search = etude.open(folder / "studies" / "study")
+    search = etude.open(script.parent / "studies" / "study")
     assert {t.attempts for t in search.trials} == {1}
     assert {(t.folder / "weights.bin").stat().st_size for t in search.trials} == {300_000}
-    there = table(folder / "studies" / "study")
+    there = table(script.parent / "studies" / "study")
     start("9", "local", ETUDE_STUDIES="others").end()
-    assert table(folder / "others" / "study") == there
+    assert table(script.parent / "others" / "study") == there
 
 
 def test_python_workers_that_are_killed_more_often_than_spark_allows_cost_nothing_but_time(
-    start: Callable[..., Driver], tmp_path: Path
+    start: Callable[..., Started], tmp_path: Path
 ) -> None:
     (hold := tmp_path / "hold").touch()
     driver = start("8", "spark(master='local[2,2]')", HOLD=str(hold))
     for begun in (2, 4, 6):
         driver.wait_for(lambda begun=begun: driver.begun() >= begun, "both workers are at work")
-        for pid in driver.nodes():
-            driver.lose(pid)
-    driver.wait_for(lambda: len(driver.nodes()) == 2, "who is lost last has a successor, which sweeps up")
+        for pid in nodes(driver):
+            lose(driver, pid)
+    driver.wait_for(lambda: len(nodes(driver)) == 2, "who is lost last has a successor, which sweeps up")
     hold.unlink()
     assert "{'finished': 8}" in driver.end()
     assert sum(t.attempts for t in etude.open(driver.study).trials) > 8
 
 
 def test_an_executor_and_a_python_worker_that_are_killed_cost_nothing_but_time(
-    start: Callable[..., Driver], tmp_path: Path
+    start: Callable[..., Started], tmp_path: Path
 ) -> None:
     master = "local-cluster[2,1,1024]"
     (hold := tmp_path / "hold").touch()
@@ -263,13 +178,13 @@ def test_an_executor_and_a_python_worker_that_are_killed_cost_nothing_but_time(
             with contextlib.suppress(OSError):
                 content = Path("/proc", str(pid), name).read_bytes()
                 assert not [text for text in texts if text in content], f"{pid}/{name}"
-    driver.lose(driver.nodes()[0])
-    driver.wait_for(lambda: driver.begun() >= 3 and len(driver.nodes()) == 2, "there are two workers again")
-    executor = driver.executors()[0]
-    its = {node for node in driver.nodes() if executor in above(node)}
-    driver.lose(executor)
-    driver.wait_for(lambda: its.isdisjoint(driver.nodes()), "its worker is gone as well")
-    driver.wait_for(lambda: len(driver.nodes()) == 2, "and there are two again")
+    lose(driver, nodes(driver)[0])
+    driver.wait_for(lambda: driver.begun() >= 3 and len(nodes(driver)) == 2, "there are two workers again")
+    executor = executors(driver)[0]
+    its = {node for node in nodes(driver) if executor in above(node)}
+    lose(driver, executor)
+    driver.wait_for(lambda: its.isdisjoint(nodes(driver)), "its worker is gone as well")
+    driver.wait_for(lambda: len(nodes(driver)) == 2, "and there are two again")
     hold.unlink()
     out = driver.end()
     assert "{'finished': 6}" in out
@@ -282,7 +197,7 @@ def test_an_executor_and_a_python_worker_that_are_killed_cost_nothing_but_time(
     assert not [text for text in texts if text.decode() in out]
 
 
-def test_a_session_that_was_given_stays_its_owners(start: Callable[..., Driver]) -> None:
+def test_a_session_that_was_given_stays_its_owners(start: Callable[..., Started]) -> None:
     out = start("10", "given", EPOCH_S="0.2").end()
     assert "{'finished': 10} []" in out
     assert "meanwhile: 45" in out
@@ -290,8 +205,8 @@ def test_a_session_that_was_given_stays_its_owners(start: Callable[..., Driver])
     assert "groups: None" in out
 
 
-def test_gpus_are_those_that_spark_assigns(start: Callable[..., Driver], folder: Path, tmp_path: Path) -> None:
-    finder = folder / "gpus.sh"
+def test_gpus_are_those_that_spark_assigns(start: Callable[..., Started], script: Path, tmp_path: Path) -> None:
+    finder = script.parent / "gpus.sh"
     finder.write_text('#!/bin/sh\necho \'{"name": "gpu", "addresses": ["5", "7"]}\'\n')
     finder.chmod(0o700)
     config = {
@@ -308,8 +223,49 @@ def test_gpus_are_those_that_spark_assigns(start: Callable[..., Driver], folder:
     driver.wait_for(lambda: driver.begun() == 2, "both workers are at work")
     hold.unlink()
     driver.end()
-    logs = [(t.folder / "log.txt").read_text() for t in etude.open(folder / "studies" / "study").trials]
+    logs = [(t.folder / "log.txt").read_text() for t in etude.open(script.parent / "studies" / "study").trials]
     assert {log.splitlines()[0] for log in logs} == {"gpus: 5", "gpus: 7"}
+
+
+ADDRESS = re.compile(r"Starting Spark master at (spark://\S+)")
+
+
+def daemon(
+    kind: str, *args: str, folder: Path, environment: dict[str, str]
+) -> contextlib.AbstractContextManager[Started]:
+    """Have a master of Spark, or a worker, which is a machine of its cluster: executors are among its processes."""
+    folder.mkdir()
+    launcher = str(Path(environment["SPARK_HOME"], "bin", "spark-class"))
+    its_class = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
+    where = ["--host", "127.0.0.1", "--webui-port", "0"]
+    return started_command([launcher, its_class, *where, *args], folder=folder, environment=environment)
+
+
+def test_a_range_of_workers_begins_with_those_that_are_there_and_takes_in_who_comes_later(
+    start: Callable[..., Started], around_spark: dict[str, str], tmp_path: Path
+) -> None:
+    (hold := tmp_path / "hold").touch()
+    environment = {**around_spark, "HOLD": str(hold)}  # trials have that of the machine, and not of the driver
+    with contextlib.ExitStack() as until_the_end:
+
+        def add(kind: str, name: str, *args: str) -> Started:
+            begun = daemon(kind, *args, folder=tmp_path / name, environment=environment)
+            return until_the_end.enter_context(begun)
+
+        master = add("Master", "master", "--port", "0")
+        master.wait_for(lambda: ADDRESS.search(master.said()), "it says where it is")
+        address = ADDRESS.findall(master.said())[0]
+        first = add("Worker", "first", "--cores", "2", "--memory", "2g", address)
+        driver = start("9", f"spark(master={address!r})", WORKERS="2-8")
+        driver.wait_for(lambda: driver.begun() >= 2, "those that are there are at work")
+        assert (driver.begun(), len(nodes(first))) == (2, 2)
+        second = add("Worker", "second", "--cores", "1", "--memory", "2g", address)
+        driver.wait_for(lambda: driver.begun() >= 3, "who came later is at work")
+        assert (driver.begun(), len(nodes(first)), len(nodes(second))) == (3, 2, 1)
+        hold.unlink()
+        assert "{'finished': 9} []" in driver.end()
+        wait_for(lambda: not nodes(first) and not nodes(second), "no node is left on the cluster, which goes on")
+    assert {t.attempts for t in etude.open(driver.study).trials} == {1}
 
 
 REFUSALS = """
@@ -355,9 +311,9 @@ REFUSALS = """
 
 
 def test_what_cannot_carry_workers_is_refused_before_anything_begins(
-    start: Callable[..., Driver], folder: Path
+    start: Callable[..., Started], script: Path
 ) -> None:
-    (folder / "script.py").write_text(textwrap.dedent(REFUSALS))
+    write_script(script.parent, REFUSALS)
     said = [re.sub(r"\d+ tasks? at work", "TASKS at work", line) for line in start().end().splitlines()]  # counted late
     lost = "ends the job with the first task that is lost, and so with the first lost worker. Make the session with"
     assert said == [
@@ -371,4 +327,4 @@ def test_what_cannot_carry_workers_is_refused_before_anything_begins(
         "Spark at 'local[1,4]' had no slot for a worker within 5 s: it has 1 executor, and TASKS at work. Wait until "
         "one is free, add an executor, or pass a longer wait_s=.",
     ]
-    assert not (folder / "studies").exists()
+    assert not (script.parent / "studies").exists()

@@ -8,11 +8,10 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
-from apart import LIMIT_S, finish, from_others, said, started
-from support import wait_for, write_script
+from apart import LIMIT_S, from_others, started, table
+from support import write_script
 
 import etude
 
@@ -64,24 +63,23 @@ def test_a_study_goes_from_this_machine_to_ray_and_to_spark_with_the_table_of_on
         (tmp_path / "now").write_text(json.dumps({"engine": engine, "hold_from": hold_from}))
         with (
             from_others() as others,
-            started(script, engine, str(TRIALS), *args, environment={**others, **environment}) as process,
+            started(script, engine, str(TRIALS), *args, environment={**others, **environment}) as driver,
         ):
             if not stop_by:
-                assert finish(process, script) == f"{{'finished': {TRIALS}}} True []\n"
+                assert driver.end() == f"{{'finished': {TRIALS}}} True []\n"
                 return
 
             def both_are_held() -> bool:
-                assert process.poll() is None, said(script)
                 held = [trial for trial, where in starts() if trial >= hold_from and where == engine]
-                return len(held) == 2 and reported(held) and finished() == set(range(hold_from))
+                return len(held) == 2 and reported(held) and driver.finished() == set(range(hold_from))
 
-            wait_for(both_are_held, patience_s=LIMIT_S)
+            driver.wait_for(both_are_held, "those before are finished, and the next two at work")
             if stop_by == "itself":
                 (tmp_path / "stop").touch()
             else:
                 command = [sys.executable, "-c", "from etude.cli import main; main()", "stop", str(folder)]
-                subprocess.run(command, check=True, capture_output=True)
-            assert " False " in finish(process, script)
+                subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
+            assert " False " in driver.end()
         states = [t.state for t in etude.open(folder).trials[: hold_from + 2]]
         assert states == ["finished"] * hold_from + ["queued"] * 2
 
@@ -92,9 +90,6 @@ def test_a_study_goes_from_this_machine_to_ray_and_to_spark_with_the_table_of_on
 
     def reported(trials: list[int]) -> bool:
         return all(len(etude.open(folder).trials[trial].curve) == 1 for trial in trials)
-
-    def finished() -> set[int]:
-        return {t.number for t in etude.open(folder).trials if t.state == "finished"}
 
     run("local", "stop-here", hold_from=4, stop_by="itself")
     run("ray", hold_from=8, stop_by="a command")
@@ -115,7 +110,3 @@ def test_a_study_goes_from_this_machine_to_ray_and_to_spark_with_the_table_of_on
     assert search.rows()
     run("local", ETUDE_STUDIES=str(tmp_path / "others"))
     assert table(folder) == table(tmp_path / "others" / "study")
-
-
-def table(folder: Path) -> list[tuple[Any, ...]]:
-    return [(t.number, t.params, t.state, t.value, list(t.curve)) for t in etude.open(folder).trials]

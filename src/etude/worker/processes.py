@@ -12,10 +12,13 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 LINUX: Final = sys.platform == "linux"
+EXEC_LOOKS: Final = 50
+EXEC_LOOK_S: Final = 0.001
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _libc = ctypes.CDLL(None, use_errno=True) if LINUX else None
@@ -92,16 +95,22 @@ def marked(name: str, value: str) -> list[int]:
     if not LINUX:
         return []
     mark = f"{name}={value}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            try:
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    if mark in file.read().split(b"\0"):
-                        found.append(int(entry))
-            except OSError:
-                continue
-    return found
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and int(entry) != os.getpid()]
+    return [pid for pid in pids if mark in _environment(pid).split(b"\0")]
+
+
+def _environment(pid: int) -> bytes:
+    """Return what a process was started with. One that has just called exec has none for a moment: it is waited for."""
+    for _ in range(EXEC_LOOKS):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if found := file.read():
+                    return found
+            os.readlink(f"/proc/{pid}/exe")  # which the kernel's own threads, and those that have ended, do not have
+        except OSError:
+            break
+        time.sleep(EXEC_LOOK_S)
+    return b""
 
 
 def parent(pid: int) -> int | None:
