@@ -21,6 +21,7 @@ from etude.core.text import count
 from etude.engines import Engine
 from etude.wire import messages, server, spool
 from etude.wire.messages import Serve
+from etude.worker.received import pieces_of
 
 if TYPE_CHECKING:
     import socket
@@ -172,7 +173,9 @@ class Crew:
     def send(self, worker: str, message: messages.Message) -> bool:
         """Send a message to a worker; return whether it is there."""
         link = self._links.get(worker)
-        if link is not None:
+        if link is not None and link.carried and isinstance(message, messages.Run) and message.points:
+            self._do(link.bring(pieces_of(message, self._serve.trials), message))
+        elif link is not None:
             link.send(message)
         if isinstance(message, messages.Run):
             if link is None:

@@ -403,14 +403,12 @@ class Study(AtWork):
             case Assign(worker=worker, trial=trial, attempt=attempt, params=params, seed=seed, points=points):
                 self._crew.send(worker, messages.Run(trial, attempt, params, seed, points))
                 self._worked = True
-            case Discard() | Note():
-                self._put_files_in_order(command)
             case Stop(worker=worker, trial=trial, attempt=attempt):
                 self._crew.send(worker, messages.Halt(trial, attempt))
             case Pause(worker=worker, trial=trial, attempt=attempt):
                 self._crew.send(worker, messages.Hold(trial, attempt))
-            case Release():
-                self._safekeeping.release(command, self._journal.seq)
+            case Release() | Discard() | Note():
+                self._keep(command)
             case Retire(worker=worker):
                 self._crew.part_with(worker, "let go")
             case WaitUntil(at=at):
@@ -423,13 +421,16 @@ class Study(AtWork):
             case Fail(error=error):
                 self._fail(error)
 
-    def _put_files_in_order(self, command: Discard | Note) -> None:
-        """Remove what is surplus; then an attempt may write its next state."""
-        if isinstance(command, Discard):
-            self._artifacts.discard(command.files)
-            return
-        noted = messages.Noted(command.trial, command.checkpoint.attempt, command.checkpoint.key)
-        self._artifacts.then(partial(self._loop.call_soon_threadsafe, self._send, command.worker, noted))
+    def _keep(self, command: Release | Discard | Note) -> None:
+        """See to what is kept on disks: of outcomes until all copies of the study have them, and of states."""
+        match command:
+            case Release():
+                self._safekeeping.release(command, self._journal.seq)
+            case Discard(files=files):
+                self._artifacts.discard(files)
+            case Note(worker=worker, trial=trial, checkpoint=checkpoint):
+                noted = messages.Noted(trial, checkpoint.attempt, checkpoint.key)
+                self._artifacts.then(partial(self._loop.call_soon_threadsafe, self._send, worker, noted))
 
     def _send(self, worker: str, message: messages.Message) -> None:
         """Send a message that was not ready when what it follows from was written down."""

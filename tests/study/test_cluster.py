@@ -18,7 +18,7 @@ import pytest
 from support import processes, running, start_script, wait_for, write_script
 
 import etude
-from etude.core.events import Joined
+from etude.core.events import Joined, Resumed
 from etude.engines.local import WORKER_MARK
 from etude.store.journal import Journal
 from etude.wire.credentials import read_invitation
@@ -497,3 +497,61 @@ def test_a_driver_that_falls_silent_without_hanging_up_is_left(script: Path) -> 
         assert far.stderr is not None
         assert "The connection to the driver ended before its study did" in far.stderr.read()
         driver.send_signal(signal.SIGCONT)
+
+
+KEEPING = """
+    import os, signal, sys
+    from pathlib import Path
+    import etude
+
+    HOME = Path(os.getcwd())
+
+    def train(lr: float, run):
+        import random
+
+        kept = run.keep(total=0.0)
+        for epoch in run.epochs(6):
+            kept.total += lr * random.random()
+            run.report(score=kept.total)
+            told = HOME / f"saved-{run.trial}"
+            if epoch == 3 and os.environ.get("DIES") and not told.exists():
+                while run.trial == 0 and not told.exists():
+                    states = list((HOME / "studies/study/trials/00000/attempt-1/checkpoints").glob("0-*.rest.*"))
+                    if states:
+                        told.touch()
+                        os.kill(os.getppid(), signal.SIGSTOP)
+                        os.kill(os.getpid(), signal.SIGSTOP)
+        return kept.total
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+
+    if __name__ == "__main__":
+        search = experiment.tune(
+            {"lr": etude.uniform(0, 1)}, trials=2, workers=1, sampler="random", stopper="none", engine=sys.argv[2],
+            name="study",
+        )
+        print(search.counts(), search.notes)
+"""
+
+
+def test_what_a_trial_keeps_comes_home_and_goes_to_the_machine_where_it_goes_on(tmp_path: Path) -> None:
+    script = write_script(tmp_path, KEEPING)
+    with running(start_script(script, "2", "cluster")) as driver:
+        credentials = credentials_of(script)
+        with node(credentials, DIES="1") as first:
+            wait_for((tmp_path / "saved-0").exists)
+            first.kill()
+            first.wait()
+        with node(credentials):
+            out, err = driver.communicate(timeout=60)
+    assert driver.returncode == 0, err
+    there = etude.open(folder_of(script))
+    resumed = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Resumed)]
+    assert [(fact.trial, fact.attempt) for fact in resumed] == [(0, 2)]
+    assert resumed[0].key is not None, "from a state, and not from the start"
+    assert resumed[0].step > 0
+    expected = [(trial.value, trial.curve) for trial in there.trials]
+    shutil.move(folder_of(script), tmp_path / "there")
+    with running(start_script(script, "2", "local")) as driver:
+        assert driver.wait(60) == 0
+    assert [(trial.value, trial.curve) for trial in etude.open(folder_of(script)).trials] == expected

@@ -9,6 +9,7 @@ its reason, so folding needs no rule, and a journal reads the same after the rul
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -74,6 +75,11 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 Part = Literal["weights", "rest"]
 PARTS: Final[tuple[Part, ...]] = ("weights", "rest")
+
+
+STATE: Final = re.compile(r"checkpoints/(\.?\d+-\d+\.(weights|rest)\.safetensors(\.part)?|\.tmp\w+)")
+"""What files of states are called in an attempt's folder, where a training function may write others; also those that
+are not whole yet, ours and those of the library of safetensors."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ import msgspec
 
 from etude.core.clock import Silence
 from etude.core.errors import StudyError
+from etude.core.events import PARTS, STATE, Checkpoint
 from etude.core.gpu_shares import Shares
 from etude.core.resources import Resources
 from etude.core.room import how_many_fit, why_not
@@ -40,6 +41,7 @@ from etude.wire.messages import (
     Forget,
     Ready,
     Run,
+    Saved,
     Serve,
     decode_from_worker,
     decode_to_worker,
@@ -70,6 +72,7 @@ from etude.worker import processes
 from etude.worker.attempt import folder_of
 from etude.worker.logs import LOG
 from etude.worker.machine import this_machine
+from etude.worker.received import keep
 
 PREFIX: Final = "etude-node-"
 HELD: Final = "held"
@@ -315,6 +318,14 @@ class Node:
         finally:
             self._over.set()
 
+    def _take_in(self, piece: Piece) -> None:
+        """Write a piece of what an attempt here is to go on from."""
+        assert self._serve is not None
+        try:
+            keep(piece, self._serve.trials)
+        except OSError as error:  # the attempt finds it damaged, or not at all
+            self._remark(f"What trial {piece.trial} had saved cannot be written there: {error}.")
+
     async def _watch_the_driver(self) -> None:
         """Leave when the driver has been silent for too long; time in which we stood still ourselves does not count."""
         self._driver.heard("driver", time.monotonic())
@@ -342,6 +353,8 @@ class Node:
                 worker.writer.write(frame(encode(msgspec.structs.replace(self._serve, gpus=worker.gpus))))
             case Dismiss(channel=channel) if (worker := self._workers.get(channel)) is not None:
                 asyncio.get_running_loop().run_in_executor(None, worker.process.kill)
+            case Piece():
+                self._take_in(message)
             case Leave():
                 self.sent_home = True
                 self._over.set()
@@ -412,6 +425,8 @@ class Node:
                 worker.ready, self._bad_starts = True, 0
             case Broken():
                 worker.ready = True  # it said itself what is wrong
+            case Saved(trial=trial, checkpoint=checkpoint):
+                await self._send_state(worker, trial, checkpoint)
             case Ended(trial=trial, attempt=attempt):
                 worker.job = None
                 await self._send_files(worker, trial, attempt)
@@ -435,12 +450,24 @@ class Node:
         await self._send_log(worker, trial, attempt)
         for path in sorted(found for found in folder.rglob("*") if found.is_file() and not found.is_symlink()):
             name = path.relative_to(folder).as_posix()
-            if name == LOG:
+            if name == LOG or STATE.fullmatch(name):  # it is home already, or was never whole
                 continue
             try:
                 await self._send_file(worker, trial, attempt, path, name)
             except (OSError, UnicodeError) as error:  # the outcome comes all the same
                 self._remark(f"A file of trial {trial} cannot be sent and is lost: {error}.")
+
+    async def _send_state(self, worker: _Worker, trial: int, checkpoint: Checkpoint) -> None:
+        """Send the files of a state home; whoever goes on from it gets it from there."""
+        assert self._serve is not None
+        for part in PARTS:
+            path = Path(self._serve.trials, f"{trial:05d}", checkpoint.name(part))
+            name = checkpoint.name(part).partition("/")[2]
+            try:
+                await self._send_file(worker, trial, checkpoint.attempt, path, name)
+                path.unlink()
+            except OSError as error:  # then it is damaged, as whoever reads it finds out
+                self._remark(f"A state of trial {trial} cannot be sent and is lost: {error}.")
 
     async def _send_file(self, worker: _Worker, trial: int, attempt: int, path: Path, name: str) -> None:
         """Send a file that nobody writes to any more, in pieces.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
 
-OURS: Final = re.compile(r"\.?\d+-\d+\.(weights|rest)\.safetensors(\.part)?|\.tmp\w+")
-"""What we, and the library of safetensors, write into ``checkpoints``, where a training function may write as well."""
+from etude.core.events import STATE
 
 
 class Artifacts:
@@ -30,7 +27,7 @@ class Artifacts:
         surplus = [
             (int(path.parts[-4]), "/".join(path.parts[-3:]))
             for path in self._trials.glob("*/attempt-*/checkpoints/*")
-            if path.parts[-4].isdigit() and OURS.fullmatch(path.name)
+            if path.parts[-4].isdigit() and STATE.fullmatch("/".join(path.parts[-2:]))
         ]
         surplus = [file for file in surplus if file not in kept]
         self._remove(surplus)
@@ -44,7 +41,7 @@ class Artifacts:
             self._thread.submit(self._tidy, trial, folder, name, kept)
 
     def _tidy(self, trial: int, folder: Path, name: str, kept: Collection[str]) -> None:
-        names = [f"{name}/{file}" for file in os.listdir(folder) if OURS.fullmatch(file)]
+        names = [f"{name}/{file}" for file in os.listdir(folder) if STATE.fullmatch(f"checkpoints/{file}")]
         self._remove([(trial, file) for file in names if file not in kept])
 
     def discard(self, files: Iterable[tuple[int, str]]) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import hmac
 import resource
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, Protocol
 
@@ -247,6 +247,8 @@ class Node(asyncio.Protocol):
         self._entered = False
         self._patience: asyncio.TimerHandle | None = None
         self._outgoing: list[bytes] = []
+        self._is_free = asyncio.Event()
+        self._is_free.set()
 
     # --- asyncio ----------------------------------------------------------------------------------
 
@@ -275,6 +277,7 @@ class Node(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Notice that the other end is gone (asyncio)."""
         self._transport = None
+        self._is_free.set()
         if self._patience is not None:
             self._patience.cancel()
         self._gate.left(self)
@@ -319,6 +322,19 @@ class Node(asyncio.Protocol):
         outgoing, self._outgoing = self._outgoing, []
         if self._transport is not None and outgoing:
             self._transport.write(b"".join(outgoing))
+
+    def pause_writing(self) -> None:
+        """Note that the line takes no more for now (asyncio)."""
+        self._is_free.clear()
+
+    def resume_writing(self) -> None:
+        """Note that it does again (asyncio)."""
+        self._is_free.set()
+
+    async def drained(self) -> None:
+        """Wait until the line takes more, or is gone."""
+        self.flush()
+        await self._is_free.wait()
 
     def close(self) -> None:
         """Close the connection, when what was sent has left."""
@@ -386,6 +402,7 @@ class NodeWorker:
         node: That connection.
         ready: Whether it has taken the study up.
         closed: Whether nothing is heard of it any more.
+        waiting: What is sent when the files ahead of it have left; None if none are on their way.
         carried: Whether a node carries it, and ends and replaces it, or the engine does.
     """
 
@@ -396,6 +413,7 @@ class NodeWorker:
     node: Node
     ready: bool = False
     closed: bool = False
+    waiting: list[messages.Message] | None = None
     _gone: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -419,8 +437,24 @@ class NodeWorker:
 
     def send(self, message: messages.Message) -> None:
         """Send a message; never waits."""
-        if not self.closed:
+        if self.waiting is not None:
+            self.waiting.append(message)
+        elif not self.closed:
             self.node.send(on_channel(self.channel, messages.encode(message)))
+
+    async def bring(self, pieces: Iterator[Piece], message: messages.Message) -> None:
+        """Send files ahead of a message, as fast as the line takes them; what is sent meanwhile comes behind."""
+        self.waiting = [message]
+        loop = asyncio.get_running_loop()
+        try:
+            while not self.closed and (piece := await loop.run_in_executor(None, next, pieces, None)) is not None:
+                self.node.say(msgspec.structs.replace(piece, channel=self.channel))
+                await self.node.drained()
+        finally:
+            waiting, self.waiting = self.waiting, None
+            for one in waiting:
+                self.send(one)
+            self.flush()
 
     def flush(self) -> None:
         """Let what was sent leave now."""

@@ -119,6 +119,8 @@ class Departed(Message, frozen=True):
 class Piece(Message, frozen=True):
     """Part of a file of an attempt; the first one makes it anew.
 
+    Nodes send what attempts wrote there, and get what another attempt goes on from.
+
     Attributes:
         channel: The worker that runs it.
         trial: The trial's number.
@@ -145,7 +147,7 @@ class Leave(Message, frozen=True):
 
 
 FromNode = Enter | Remark | Arrived | Departed | Piece
-ToNode = Refused | Welcome | Begin | Dismiss | Here | Leave
+ToNode = Refused | Welcome | Begin | Dismiss | Piece | Here | Leave
 
 _from_node: Final[msgspec.msgpack.Decoder[FromNode]] = msgspec.msgpack.Decoder(FromNode)
 _to_node: Final[msgspec.msgpack.Decoder[ToNode]] = msgspec.msgpack.Decoder(ToNode)

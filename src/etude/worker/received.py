@@ -1,12 +1,37 @@
-"""Files of attempts that ran elsewhere, as their pieces arrive."""
+"""Files of attempts that go from machine to machine, in pieces."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Final
 
+from etude.core.events import PARTS
+from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
 from etude.worker.attempt import make_folder
+
+PIECE_B: Final = 1 << 18
+
+
+def pieces_of(job: Run, trials: str) -> Iterator[Piece]:
+    """Yield the files that an attempt may go on from, the best first; those that cannot be read are left out.
+
+    Args:
+        job: The attempt.
+        trials: The folder of all attempts.
+    """
+    for point in job.points:
+        for part in PARTS:
+            path = Path(trials, f"{job.trial:05d}", point.name(part))
+            name = point.name(part).partition("/")[2]
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                first = True
+                while (data := file.read(PIECE_B)) or first:
+                    yield Piece(0, job.trial, point.attempt, name, data, first)
+                    first = False
 
 
 def keep(piece: Piece, trials: str) -> None:
