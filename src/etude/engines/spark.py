@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from etude.core.errors import ConfigError, StudyError
-from etude.core.numbers import port_to_open
+from etude.core.numbers import amount, port_to_open
 from etude.core.resources import VISIBLE_GPUS, Resources
 from etude.engines import Door
 from etude.engines.spark_session import (
@@ -45,6 +45,8 @@ LEAVE_S: Final = 10.0
 """Seconds that tasks have to end with their study before they are cancelled."""
 CANCEL_S: Final = 30.0
 LOOK_S: Final = 0.05
+LONGEST_S: Final = 1e9
+"""Seconds; no thread can wait much longer."""
 
 
 @dataclass
@@ -61,7 +63,11 @@ class Spark:
         master: Where to make one, as Spark takes it; ``local[n,4]`` with a thread for each worker if not given.
         config: Further settings of the session that is made.
         port: The port of this machine that workers come to; 0 for any that is free.
-        wait_s: Seconds until the cluster has to have a slot, or the study is refused.
+        wait_s: Seconds until the cluster has to have a slot, or the study is refused; they begin when there is
+            a session.
+
+    Raises:
+        ConfigError: An option cannot be.
 
     Example:
         >>> Spark(master="spark://head:7077").master
@@ -81,6 +87,7 @@ class Spark:
         if self.session is not None and (self.master is not None or self.config):
             raise ConfigError("master= and config= are for a session that is made, and session= is one that you have.")
         self.port = port_to_open("port", self.port)
+        self.wait_s = amount("wait_s", self.wait_s, above=True, most=LONGEST_S)
 
     def machine(self) -> None:
         """Spark finds room for each worker where there is some."""
