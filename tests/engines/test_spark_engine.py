@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from etude.core.errors import ConfigError
-from etude.core.resources import Resources
+from etude.core.resources import Machine, Resources
 from etude.core.version import VERSION
 from etude.engines import node, spark, spark_session
 from etude.engines.named import read_engine
@@ -408,7 +408,41 @@ def test_what_a_trial_needs_has_to_be_what_spark_gives_a_task(
     assert refusal(lambda: Spark(session=FakeContext(**conf)).prepare(1, resources)) == message
 
 
-def test_what_spark_gives_a_task_may_be_said_and_memory_is_taken_as_said(pyspark: object) -> None:
+@pytest.mark.parametrize(
+    ("memory_gb", "least", "message"),
+    [
+        (
+            4000.0,
+            1,
+            "One trial with memory_gb=4000 needs 4000 GB of memory, and this machine has 23.4 GB. Pass memory_gb=23.4.",
+        ),
+        (
+            10.0,
+            4,
+            "The first trial waits for 4 workers, which with memory_gb=10 need 40 GB of memory, and this machine has "
+            "23.4 GB. Pass workers=(2, None), or memory_gb=5.8.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("master", ["local[8,4]", "local-cluster[8,1,1024]"])
+def test_more_memory_than_this_machine_has_is_refused_where_tasks_run_here(
+    pyspark: object, monkeypatch: pytest.MonkeyPatch, master: str, memory_gb: float, least: int, message: str
+) -> None:
+    monkeypatch.setattr(spark_session, "this_machine", lambda: Machine(cores=1, memory_gb=23.456))
+    context = FakeContext(found_everything, master=master)
+    asked = Resources(cpus=1, memory_gb=memory_gb)
+    assert refusal(lambda: Spark(session=context).prepare(8, asked, least=least)) == (
+        f"Spark at {master!r} runs its tasks on this machine. {message}"
+    )
+    assert context.ran == 0
+    for fits in (Resources(cpus=1, memory_gb=5.8), Resources(memory_gb="auto"), None):
+        Spark(session=FakeContext(found_everything, master=master)).prepare(8, fits, least=4)
+    elsewhere = FakeContext(found_everything, master="spark://head:7077")
+    Spark(session=elsewhere).prepare(8, asked, least=least)
+
+
+def test_what_spark_gives_a_task_may_be_said(pyspark: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_session, "this_machine", lambda: Machine(cores=1, memory_gb=64.0))
     gives = {"spark.task.cpus": "2", "spark.task.resource.gpu.amount": "0.25"}
     for conf, resources in ((gives, Resources(cpus=2, gpus=0.25, memory_gb=64)), ({}, Resources(gpus=0)), ({}, None)):
         engine = Spark(session=FakeContext(found_everything, **conf))

@@ -31,6 +31,7 @@ from etude.engines.spark_session import (
     is_stopped,
     refuse_other_shares,
     refuse_too_few_threads,
+    refuse_too_little_memory,
     refuse_without_slot,
     where_to_listen,
 )
@@ -98,7 +99,8 @@ class Spark:
         Args:
             n: Workers that there are to be.
             resources: What each of them needs. Spark fixes for a session what a task has, so one that is made here has
-                the cores; memory is taken as said.
+                the cores. Memory is held against that of this machine if the tasks run here, and is taken as said
+                elsewhere.
             least: Workers that have to be there before the first trial.
 
         Raises:
@@ -108,6 +110,7 @@ class Spark:
         try:
             refuse_other_shares(self._context, resources)
             refuse_too_few_threads(self._context, least)
+            refuse_too_little_memory(self._context, resources, least)
             refuse_without_slot(self._context, wait_s=self.wait_s)
         except BaseException:
             self._let_go()

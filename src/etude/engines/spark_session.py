@@ -17,8 +17,10 @@ from typing import Any, Final
 
 from etude.core.errors import ConfigError
 from etude.core.resources import Resources
+from etude.core.room import how_many_fit, mend, why_not
 from etude.core.text import brief, count
 from etude.core.version import VERSION
+from etude.worker.machine import this_machine
 
 TASK_CORES: Final = "spark.task.cpus"
 SHARES: Final = {"cpus": (TASK_CORES, "1"), "gpus": ("spark.task.resource.gpu.amount", "0")}
@@ -93,7 +95,7 @@ def find_or_make(
 
 def where_to_listen(context: Any) -> tuple[str, tuple[str, ...]]:
     """Return the address at which executors reach this machine as Spark does, and the names that they know it by."""
-    if context.master.startswith("local"):
+    if _is_here(context):
         return LOOPBACK, ()
     conf = context.getConf()
     host = str(conf.get("spark.driver.host") or LOOPBACK)
@@ -140,6 +142,25 @@ def refuse_too_few_threads(context: Any, least: int) -> None:
             f"The first trial waits for {least} workers, and Spark at {context.master!r} runs {threads // each} "
             f"tasks at a time: it has {count(threads, 'thread')}, and each task takes {each} ({TASK_CORES}). Wait for "
             f"fewer, or make the session with master='local[{least * each},4]'."
+        )
+
+
+def refuse_too_little_memory(context: Any, resources: Resources | None, least: int) -> None:
+    """See whether this machine has the memory for so many workers, where it is this machine that has all tasks.
+
+    Spark does not count what its tasks take, so nothing else would hold them back.
+
+    Raises:
+        ConfigError: It has not.
+    """
+    if resources is None or not _is_here(context):
+        return  # nobody knows the machines, and others may come
+    each, machine = Resources(memory_gb=resources.counted.memory_gb), this_machine()
+    if why := why_not(least, each, machine, asked=f"The first trial waits for {least} workers, which"):
+        fewer = f"workers=({how_many_fit(each, machine)}, None)"
+        raise ConfigError(
+            f"Spark at {context.master!r} runs its tasks on this machine. {why} "
+            f"{mend(least, each, machine, fewer=fewer)}"
         )
 
 
@@ -202,6 +223,11 @@ def in_short(error: BaseException) -> str:
         after = 1 + max((n for n, line in enumerate(lines) if line.startswith("  ")), default=-1)
         text = "\n".join(lines[after:]).strip()
     return text if text.endswith(".") else f"{text}."
+
+
+def _is_here(context: Any) -> bool:
+    """Say whether all tasks run on this machine: in the threads of one process, or in executors that are beside it."""
+    return str(context.master).startswith("local")
 
 
 def _slots_of(context: Any) -> str:
