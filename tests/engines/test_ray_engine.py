@@ -165,6 +165,11 @@ def test_without_ray_the_extra_is_named_and_nothing_is_begun(monkeypatch: pytest
         ({"memory_gb": 0}, "memory_gb=0 (int) is no memory. Pass GB above 0, or None."),
         ({"custom": {"CPU": 2}}, "custom names 'CPU', which Ray counts itself. Pass cpus= instead."),
         ({"custom": ["tpu"]}, "custom=['tpu'] (list) is no mapping. Pass a dict."),
+        (
+            {"address": "ray://head:10001"},
+            "address='ray://head:10001' would make this process a Ray client, which workers cannot connect to. Run it "
+            "on a machine of the cluster, for example with: ray job submit",
+        ),
         ({"address": ""}, "address='' (str) is no address. Pass one as in '10.0.0.1:6379', or None."),
     ],
 )
@@ -268,6 +273,17 @@ def test_where_nobody_listens_ray_is_not_even_asked(monkeypatch: pytest.MonkeyPa
 def test_a_client_of_ray_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, FakeRay(initialized=True, client=True))
     assert refusal(Ray()).startswith("This process is a Ray client (ray://), which workers cannot connect to. ")
+
+
+def test_a_client_by_the_environment_is_refused_before_ray_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    fake = use(monkeypatch, FakeRay())
+    assert refusal(Ray()) == (
+        "RAY_ADDRESS='ray://head:10001' would make this process a Ray client, which workers cannot connect to. Run it "
+        "on a machine of the cluster, for example with: ray job submit"
+    )
+    Ray(address="auto").prepare(1)
+    assert [asked["address"] for asked in fake.asked] == ["auto"]
 
 
 def test_a_cluster_of_our_own_has_room_for_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
+import socket
 import sys
 import threading
 import types
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from etude.core.errors import ConfigError
-from etude.core.resources import Resources
+from etude.core.resources import Machine, Resources
 from etude.core.version import VERSION
 from etude.engines import node, spark, spark_session
 from etude.engines.named import read_engine
@@ -91,6 +93,8 @@ class FakeDoor:
         self.asked: list[Any] = []
         self.failed: list[BaseException] = []
         self.has_failed = threading.Event()
+        self.told: list[str] = []
+        self.has_told = threading.Event()
 
     def connect(self, name: str, sock: Any) -> None:
         raise AssertionError
@@ -100,7 +104,8 @@ class FakeDoor:
         return Invitation(("127.0.0.1",), 1, "a certificate", "a token")
 
     def tell(self, text: str) -> None:
-        raise AssertionError
+        self.told.append(text)
+        self.has_told.set()
 
     def fail(self, error: BaseException) -> None:
         self.failed.append(error)
@@ -144,6 +149,20 @@ def test_a_job_that_is_lost_is_run_again_and_a_job_without_a_slot_is_cancelled_a
     assert context.ran == 5
     assert door.failed == []
     assert not context.stopped, "it is its owner's"
+
+
+def test_a_place_that_is_given_up_costs_those_at_work_nothing(pyspark: object) -> None:
+    context, door = FakeContext(found_everything, *[lost] * 7), FakeDoor()  # one of the two has four in a row
+    engine = Spark(session=context)
+    engine.prepare(2)
+    engine.start(2, door)
+    assert door.has_told.wait(60.0)
+    engine.stop()
+    assert door.failed == []
+    assert door.told == [
+        "Spark has no worker for the study: 4 jobs in a row ended soon. Task 0 in stage 1.0 failed 4 times. Those that "
+        "are at work go on."
+    ]
 
 
 def test_jobs_that_all_end_soon_end_the_study_with_the_reason(pyspark: object) -> None:
@@ -273,8 +292,95 @@ def test_what_is_no_session_is_refused(pyspark: object) -> None:
     assert refusal(lambda: Spark(session=FakeContext(), master="yarn")) == (
         "master= and config= are for a session that is made, and session= is one that you have."
     )
+    for wait_s in ("'x'", "-1", "0", "True", "1e400"):
+        said = refusal(lambda wait_s=wait_s: read_engine(f"spark(wait_s={wait_s})"))  # type: ignore[misc]
+        assert re.sub(r"=.+ \(\w+\) ", "=... ", said) == "wait_s=... cannot be. Pass a number above 0 to 1e+09."
     assert refusal(lambda: read_engine("spark(port=-1)")) == (
         "port=-1 (int) is no port. Pass 1 to 65535, or 0 for any that is free."
+    )
+
+
+def nobody_at() -> int:
+    """Return a port of this machine that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        return int(nobody.getsockname()[1])
+
+
+@pytest.fixture
+def made(pyspark: object, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
+    """The sessions that were made, by their masters and settings; each is a fake one."""
+    found: list[tuple[str, dict[str, str]]] = []
+
+    def make(_: object, master: str, config: dict[str, str]) -> FakeContext:
+        found.append((master, dict(config)))
+        return FakeContext(found_everything, master=master)
+
+    monkeypatch.setattr(spark_session, "_refuse_without_java", lambda: None)
+    monkeypatch.setattr(spark_session, "_made", make)
+    return found
+
+
+def test_where_no_master_listens_no_session_is_made(made: list[tuple[str, dict[str, str]]]) -> None:
+    first, second = (f"127.0.0.1:{nobody_at()}" for _ in range(2))
+    mend = (
+        "Start one with `sbin/start-master.sh`, pass the address that it says it is at, or leave master= out for "
+        "threads of this machine."
+    )
+    for master, told in (
+        (f"spark://{first}", f"[Errno 111] Connection refused ({first})"),
+        (
+            f"spark://{first},{second}",
+            f"[Errno 111] Connection refused ({first}); [Errno 111] Connection refused ({second})",
+        ),
+        (
+            "spark://no..host:7077",
+            "encoding with 'idna' codec failed (UnicodeError: label empty or too long) (no..host:7077)",
+        ),
+    ):
+        said = refusal(lambda master=master: Spark(master=master).prepare(1))  # type: ignore[misc]
+        assert re.sub(r"Errno \d+", "Errno 111", said) == (
+            f"The Spark master at {master!r} cannot be reached: {told}. {mend}"
+        )
+    assert made == []
+
+
+def test_one_master_of_several_suffices_and_what_is_no_address_is_left_to_spark(
+    made: list[tuple[str, dict[str, str]]],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        masters = [
+            f"spark://127.0.0.1:{nobody_at()},127.0.0.1:{there.getsockname()[1]}",
+            "spark://127.0.0.1",
+            "k8s://https://127.0.0.1:1",
+        ]
+        for master in masters:
+            engine = Spark(master=master)
+            engine.prepare(1)
+            engine.stop()
+    assert [master for master, _ in made] == masters
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_session_that_ended_is_not_blamed_on_the_python_of_executors(when: str) -> None:
+    def end(context: FakeContext) -> list[str]:
+        context.stop()
+        raise RuntimeError("SparkContext has been shutdown")
+
+    context = FakeContext(end, master="spark://head:7077")
+    context.stopped = when == "before"
+    assert refusal(lambda: refuse_without_slot(context, wait_s=60.0)) == (
+        "The Spark session at 'spark://head:7077' ended before it ran a task, as it does where a master does not "
+        "answer or turns the application away. See whether that master is at work. Spark logs why; "
+        "config={'spark.log.level': 'WARN'} shows that of a session that is made."
+    )
+    assert context.ran == (when == "meanwhile")
+
+
+def test_a_session_that_cannot_even_be_asked_is_told_of_in_short() -> None:
+    context = FakeContext()
+    context.setJobGroup = lost  # type: ignore[method-assign, assignment]
+    assert refusal(lambda: refuse_without_slot(context, wait_s=60.0)).startswith(
+        "A task on Spark at 'local[2,4]' cannot be a worker: "
     )
 
 
@@ -322,7 +428,41 @@ def test_what_a_trial_needs_has_to_be_what_spark_gives_a_task(
     assert refusal(lambda: Spark(session=FakeContext(**conf)).prepare(1, resources)) == message
 
 
-def test_what_spark_gives_a_task_may_be_said_and_memory_is_taken_as_said(pyspark: object) -> None:
+@pytest.mark.parametrize(
+    ("memory_gb", "least", "message"),
+    [
+        (
+            4000.0,
+            1,
+            "One trial with memory_gb=4000 needs 4000 GB of memory, and this machine has 23.4 GB. Pass memory_gb=23.4.",
+        ),
+        (
+            10.0,
+            4,
+            "The first trial waits for 4 workers, which with memory_gb=10 need 40 GB of memory, and this machine has "
+            "23.4 GB. Pass workers=(2, None), or memory_gb=5.8.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("master", ["local[8,4]", "local-cluster[8,1,1024]"])
+def test_more_memory_than_this_machine_has_is_refused_where_tasks_run_here(
+    pyspark: object, monkeypatch: pytest.MonkeyPatch, master: str, memory_gb: float, least: int, message: str
+) -> None:
+    monkeypatch.setattr(spark_session, "this_machine", lambda: Machine(cores=1, memory_gb=23.456))
+    context = FakeContext(found_everything, master=master)
+    asked = Resources(cpus=1, memory_gb=memory_gb)
+    assert refusal(lambda: Spark(session=context).prepare(8, asked, least=least)) == (
+        f"Spark at {master!r} runs its tasks on this machine. {message}"
+    )
+    assert context.ran == 0
+    for fits in (Resources(cpus=1, memory_gb=5.8), Resources(memory_gb="auto"), None):
+        Spark(session=FakeContext(found_everything, master=master)).prepare(8, fits, least=4)
+    elsewhere = FakeContext(found_everything, master="spark://head:7077")
+    Spark(session=elsewhere).prepare(8, asked, least=least)
+
+
+def test_what_spark_gives_a_task_may_be_said(pyspark: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_session, "this_machine", lambda: Machine(cores=1, memory_gb=64.0))
     gives = {"spark.task.cpus": "2", "spark.task.resource.gpu.amount": "0.25"}
     for conf, resources in ((gives, Resources(cpus=2, gpus=0.25, memory_gb=64)), ({}, Resources(gpus=0)), ({}, None)):
         engine = Spark(session=FakeContext(found_everything, **conf))
@@ -343,6 +483,19 @@ SPARK_3 = (
     'last):\n  File "/somewhere/worker.py", line 1247, in main\n    process()\n'
     "ModuleNotFoundError: No module named 'nowhere'\n\n\tat org.apache.spark.api.python.Base\n\nDriver stacktrace:"
 )
+STOPPED = (
+    "Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created at:\n\n"
+    "org.apache.spark.api.java.JavaSparkContext.<init>(JavaSparkContext.scala:59)\n"
+    "java.base/jdk.internal.reflect.NativeConstructorAccessorImpl.newInstance0(Native Method)\n\n"
+    "And it was stopped at:\n\norg.apache.spark.SparkContext.stop(SparkContext.scala:2311)\n\n"
+    "The currently active SparkContext was created at:\n\n(No active SparkContext.)\n         "
+)
+INDENTED = (
+    "Job aborted: Lost executor 1: it was killed at 10:02.\nIts disk was full.\n"
+    "    at org.apache.spark.Base.run(Base.scala:1)"
+)
+CAUSED = "Could not bind.\nCaused by: java.net.BindException: Address in use\n\t... 12 more"
+PROSE = "It was lost\nat noon, and again\n  at one (a.m.)"
 CRASHED = "Job aborted due to stage failure: Task 0 failed 4 times: Python worker exited unexpectedly\n\tat org.apache"
 
 
@@ -355,6 +508,11 @@ CRASHED = "Job aborted due to stage failure: Task 0 failed 4 times: Python worke
             CRASHED,
             "Job aborted due to stage failure: Task 0 failed 4 times: Python worker exited unexpectedly.",
         ),
+        (STOPPED, "Cannot call methods on a stopped SparkContext."),
+        (INDENTED, "Job aborted: Lost executor 1: it was killed at 10:02.\nIts disk was full."),
+        (CAUSED, "Could not bind."),
+        (PROSE, f"{PROSE}."),
+        ("Traceback (most recent call last): lost", "Traceback (most recent call last): lost."),
         ("It ended.", "It ended."),
     ],
 )
@@ -413,12 +571,7 @@ def test_a_study_is_refused_that_waits_for_more_workers_than_there_are_threads(p
     Spark(session=elsewhere).prepare(8, None, least=100)  # executors may come
 
 
-def test_a_session_that_is_made_has_the_cores_that_a_trial_needs(
-    pyspark: types.ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[tuple[str, Any]] = []
-    monkeypatch.setattr(spark_session, "_refuse_without_java", lambda: None)
-    monkeypatch.setattr(spark_session, "_made", lambda _, master, config: made.append((master, dict(config))))
+def test_a_session_that_is_made_has_the_cores_that_a_trial_needs(made: list[tuple[str, dict[str, str]]]) -> None:
     find_or_make(None, None, {}, 3, Resources(cpus=2))
     find_or_make(None, None, {"spark.task.cpus": "4"}, 3, None)
     find_or_make(None, "yarn", {}, 3, Resources(cpus=2))

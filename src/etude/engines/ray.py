@@ -43,6 +43,8 @@ SHIPPED: Final = ("working_dir", "py_modules")
 """Parts of a runtime environment that Ray ships from this machine only with the connection to the cluster."""
 RESERVED: Final = {"CPU": "cpus", "GPU": "gpus", "memory": "memory_gb"}
 MANY: Final = 1_000_000
+CLIENT: Final = "ray://"
+ON_THE_CLUSTER: Final = "Run it on a machine of the cluster, for example with: ray job submit"
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -64,7 +66,7 @@ class Ray:
             are too small.
 
     Raises:
-        ConfigError: An amount is none.
+        ConfigError: An option cannot be.
 
     Example:
         >>> Ray(gpus=0.5).gpus
@@ -88,6 +90,7 @@ class Ray:
         for what, given in (("custom", self.custom), ("runtime_env", self.runtime_env)):
             if not isinstance(given, Mapping):
                 raise ConfigError(f"{what}={brief(given)} is no mapping. Pass a dict.")
+        _refuse_client("address", self.address)
         for name, amount in {"cpus": self.cpus, "gpus": self.gpus, **self.custom}.items():
             if amount is not None or name in self.custom:
                 _check_amount(name, amount)
@@ -126,8 +129,7 @@ class Ray:
             )
         if ray.util.client.ray.is_connected():
             raise ConfigError(
-                "This process is a Ray client (ray://), which workers cannot connect to. Run it on a machine of the "
-                "cluster, for example with: ray job submit"
+                f"This process is a Ray client (ray://), which workers cannot connect to. {ON_THE_CLUSTER}"
             )
         if not self.autoscales:
             self._refuse_what_never_fits(ray.nodes(), least)
@@ -191,6 +193,8 @@ class Ray:
         return _Asked(**found)
 
     def _connect(self, ray: Any, cores: float, shipped: dict[str, Any]) -> None:
+        if not self.address:
+            _refuse_client("RAY_ADDRESS", os.environ.get("RAY_ADDRESS"))
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         options: dict[str, Any] = {"address": address, **QUIET}
         if address == "local":
@@ -352,6 +356,14 @@ def _knock(address: str) -> None:
     if host and port.isdigit() and "://" not in address:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S):
             pass
+
+
+def _refuse_client(name: str, address: str | None) -> None:
+    if address is not None and address.startswith(CLIENT):
+        raise ConfigError(
+            f"{name}={address!r} would make this process a Ray client, which workers cannot connect to. "
+            f"{ON_THE_CLUSTER}"
+        )
 
 
 def _check_amount(name: str, amount: object) -> None:

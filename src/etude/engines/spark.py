@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from etude.core.errors import ConfigError, StudyError
-from etude.core.numbers import port_to_open
+from etude.core.numbers import amount, port_to_open
 from etude.core.resources import VISIBLE_GPUS, Resources
 from etude.engines import Door
 from etude.engines.spark_session import (
@@ -31,6 +31,7 @@ from etude.engines.spark_session import (
     is_stopped,
     refuse_other_shares,
     refuse_too_few_threads,
+    refuse_too_little_memory,
     refuse_without_slot,
     where_to_listen,
 )
@@ -45,6 +46,8 @@ LEAVE_S: Final = 10.0
 """Seconds that tasks have to end with their study before they are cancelled."""
 CANCEL_S: Final = 30.0
 LOOK_S: Final = 0.05
+LONGEST_S: Final = 1e9
+"""Seconds; no thread can wait much longer."""
 
 
 @dataclass
@@ -61,7 +64,11 @@ class Spark:
         master: Where to make one, as Spark takes it; ``local[n,4]`` with a thread for each worker if not given.
         config: Further settings of the session that is made.
         port: The port of this machine that workers come to; 0 for any that is free.
-        wait_s: Seconds until the cluster has to have a slot, or the study is refused.
+        wait_s: Seconds until the cluster has to have a slot, or the study is refused; they begin when there is
+            a session.
+
+    Raises:
+        ConfigError: An option cannot be.
 
     Example:
         >>> Spark(master="spark://head:7077").master
@@ -76,11 +83,13 @@ class Spark:
     _context: Any = field(default=None, init=False, repr=False)
     _ours: bool = field(default=False, init=False, repr=False)
     _places: list[Place] = field(default_factory=list, init=False, repr=False)
+    _gives_up: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.session is not None and (self.master is not None or self.config):
             raise ConfigError("master= and config= are for a session that is made, and session= is one that you have.")
         self.port = port_to_open("port", self.port)
+        self.wait_s = amount("wait_s", self.wait_s, above=True, most=LONGEST_S)
 
     def machine(self) -> None:
         """Spark finds room for each worker where there is some."""
@@ -91,7 +100,8 @@ class Spark:
         Args:
             n: Workers that there are to be.
             resources: What each of them needs. Spark fixes for a session what a task has, so one that is made here has
-                the cores; memory is taken as said.
+                the cores. Memory is held against that of this machine if the tasks run here, and is taken as said
+                elsewhere.
             least: Workers that have to be there before the first trial.
 
         Raises:
@@ -101,6 +111,7 @@ class Spark:
         try:
             refuse_other_shares(self._context, resources)
             refuse_too_few_threads(self._context, least)
+            refuse_too_little_memory(self._context, resources, least)
             refuse_without_slot(self._context, wait_s=self.wait_s)
         except BaseException:
             self._let_go()
@@ -112,7 +123,8 @@ class Spark:
             self.prepare(n)
         bind, advertise = where_to_listen(self._context)
         invitation = msgspec.json.encode(door.invite(bind, self.port, advertise))
-        places = [Place(self._context, functools.partial(carry_one, invitation), door.fail) for _ in range(n)]
+        fail = functools.partial(self._gave_up, door)
+        places = [Place(self._context, functools.partial(carry_one, invitation), fail) for _ in range(n)]
         self._places += places
         for place in places:
             place.start()
@@ -122,11 +134,22 @@ class Spark:
 
     def stop(self) -> None:
         """Wait for the tasks, which end with the study; cancel those that do not, or never had a slot."""
-        places, self._places = self._places, []
+        with self._gives_up:
+            places, self._places = self._places, []
         try:
             _end(places)
         finally:
             self._let_go()
+
+    def _gave_up(self, door: Door, error: BaseException) -> None:
+        """Take in, in its own thread, that a place has been given up; without any other the study ends with that."""
+        with self._gives_up:
+            self._places = [place for place in self._places if place is not threading.current_thread()]
+            others = bool(self._places)
+        if others and not is_stopped(self._context):
+            door.tell(f"{error} Those that are at work go on.")
+        else:
+            door.fail(error)
 
     def _let_go(self) -> None:
         context, self._context = self._context, None

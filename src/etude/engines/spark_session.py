@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,8 +17,10 @@ from typing import Any, Final
 
 from etude.core.errors import ConfigError
 from etude.core.resources import Resources
+from etude.core.room import how_many_fit, mend, why_not
 from etude.core.text import brief, count
 from etude.core.version import VERSION
+from etude.worker.machine import this_machine
 
 TASK_CORES: Final = "spark.task.cpus"
 SHARES: Final = {"cpus": (TASK_CORES, "1"), "gpus": ("spark.task.resource.gpu.amount", "0")}
@@ -25,12 +28,24 @@ SHARES: Final = {"cpus": (TASK_CORES, "1"), "gpus": ("spark.task.resource.gpu.am
 
 LOCAL: Final = re.compile(r"local(?:\[\s*(?P<threads>\d+|\*)\s*(?:,\s*(?P<failures>\d+)\s*)?\])?")
 LOOPBACK: Final = "127.0.0.1"
+STANDALONE: Final = "spark://"
+
+REACH_S: Final = 10.0
+"""Seconds that the masters have together to be reached."""
+LEAVE_S: Final = 2.0
+"""Seconds that a job which was cancelled has to end."""
 
 ATTEMPTS: Final = 2
 """So many a task needs at least, for a lost worker to be replaced."""
 
 QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
 """Of a session that is made: Spark writes a page about each lost task, and the study says what came of it."""
+
+FRAME: Final = (
+    r"(?:[\w$<>-]+[./])+[\w$<>]+\((?:[\w$]+\.(?:java|scala|kt)(?::\d+)?|Native Method|Unknown Source|<generated>)\)"
+)
+PAGES: Final = re.compile(rf"\n\s*(?:at (?=[\w$<>-]+[./])|Caused by: |Driver stacktrace:|{FRAME})|\s+SQLSTATE:")
+"""Where the pages of Java begin that follow what an error is about."""
 
 CONNECT: Final = (
     "This is Spark Connect, whose sessions run no tasks of ours. Pass a classic session, made where the driver of "
@@ -70,6 +85,7 @@ def find_or_make(
         raise ConfigError(CONNECT)
     _refuse_master(master or "")
     _refuse_without_java()
+    _refuse_where_nobody_listens(master or "")
     cores = resources.cpus if resources is not None else None
     config = {**({TASK_CORES: f"{cores:g}"} if cores is not None else {}), **config}
     each = config.get(TASK_CORES, "1")
@@ -79,7 +95,7 @@ def find_or_make(
 
 def where_to_listen(context: Any) -> tuple[str, tuple[str, ...]]:
     """Return the address at which executors reach this machine as Spark does, and the names that they know it by."""
-    if context.master.startswith("local"):
+    if _is_here(context):
         return LOOPBACK, ()
     conf = context.getConf()
     host = str(conf.get("spark.driver.host") or LOOPBACK)
@@ -129,17 +145,38 @@ def refuse_too_few_threads(context: Any, least: int) -> None:
         )
 
 
+def refuse_too_little_memory(context: Any, resources: Resources | None, least: int) -> None:
+    """See whether this machine has the memory for so many workers, where it is this machine that has all tasks.
+
+    Spark does not count what its tasks take, so nothing else would hold them back.
+
+    Raises:
+        ConfigError: It has not.
+    """
+    if resources is None or not _is_here(context):
+        return  # nobody knows the machines, and others may come
+    each, machine = Resources(memory_gb=resources.counted.memory_gb), this_machine()
+    if why := why_not(least, each, machine, asked=f"The first trial waits for {least} workers, which"):
+        fewer = f"workers=({how_many_fit(each, machine)}, None)"
+        raise ConfigError(
+            f"Spark at {context.master!r} runs its tasks on this machine. {why} "
+            f"{mend(least, each, machine, fewer=fewer)}"
+        )
+
+
 def refuse_without_slot(context: Any, *, wait_s: float) -> None:
     """Run a small task, and see whether it finds what a worker needs.
 
     Raises:
-        ConfigError: None was run within ``wait_s`` seconds, or Étude is not there, or another version of it.
+        ConfigError: None was run within ``wait_s`` seconds, or Étude is not there, or another version of it; or the
+            session has ended.
     """
+    _refuse_ended(context)
     group, found = f"etude-{secrets.token_hex(4)}", []
 
     def look() -> None:
-        context.setJobGroup(group, "Étude: is there a slot?", interruptOnCancel=True)
         try:
+            context.setJobGroup(group, "Étude: is there a slot?", interruptOnCancel=True)
             found.extend(context.parallelize([0], 1).mapPartitions(look_around).collect())
         except Exception as error:
             found.append(error)
@@ -147,10 +184,11 @@ def refuse_without_slot(context: Any, *, wait_s: float) -> None:
     looking = threading.Thread(target=look, name=group, daemon=True)
     looking.start()
     looking.join(wait_s)
+    _refuse_ended(context)
     if looking.is_alive():
         has = _slots_of(context)
         context.cancelJobGroup(group)
-        looking.join(wait_s)
+        looking.join(LEAVE_S)
         raise ConfigError(
             f"Spark at {context.master!r} had no slot for a worker within {wait_s:g} s: it has {has}. Wait until one "
             "is free, add an executor, or pass a longer wait_s=."
@@ -176,12 +214,20 @@ def in_short(error: BaseException) -> str:
     """Return what an error of Spark's is about, without the pages around it."""
     java = getattr(error, "java_exception", None)
     text = str(java.getMessage() if java is not None else error)
-    text = re.split(r"\n\tat |\nDriver stacktrace:|\s+SQLSTATE:", text, maxsplit=1)[0].strip()
+    said, *pages = PAGES.split(text, maxsplit=1)
+    text = said.strip()
+    if pages and text.endswith(":"):  # "This stopped SparkContext was created at:"
+        text = text.rpartition("\n")[0].strip() or text
     if "Traceback (most recent call last)" in text:
         lines = text.splitlines()
-        after = 1 + max(n for n, line in enumerate(lines) if line.startswith("  "))
+        after = 1 + max((n for n, line in enumerate(lines) if line.startswith("  ")), default=-1)
         text = "\n".join(lines[after:]).strip()
     return text if text.endswith(".") else f"{text}."
+
+
+def _is_here(context: Any) -> bool:
+    """Say whether all tasks run on this machine: in the threads of one process, or in executors that are beside it."""
+    return str(context.master).startswith("local")
 
 
 def _slots_of(context: Any) -> str:
@@ -226,6 +272,36 @@ def _refuse_without_java() -> None:
         raise ConfigError(
             f"Spark needs Java, and {where}. Install Java 17 (apt install openjdk-17-jre-headless, or conda install "
             "openjdk=17), or set JAVA_HOME to where it is."
+        )
+
+
+def _refuse_where_nobody_listens(master: str) -> None:
+    """See whether anybody is at a master of Spark's own: Spark takes more than a minute to find that nobody is."""
+    if not master.startswith(STANDALONE):
+        return
+    places = [place.rpartition(":") for place in master.removeprefix(STANDALONE).split(",")]
+    if not all(host and port.isdigit() for host, _, port in places):
+        return  # Spark itself refuses what is no address
+    faults = []
+    for host, _, port in places:
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S / len(places)):
+                return
+        except (OSError, OverflowError, ValueError) as error:  # a host or a port may be none
+            faults.append(f"{error} ({host}:{port})")
+    raise ConfigError(
+        f"The Spark master at {master!r} cannot be reached: {'; '.join(faults)}. Start one with "
+        "`sbin/start-master.sh`, pass the address that it says it is at, or leave master= out for threads of this "
+        "machine."
+    )
+
+
+def _refuse_ended(context: Any) -> None:
+    if is_stopped(context):
+        raise ConfigError(
+            f"The Spark session at {context.master!r} ended before it ran a task, as it does where a master does not "
+            "answer or turns the application away. See whether that master is at work. Spark logs why; "
+            "config={'spark.log.level': 'WARN'} shows that of a session that is made."
         )
 
 
