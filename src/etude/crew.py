@@ -21,7 +21,6 @@ from etude.core.text import count
 from etude.engines import Engine
 from etude.wire import messages, server, spool
 from etude.wire.messages import Serve
-from etude.worker.received import pieces_of
 
 if TYPE_CHECKING:
     import socket
@@ -174,7 +173,8 @@ class Crew:
         """Send a message to a worker; return whether it is there."""
         link = self._links.get(worker)
         if link is not None and link.carried and isinstance(message, messages.Run) and message.points:
-            self._do(link.bring(pieces_of(message, self._serve.trials), message))
+            assert self._nodes is not None, "it is one of theirs"
+            self._do(self._nodes.bring(link, message))
         elif link is not None:
             link.send(message)
         if isinstance(message, messages.Run):

@@ -12,7 +12,7 @@ from etude.wire.credentials import Invitation, make_keys, no_way_in
 from etude.wire.gate import Gate, NodeWorker, told
 from etude.wire.messages import Serve
 from etude.wire.node_messages import Piece
-from etude.worker.received import keep
+from etude.worker.received import keep, pieces_of
 
 BEAT_S: Final = 10.0
 """Seconds between two words to nodes that the driver is alive; they wait longer for one (``engines.node``)."""
@@ -85,6 +85,10 @@ class Nodes:
             except OSError as error:
                 raise ConfigError(no_way_in(bind, port, error)) from error
         return self._invitation
+
+    async def bring(self, link: NodeWorker, job: messages.Run) -> None:
+        """Give a worker an attempt, and before that what it is to go on from."""
+        await link.bring(pieces_of(job, self._serve.trials), job)
 
     def fill_up(self) -> None:
         """Have those in reserve take the places that are free."""

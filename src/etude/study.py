@@ -200,7 +200,7 @@ class Study(AtWork):
                 self._sampler.tell([fact])
         for earlier in set(self.history.drivers) - {self._driver_id}:
             self._sweep(earlier)
-        self._artifacts.sweep(self.history.shelf.files)  # nobody writes there any more
+        self._sweep_states()  # nobody writes there any more
         self._safekeeping.attach(self._note)
 
     def _let_go(self) -> None:
@@ -263,7 +263,7 @@ class Study(AtWork):
             with contextlib.suppress(StudyInUseError):
                 self._write_the_end()
                 spool.clear(self._recipe.serve.spool)
-                self._artifacts.sweep(self.history.shelf.files)
+                self._sweep_states()
         except sqlite3.Error as error:
             self._say_what_is_not_written(error)
         finally:  # whatever was wrong, the next driver finds the study free
@@ -431,6 +431,11 @@ class Study(AtWork):
             case Note(worker=worker, trial=trial, checkpoint=checkpoint):
                 noted = messages.Noted(trial, checkpoint.attempt, checkpoint.key)
                 self._artifacts.then(partial(self._loop.call_soon_threadsafe, self._send, worker, noted))
+
+    def _sweep_states(self) -> None:
+        """Remove states that nobody needs, where there ever were any: a large study has many folders to look into."""
+        if self.history.shelf.used:
+            self._artifacts.sweep(self.history.shelf.files)
 
     def _send(self, worker: str, message: messages.Message) -> None:
         """Send a message that was not ready when what it follows from was written down."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import run_script, write_script
 
 import etude
 from etude.core.events import Checkpointed, Resumed
@@ -80,3 +81,82 @@ def test_what_has_ended_keeps_the_weights_of_the_best_and_nothing_else(tmp_path:
     assert all(name.endswith(".weights.safetensors") for name in kept)
     saved = facts(search, Checkpointed)
     assert len(saved) >= 6
+
+
+SCRIPT = """
+    import os, random, signal, sys
+    from pathlib import Path
+    import numpy as np
+    import torch
+    from torch import nn, optim
+    from torch.utils.data import DataLoader, Dataset
+    import etude
+
+    PLACE = Path(__file__).parent
+
+    class Noisy(Dataset):
+        def __len__(self):
+            return 48
+
+        def __getitem__(self, index):
+            x = torch.linspace(-1, 1, 48 * 64).reshape(48, 1, 8, 8)[index]
+            x = x.flip(-1) if torch.rand(()) < 0.5 else x
+            return x.roll(int(np.random.randint(0, 3)), -1) * random.uniform(0.9, 1.1), index % 3
+
+    def model():
+        return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(144, 3))
+
+    def data():
+        return DataLoader(Noisy(), batch_size=8, shuffle=True)
+
+    def train(model, data, run, lr: float, epochs: int = 5):
+        net, loader = model(), data()
+        optimizer = optim.SGD(net.parameters(), lr=lr, momentum=0.9)
+        scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
+        run.keep(net=net, optimizer=optimizer, scheduler=scheduler)
+        chaos = random.Random(os.getpid())
+        for epoch in run.epochs(epochs):
+            total = 0.0
+            for x, y in loader:
+                if os.environ.get("KILLS") and len(list(PLACE.glob("kill-*"))) < 8 and chaos.random() < 0.1:
+                    (PLACE / f"kill-{os.getpid()}").touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(net(x), y)
+                loss.backward()
+                optimizer.step()
+                total += loss.item()
+            scheduler.step()
+            run.report(loss=total)
+        return {"loss": total, "weights": [float(p.double().sum()) for p in net.parameters()]}
+
+    experiment = etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+
+    if __name__ == "__main__":
+        search = experiment.tune(
+            {"lr": etude.loguniform(1e-3, 1e-1)}, trials=3, workers=2, retries=20, sampler="random", stopper="none",
+            name=sys.argv[1],
+        )
+        for trial in search.trials:
+            print(trial.number, trial.value, trial.curve, trial.metrics)
+"""
+
+
+def test_a_network_that_is_killed_at_random_steps_is_trained_bit_by_bit_as_one_that_is_not(tmp_path: Path) -> None:
+    script = write_script(tmp_path, SCRIPT)
+    quiet = run_script(script, "quiet")
+    chaotic = run_script(script, "chaotic", KILLS="1")
+    assert (quiet.returncode, chaotic.returncode) == (0, 0), quiet.stderr + chaotic.stderr
+    assert len(list(tmp_path.glob("kill-*"))) > 0
+    assert chaotic.stdout == quiet.stdout
+
+
+def test_what_cannot_be_saved_fails_the_trial_with_what_to_do() -> None:
+    def train(run, lr: float):
+        run.keep(schedule=lambda epoch: lr)
+        return lr
+
+    search = tune(train)
+    assert search.counts() == {"failed": 2}
+    assert search.trials[0].reason.startswith("StateError: kept.schedule is <function ")
+    assert "or give its class state_dict() and load_state_dict()." in search.trials[0].reason

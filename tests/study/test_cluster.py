@@ -543,7 +543,7 @@ def test_what_a_trial_keeps_comes_home_and_goes_to_the_machine_where_it_goes_on(
             first.kill()
             first.wait()
         with node(credentials):
-            out, err = driver.communicate(timeout=60)
+            _, err = driver.communicate(timeout=60)
     assert driver.returncode == 0, err
     there = etude.open(folder_of(script))
     resumed = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Resumed)]

@@ -14,7 +14,7 @@ from etude.core.errors import ResultError
 from etude.worker.run import Hold, NoLine, Run, Stop
 
 
-class FakeLine:
+class FakeLine(NoLine):
     """The other end, which writes down what it is told."""
 
     def __init__(self) -> None:

@@ -176,6 +176,7 @@ class Trial:
         """Note that the attempt goes on after that many reports of those before it."""
         assert isinstance(self._ends, Loose), "what has ended goes on no more"
         self._ends.curve = self.withdrawn[:step]
+        self.withdrawn = NO_CURVE
 
     def end(self, at: float, outcome: Outcome | None) -> None:
         """Note that something ended for it, and what an attempt left behind, if it was one."""

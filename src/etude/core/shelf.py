@@ -44,12 +44,16 @@ class Shelf:
 
     Args:
         best: How many trials keep their weights.
+
+    Attributes:
+        used: Whether any trial has ever saved a state.
     """
 
-    __slots__ = ("_held", "best")
+    __slots__ = ("_held", "best", "used")
 
     def __init__(self, best: int = BEST) -> None:
         self.best = best
+        self.used = False
         self._held: dict[int, Held] = {}
 
     def points(self, trial: int) -> tuple[Checkpoint, ...]:
@@ -84,6 +88,7 @@ class Shelf:
             checkpoint: What it is.
             loss: What the trial reported last before it, less being better; infinite if nothing.
         """
+        self.used = True
         before = self.files
         held = self._held.setdefault(trial, Held())
         held.points = [*held.points, (loss, checkpoint)][-POINTS:]

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from etude.core.events import AnyFact, Assigned, Settled
+from etude.core.events import STATE, AnyFact, Assigned, Settled
 from etude.store.rows import Rows
 
 WORKERS_LOG: Final = "workers.log"
@@ -79,5 +79,7 @@ class Looker:
         for place, _, names in os.walk(folder):
             for name in sorted(names):
                 path = Path(place, name)
+                if STATE.fullmatch("/".join(path.parts[-2:])):  # it changes all the time, and is of use here alone
+                    continue
                 if path.is_file() and not path.is_symlink() and not name.endswith(PART) and name != LOG_TAIL:
                     yield path.relative_to(self._folder).as_posix()

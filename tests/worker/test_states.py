@@ -1,0 +1,149 @@
+"""States on disk: never more ahead of the journal than one, read again only if they are what was written."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etude.core.errors import StateError
+from etude.core.events import Checkpoint
+from etude.frameworks import state_file
+from etude.wire.messages import Run, Saved, TakenUp, Warned
+from etude.worker.run import State
+from etude.worker.states import States
+
+
+class Driver:
+    """Hears what is said of states, and notes it when a test wants that."""
+
+    def __init__(self) -> None:
+        self.said: list[Saved | TakenUp | Warned] = []
+        self.heard = threading.Condition()
+
+    def say(self, message: Saved | TakenUp | Warned) -> None:
+        with self.heard:
+            self.said.append(message)
+            self.heard.notify_all()
+
+    def hears(self, n: int) -> None:
+        with self.heard:
+            assert self.heard.wait_for(lambda: len(self.said) >= n, 30.0)
+
+    @property
+    def saved(self) -> list[Checkpoint]:
+        return [message.checkpoint for message in self.said if isinstance(message, Saved)]
+
+
+def state(epoch: int, **values: Any) -> State:
+    rest = {"objects": {}, "values": {"epoch": epoch, **values}, "generators": {}}
+    return State(0, epoch, epoch, {"loss": 1.0 / epoch}, {}, rest)
+
+
+def test_a_newer_state_takes_the_place_of_one_that_waits(tmp_path: Path) -> None:
+    driver = Driver()
+    states = States(Run(3, 1, {}, 0), str(tmp_path), say=driver.say)
+    states.save(state(1))
+    driver.hears(1)
+    for epoch in (2, 3, 4):
+        states.save(state(epoch))
+    assert [point.epoch for point in driver.saved] == [1], "the driver has not noted the first"
+    states.noted()
+    states.settle()
+    assert [point.epoch for point in driver.saved] == [1, 4]
+    states.close()
+    names = {path.name for path in (tmp_path / "00003" / "attempt-1" / "checkpoints").iterdir()}
+    assert names == {f"0-0000{n}.{part}.safetensors" for n in (1, 4) for part in ("weights", "rest")}
+
+
+def saved_twice(folder: Path) -> tuple[Checkpoint, ...]:
+    """Save two states, and return the newest first, as the driver names them to the next attempt."""
+    driver = Driver()
+    states = States(Run(0, 1, {}, 0), str(folder), say=driver.say)
+    for epoch in (1, 2):
+        states.save(state(epoch))
+        driver.hears(epoch)
+        states.noted()
+    states.close()
+    return tuple(reversed(driver.saved))
+
+
+def test_the_newest_state_is_taken_up(tmp_path: Path) -> None:
+    points, driver = saved_twice(tmp_path), Driver()
+    states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
+    assert states.take_up() == state(2)
+    assert driver.said == [TakenUp(0, 2, (1, 0, 2), 2)]
+
+
+@pytest.mark.parametrize("how", ["cut", "changed", "gone"])
+def test_a_damaged_newest_state_is_left_aside_for_the_one_before(how: str, tmp_path: Path) -> None:
+    points, driver = saved_twice(tmp_path), Driver()
+    path = tmp_path / "00000" / points[0].name("rest")
+    content = path.read_bytes()
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(content[:-1] if how == "cut" else content[:-1] + bytes([content[-1] ^ 1]))
+    states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
+    assert states.take_up() == state(1)
+    told, warned = driver.said
+    assert isinstance(told, TakenUp)
+    assert (told.key, told.step) == ((1, 0, 1), 1)
+    assert isinstance(warned, Warned)
+    why = "cannot be read: No such file" if how == "gone" else "is not what was written: it is damaged"
+    assert warned.text.startswith("Trial 0 could not use what it had saved, so it goes on from epoch 1. epoch 2: ")
+    assert why in warned.text
+
+
+def test_without_any_that_can_be_read_it_starts_over_and_says_so(tmp_path: Path) -> None:
+    points, driver = saved_twice(tmp_path), Driver()
+    for point in points:
+        (tmp_path / "00000" / point.name("weights")).write_bytes(b"nothing")
+    states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
+    assert states.take_up() is None
+    told, warned = driver.said
+    assert isinstance(told, TakenUp)
+    assert (told.key, told.step) == (None, 0)
+    assert isinstance(warned, Warned)
+    assert "so it starts over" in warned.text
+
+
+def test_a_state_that_cannot_be_written_costs_that_state_and_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, write = Driver(), state_file.write
+    full = True
+
+    def writes(path: Path, *given: Any) -> tuple[str, int]:
+        if full and path.name.endswith("rest.safetensors"):
+            raise OSError(28, "No space left on device")
+        return write(path, *given)
+
+    monkeypatch.setattr(state_file, "write", writes)
+    states = States(Run(0, 1, {}, 0), str(tmp_path), say=driver.say)
+    for epoch in (1, 2):
+        states.save(state(epoch))
+        states.settle()
+    [warned] = driver.said
+    assert isinstance(warned, Warned)
+    assert warned.text == (
+        "The state of trial 0 after epoch 1 could not be saved (No space left on device). Training goes on; if it is "
+        "lost, it goes on from the state that was saved before."
+    )
+    assert list((tmp_path / "00000" / "attempt-1" / "checkpoints").iterdir()) == [], "no half of it stays"
+    full = False
+    states.save(state(3))
+    states.settle()
+    states.close()
+    assert [point.epoch for point in driver.saved] == [3]
+
+
+def test_what_only_pickle_could_write_is_refused_where_it_is_kept(tmp_path: Path) -> None:
+    states = States(Run(0, 1, {}, 0), str(tmp_path), say=Driver().say)
+    with pytest.raises(StateError) as refused:
+        states.save(state(1, schedule=lambda epoch: 0.1))
+    assert str(refused.value).startswith("state.rest.values.schedule is <function ")
+    assert str(refused.value).endswith("or give its class state_dict() and load_state_dict().")
+    states.close()
