@@ -259,8 +259,8 @@ class Crew:
                     self._tell(Reported(at=now, trial=trial, attempt=attempt, step=step, metrics=metrics))
             case messages.Saved(trial=trial, checkpoint=checkpoint):
                 self._tell(Checkpointed(at=now, trial=trial, checkpoint=checkpoint))
-            case messages.TakenUp(trial=trial, attempt=attempt, key=key, step=step, reason=reason):
-                self._tell(Resumed(at=now, trial=trial, attempt=attempt, key=key, step=step, reason=reason))
+            case messages.TakenUp():
+                self._tell(as_resumed(message, at=now))
             case messages.Warned(text=text):
                 self._note(text)
             case messages.Ended():
@@ -395,5 +395,12 @@ class Crew:
 def as_events(ended: messages.Ended, *, at: float, worker: str = "") -> list[AnyEvent]:
     """Return what the end of an attempt means for the driver: the reports that came with it, and the end."""
     trial, attempt = ended.trial, ended.attempt
+    before = [as_resumed(ended.taken_up, at=at)] if ended.taken_up is not None else []
     reports = [Reported(at=at, trial=trial, attempt=attempt, step=step, metrics=row) for step, row in ended.rows]
-    return [*reports, events.Ended(at=at, worker=worker, trial=trial, attempt=attempt, outcome=ended.outcome)]
+    end = events.Ended(at=at, worker=worker, trial=trial, attempt=attempt, outcome=ended.outcome)
+    return [*before, *reports, end]
+
+
+def as_resumed(said: messages.TakenUp, *, at: float) -> Resumed:
+    """Return what it means that an attempt goes on from a checkpoint."""
+    return Resumed(at=at, trial=said.trial, attempt=said.attempt, key=said.key, step=said.step, reason=said.reason)

@@ -253,7 +253,6 @@ class Study(AtWork):
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         await self._crew.close()
-        await self._loop.run_in_executor(None, self._artifacts.close)
         if self._sampler is not None:
             self._sampler.close()
         self._record_provenance()
@@ -267,6 +266,7 @@ class Study(AtWork):
         except sqlite3.Error as error:
             self._say_what_is_not_written(error)
         finally:  # whatever was wrong, the next driver finds the study free
+            await self._loop.run_in_executor(None, self._artifacts.close)
             self._keep_notes(self.history.epoch)
             await self._loop.run_in_executor(None, self._safekeeping.close, self._journal.seq)
             self._keep_notes(self.history.epoch)  # once more, since a mirror may have said what it lacks

@@ -61,6 +61,17 @@ def test_one_that_falls_back_on_the_checkpoint_before_has_the_damaged_one_remove
     assert stage.files == set()
 
 
+def test_from_where_it_goes_on_is_said_twice_and_heard_once() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.join("a", "b")
+    saved = epochs(stage, 0, 0.1, 0.2)
+    stage.leave("a")
+    stage.resume(0, saved[1])
+    stage.report(0, 0.3)
+    stage.resume(0, saved[1])
+    assert list(stage.trial(0).curve) == [0.1, 0.2, 0.3]
+
+
 def test_the_next_driver_knows_them_too() -> None:
     stage = Stage(2, limits=PATIENT)
     stage.join("a", "b")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import run_script, write_script
+from support import run_script, running, start_script, wait_for, write_script
 
 import etude
 from etude.core.events import Checkpointed, Resumed
@@ -160,3 +161,55 @@ def test_what_cannot_be_saved_fails_the_trial_with_what_to_do() -> None:
     assert search.counts() == {"failed": 2}
     assert search.trials[0].reason.startswith("StateError: kept.schedule is <function ")
     assert "or give its class state_dict() and load_state_dict()." in search.trials[0].reason
+
+
+INTERRUPTED = """
+    import os, time
+    from pathlib import Path
+    import etude
+
+    def train(run, lr: float):
+        kept = run.keep(total=0.0)
+        for epoch in run.epochs(6):
+            with open("epochs", "a") as log:
+                print(run.trial, epoch, file=log)
+            kept.total += lr
+            run.report(score=kept.total)
+            while epoch == 3 and not os.path.exists("go"):
+                time.sleep(0.01)
+        return kept.total
+
+    if __name__ == "__main__":
+        search = etude.Experiment(train, metric="score", mode="max").tune(
+            {"lr": etude.uniform(0, 1)}, trials=2, workers=2, sampler="random", stopper="none", name="interrupted",
+        )
+        print([(trial.number, trial.curve) for trial in search.trials])
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_study_that_is_interrupted_goes_on_within_its_trials(how: signal.Signals, tmp_path: Path) -> None:
+    script = write_script(tmp_path, INTERRUPTED)
+    states = tmp_path / "studies" / "interrupted" / "trials"
+    with running(start_script(script)) as process:
+        for trial in range(2):
+            wait_for(list_of(states / f"0000{trial}", "0-00003.rest.safetensors"))
+        process.send_signal(how)
+        process.wait(30)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert "Error" not in said.replace("KeyboardInterrupt", "")
+    (tmp_path / "go").touch()
+    done = run_script(script)
+    assert done.returncode == 0, done.stderr
+    trained = sorted((tmp_path / "epochs").read_text().splitlines())
+    assert trained == sorted([f"{trial} {epoch}" for trial in range(2) for epoch in (0, 1, 2, 3, 3, 4, 5)])
+    search = etude.open(states.parent)
+    assert [len(trial.curve) for trial in search.trials] == [6, 6]
+    assert {fact.key[2] for fact in facts(search, Resumed)} == {3}
+    assert not [name for name in files(search) if ".rest." in name]
+
+
+def list_of(folder: Path, name: str) -> Callable[[], bool]:
+    """Return whether a file of that name is anywhere in a folder, to wait for."""
+    return lambda: any(folder.rglob(name))

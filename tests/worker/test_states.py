@@ -12,6 +12,7 @@ from etude.core.errors import StateError
 from etude.core.events import Checkpoint
 from etude.frameworks import state_file
 from etude.wire.messages import Run, Saved, TakenUp, Warned
+from etude.worker import states as states_module
 from etude.worker.run import State
 from etude.worker.states import States
 
@@ -56,6 +57,20 @@ def test_a_newer_state_takes_the_place_of_one_that_waits(tmp_path: Path) -> None
     states.close()
     names = {path.name for path in (tmp_path / "00003" / "attempt-1" / "checkpoints").iterdir()}
     assert names == {f"0-0000{n}.{part}.safetensors" for n in (1, 4) for part in ("weights", "rest")}
+
+
+def test_an_end_does_not_wait_for_ever_for_a_driver_that_notes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states_module, "NOTED_S", 0.05)
+    driver = Driver()
+    states = States(Run(0, 1, {}, 0), str(tmp_path), say=driver.say)
+    states.save(state(1))
+    driver.hears(1)
+    states.save(state(2))
+    states.settle()
+    states.close()
+    assert [point.epoch for point in driver.saved] == [1]
 
 
 def saved_twice(folder: Path) -> tuple[Checkpoint, ...]:

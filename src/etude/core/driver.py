@@ -54,7 +54,7 @@ from etude.core.events import (
     WindDown,
 )
 from etude.core.fates import WENT_WELL, Doubt, Fate, after_end, of_follower, settled, when_interrupted
-from etude.core.history import History, Trial
+from etude.core.history import NO_CURVE, History, Trial
 from etude.core.lifecycle import FINAL, State, Turn
 from etude.core.limits import Limits
 from etude.core.packing import Need, Packing
@@ -199,7 +199,8 @@ class Driver:
         self._out.append(Note(trial.worker, trial.number, event.checkpoint))
 
     def _on_resumed(self, event: Resumed) -> None:
-        if self._holder(event.trial, event.attempt) is not None:
+        trial = self._holder(event.trial, event.attempt)
+        if trial is not None and trial.withdrawn is not NO_CURVE:  # else it is said twice
             self._tell(event)
 
     def _on_suggested(self, event: Suggested) -> None:

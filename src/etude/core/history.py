@@ -74,7 +74,8 @@ class Trial:
         because: Why the plan decided on it, where that was a decision.
         redraw: How many proposals before this one were already taken.
         upto: The last fact that the sampler had seen when it proposed this trial.
-        withdrawn: The curve of the attempt before the newest one, which may go on from there.
+        withdrawn: The curve of the attempt before the newest one, which may go on from there; ``NO_CURVE`` once that
+            is settled.
     """
 
     __slots__ = (

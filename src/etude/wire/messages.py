@@ -181,22 +181,6 @@ class Reports(Message, frozen=True):
     rows: list[tuple[int, dict[str, float]]]
 
 
-class Ended(Message, frozen=True):
-    """How an attempt ended.
-
-    Attributes:
-        trial: The trial's number.
-        attempt: Which attempt of it.
-        outcome: How it ended.
-        rows: What it reported, as in ``Reports``; only in the spool, for a driver that did not live to hear it.
-    """
-
-    trial: int
-    attempt: int
-    outcome: Outcome
-    rows: list[tuple[int, dict[str, float]]] = []
-
-
 class Saved(Message, frozen=True):
     """An attempt has saved its state."""
 
@@ -220,6 +204,24 @@ class TakenUp(Message, frozen=True):
     key: tuple[int, int, int] | None
     step: int
     reason: str = ""
+
+
+class Ended(Message, frozen=True):
+    """How an attempt ended.
+
+    Attributes:
+        trial: The trial's number.
+        attempt: Which attempt of it.
+        outcome: How it ended.
+        rows: What it reported, as in ``Reports``; only in the spool, for a driver that did not live to hear it.
+        taken_up: From where it went on, if it did; only there, too.
+    """
+
+    trial: int
+    attempt: int
+    outcome: Outcome
+    rows: list[tuple[int, dict[str, float]]] = []
+    taken_up: TakenUp | None = None
 
 
 class Warned(Message, frozen=True):

@@ -189,7 +189,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
             stream.flush()
     ended = Ended(job.trial, job.attempt, outcome)
     rows = [row for row in line.said or () if serve.watched in row[1]]
-    append(spool, pack_outcome(Ended(job.trial, job.attempt, outcome, rows)))
+    append(spool, pack_outcome(Ended(job.trial, job.attempt, outcome, rows, line.taken_up)))
     channel.send(pack_outcome(ended))
     return ended
 
@@ -303,6 +303,11 @@ class ChildLine:
     def take_up(self) -> State | None:
         """Return the state to go on from."""
         return self._states.take_up()
+
+    @property
+    def taken_up(self) -> TakenUp | None:
+        """From where the attempt went on, if it did."""
+        return self._states.taken_up
 
     def save(self, state: State) -> None:
         """Take a state; it is written soon."""

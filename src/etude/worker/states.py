@@ -10,12 +10,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from etude.core.errors import StateError
 from etude.core.events import Checkpoint
 from etude.wire.messages import Run, Saved, TakenUp, Warned
 from etude.worker.run import State
+
+NOTED_S: Final = 10.0
+"""Seconds that the end of an attempt waits for the driver, so that its last state can be written."""
 
 Say = Callable[[Saved | TakenUp | Warned], None]
 
@@ -40,6 +43,8 @@ class States:
         self._closing = False
         self._warned = False
         self._thread: threading.Thread | None = None
+        self.taken_up: TakenUp | None = None
+        """From where it went on, once that is known."""
 
     def take_up(self) -> State | None:
         """Return the newest state of earlier attempts that can be read, and tell which that is."""
@@ -61,7 +66,8 @@ class States:
         return None
 
     def _tell_taken_up(self, key: tuple[int, int, int] | None, step: int, problems: list[str]) -> None:
-        self._say(TakenUp(self._job.trial, self._job.attempt, key, step, "; ".join(problems)))
+        self.taken_up = TakenUp(self._job.trial, self._job.attempt, key, step, "; ".join(problems))
+        self._say(self.taken_up)
         if problems:
             goes_on = "it starts over" if key is None else f"it goes on from epoch {key[2]}"
             told = f"Trial {self._job.trial} could not use what it had saved, so {goes_on}. {'; '.join(problems)}"
@@ -88,9 +94,11 @@ class States:
             self._changed.notify_all()
 
     def settle(self) -> None:
-        """Wait until nothing is left to be written."""
+        """Wait until nothing is left to be written; but not for ever for a driver that does not note what was."""
         with self._changed:
-            self._changed.wait_for(lambda: self._next is None and not self._writing)
+            while not self._changed.wait_for(lambda: self._next is None and not self._writing, NOTED_S):
+                if not self._writing:  # its disk is full, say: the outcome must not wait for that
+                    return
 
     def close(self) -> None:
         """Write nothing more after what is being written."""
