@@ -374,7 +374,7 @@ class Study(AtWork):
         if facts:
             self._journal.append(facts)
             self._desk.facts = []
-        for fact in facts:
+        for fact in facts if self.history.shelf.used else ():
             if type(fact) is Settled and fact.attempt is not None:
                 self._artifacts.tidy(fact.trial, fact.attempt, self.history.shelf.files_of(fact.trial))
         return facts

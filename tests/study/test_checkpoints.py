@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -192,8 +191,8 @@ def test_a_study_that_is_interrupted_goes_on_within_its_trials(how: signal.Signa
     script = write_script(tmp_path, INTERRUPTED)
     states = tmp_path / "studies" / "interrupted" / "trials"
     with running(start_script(script)) as process:
-        for trial in range(2):
-            wait_for(list_of(states / f"0000{trial}", "0-00003.rest.safetensors"))
+        wait_for(states.is_dir)
+        wait_for(lambda: saved_at(states.parent, 3) == {0, 1})
         process.send_signal(how)
         process.wait(30)
         assert process.stderr is not None
@@ -210,6 +209,7 @@ def test_a_study_that_is_interrupted_goes_on_within_its_trials(how: signal.Signa
     assert not [name for name in files(search) if ".rest." in name]
 
 
-def list_of(folder: Path, name: str) -> Callable[[], bool]:
-    """Return whether a file of that name is anywhere in a folder, to wait for."""
-    return lambda: any(folder.rglob(name))
+def saved_at(folder: Path, epoch: int) -> set[int]:
+    """Return the trials that have a checkpoint after an epoch."""
+    found = facts(etude.open(folder), Checkpointed)
+    return {fact.trial for fact in found if fact.checkpoint.epoch == epoch}

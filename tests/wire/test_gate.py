@@ -268,8 +268,8 @@ async def test_when_the_study_is_over_nodes_are_sent_home(stage: Stage) -> None:
         ({"token": ""}, "The token is not that of this run."),
         ({"token": "é" * 10}, "The token is not that of this run."),
         ({"etude": "9.9"}, f"The driver runs Étude {VERSION}, and this node 9.9. Install the same on both."),
-        ({"protocol": 2, "etude": "9.9"}, f"The driver runs Étude {VERSION}, and this node 9.9."),
-        ({"protocol": 2}, f"The driver speaks version {PROTOCOL} of the protocol, and this node 2, though both call"),
+        ({"protocol": 9, "etude": "9.9"}, f"The driver runs Étude {VERSION}, and this node 9.9."),
+        ({"protocol": 9}, f"The driver speaks version {PROTOCOL} of the protocol, and this node 9, though both call"),
         ({"python": "3.99"}, f"The driver runs Python {PYTHON}, and this node 3.99: functions travel as code"),
     ],
 )

@@ -51,7 +51,8 @@ def test_a_newer_state_takes_the_place_of_one_that_waits(tmp_path: Path) -> None
     for epoch in (2, 3, 4):
         states.save(state(epoch))
     assert [point.epoch for point in driver.saved] == [1], "the driver has not noted the first"
-    states.noted()
+    states.noted((1, 0, 9))
+    states.noted((1, 0, 1))
     states.settle()
     assert [point.epoch for point in driver.saved] == [1, 4]
     states.close()
@@ -80,7 +81,7 @@ def saved_twice(folder: Path) -> tuple[Checkpoint, ...]:
     for epoch in (1, 2):
         states.save(state(epoch))
         driver.hears(epoch)
-        states.noted()
+        states.noted((1, 0, epoch))
     states.close()
     return tuple(reversed(driver.saved))
 
@@ -88,8 +89,8 @@ def saved_twice(folder: Path) -> tuple[Checkpoint, ...]:
 def test_the_newest_state_is_taken_up(tmp_path: Path) -> None:
     points, driver = saved_twice(tmp_path), Driver()
     states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
-    assert states.take_up() == state(2)
-    assert driver.said == [TakenUp(0, 2, (1, 0, 2), 2)]
+    assert states.take_up(lambda state: True) == state(2)
+    assert driver.said == [TakenUp(0, 2, (1, 0, 2), 2, "", {"loss": 0.5})]
 
 
 @pytest.mark.parametrize("how", ["cut", "changed", "gone"])
@@ -102,7 +103,7 @@ def test_a_damaged_newest_state_is_left_aside_for_the_one_before(how: str, tmp_p
     else:
         path.write_bytes(content[:-1] if how == "cut" else content[:-1] + bytes([content[-1] ^ 1]))
     states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
-    assert states.take_up() == state(1)
+    assert states.take_up(lambda state: True) == state(1)
     told, warned = driver.said
     assert isinstance(told, TakenUp)
     assert (told.key, told.step) == ((1, 0, 1), 1)
@@ -117,7 +118,7 @@ def test_without_any_that_can_be_read_it_starts_over_and_says_so(tmp_path: Path)
     for point in points:
         (tmp_path / "00000" / point.name("weights")).write_bytes(b"nothing")
     states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
-    assert states.take_up() is None
+    assert states.take_up(lambda state: True) is None
     told, warned = driver.said
     assert isinstance(told, TakenUp)
     assert (told.key, told.step) == (None, 0)

@@ -62,6 +62,9 @@ from etude.core.plan import Act, Done, Halt, Plan, Promote, Propose, Report, Wai
 from etude.core.proposals import Made, Proposals
 from etude.core.trust import rested_at, why_quarantined, worker_for
 
+FREES_NOBODY: Final = frozenset({Reported, Checkpointed, Resumed})
+"""What is told of an attempt at work; after a report alone there may be more to do, if it was judged."""
+
 WAITS_FOR_NOTHING: Final = (
     "The plan waits, and there is nothing that it could wait for: no trial runs or is queued, and no proposal is under "
     "way. A plan that has no more trials answers Done; one that has, Propose or Promote."
@@ -111,7 +114,7 @@ class Driver:
         self._out = out
         if not self.over:
             self._handlers[type(event)](event)  # type: ignore[operator]
-            if not (type(event) is Reported and len(out) == 1):  # a report alone frees nobody
+            if type(event) not in FREES_NOBODY or (type(event) is Reported and len(out) != 1):
                 self._go_on(event.at)
         elif type(event) is Ended:
             self._release(event)
@@ -192,9 +195,14 @@ class Driver:
 
     def _on_checkpointed(self, event: Checkpointed) -> None:
         trial = self._holder(event.trial, event.checkpoint.attempt)
-        if trial is None or trial.worker is None:
-            self._out.append(Discard(tuple((event.trial, event.checkpoint.name(part)) for part in PARTS)))
-            return  # of an attempt that is over
+        known = self.history.shelf.points(event.trial)
+        if trial is None or trial.worker is None:  # of an attempt that is over
+            kept = self.history.shelf.files_of(event.trial)
+            names = [event.checkpoint.name(part) for part in PARTS]
+            self._out.append(Discard(tuple((event.trial, name) for name in names if name not in kept)))
+            return
+        if known and event.checkpoint.key <= known[0].key:
+            return  # said twice
         self._tell(event)
         self._out.append(Note(trial.worker, trial.number, event.checkpoint))
 

@@ -225,6 +225,7 @@ class Resumed(Fact, frozen=True):
         key: Which checkpoint, by ``Checkpoint.key``; None if none was of use, so that it starts over.
         step: How many reports stay.
         reason: What was wrong with later checkpoints.
+        last: The newest value of each metric by then.
     """
 
     trial: int
@@ -232,6 +233,7 @@ class Resumed(Fact, frozen=True):
     key: tuple[int, int, int] | None
     step: int
     reason: str = ""
+    last: dict[str, float] = {}
 
 
 class Judged(Fact, frozen=True):

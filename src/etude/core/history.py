@@ -170,13 +170,18 @@ class Trial:
         """Note that an attempt was handed out."""
         assert isinstance(self._ends, Loose), "what has ended starts no more"
         self._ends.started_at = at
-        self.withdrawn = self._ends.curve
+        if self.withdrawn is NO_CURVE:  # else the attempt before ended without a word of where it went on from
+            self.withdrawn = self._ends.curve
         self._ends.curve = array("d")  # an attempt that starts over withdraws what was reported before
 
     def resume(self, step: int) -> None:
         """Note that the attempt goes on after that many reports of those before it."""
         assert isinstance(self._ends, Loose), "what has ended goes on no more"
         self._ends.curve = self.withdrawn[:step]
+        self.settle()
+
+    def settle(self) -> None:
+        """Note that what earlier attempts reported is of no use any more."""
         self.withdrawn = NO_CURVE
 
     def end(self, at: float, outcome: Outcome | None) -> None:
@@ -414,12 +419,18 @@ class History:
 
     def _checkpointed(self, fact: Checkpointed) -> None:
         trial, step = self.trials[fact.trial], fact.checkpoint.step
+        trial.settle()  # the next attempt goes on from this one's reports
         value = trial.curve[step - 1] if 0 < step <= trial.reports else None
         loss = self.metrics.loss(value) if value is not None else math.inf
         self.surplus = self.shelf.put(fact.trial, fact.checkpoint, loss)
 
     def _resumed(self, fact: Resumed) -> None:
-        self.trials[fact.trial].resume(fact.step)
+        trial = self.trials[fact.trial]
+        if fact.key is not None:
+            trial.resume(fact.step)
+        trial.settle()
+        if len(self.metrics.modes) > 1:
+            trial.last = {**fact.last, **trial.last} if fact.key is None else dict(fact.last)
         self.surplus = self.shelf.resume(fact.trial, fact.key)
 
     def _judged(self, fact: Judged) -> None:

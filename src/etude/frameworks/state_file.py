@@ -46,6 +46,9 @@ def write(path: Path, plain: Any, arrays: Arrays) -> tuple[str, int]:
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
         aside.rename(path)
+    except safetensors.SafetensorError as error:  # so it calls a full disk
+        aside.unlink(missing_ok=True)
+        raise OSError(str(error)) from error
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
@@ -105,4 +108,11 @@ def _load(path: Path) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """Return the arrays, as tensors where torch is in use, and the metadata."""
     framework = "pt" if "torch" in sys.modules else "np"
     with safetensors.safe_open(path, framework=framework) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 - no dict
+        names = list(file.keys())
+        # A copy: what is loaded is a map of the file, which may be removed while training goes on.
+        arrays = {name: _own(file.get_tensor(name)) for name in names}
+        return arrays, file.metadata() or {}
+
+
+def _own(array: Any) -> Any:
+    return array.clone() if hasattr(array, "clone") else array.copy()

@@ -197,6 +197,7 @@ class TakenUp(Message, frozen=True):
         key: The checkpoint, by ``Checkpoint.key``; None if none could be used.
         step: How many reports of the watched metric came before it.
         reason: What was wrong with others.
+        last: The newest value of each metric by then.
     """
 
     trial: int
@@ -204,6 +205,7 @@ class TakenUp(Message, frozen=True):
     key: tuple[int, int, int] | None
     step: int
     reason: str = ""
+    last: dict[str, float] = {}
 
 
 class Ended(Message, frozen=True):

@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -166,7 +166,7 @@ def give_up(channel: Channel, serve: Serve, why: str) -> None:
 
 def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Channel, spool: int, job: Run) -> Ended:
     """Run one attempt, leave its outcome in the spool, then tell."""
-    line = ChildLine(channel, job, serve.trials)
+    line = ChildLine(channel, job, serve.trials, serve.watched)
     run = RunHandle(
         metrics=serve.metrics,
         watched=serve.watched,
@@ -181,15 +181,17 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     outcome = execute(functions, signature, job.params, run)
     if os.getpid() != me:  # a process that the training function forked, and let return
         os._exit(0)
-    if outcome.how is How.FINISHED:
+    early = outcome.how is How.FINISHED and not line.settled
+    if early:  # the outcome is safe whatever becomes of us while the last state is written
+        append(spool, pack_outcome(Ended(job.trial, job.attempt, outcome, line.told, line.taken_up)))
         line.settle()
     line.close()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     ended = Ended(job.trial, job.attempt, outcome)
-    rows = [row for row in line.said or () if serve.watched in row[1]]
-    append(spool, pack_outcome(Ended(job.trial, job.attempt, outcome, rows, line.taken_up)))
+    if not early:
+        append(spool, pack_outcome(Ended(job.trial, job.attempt, outcome, line.told, line.taken_up)))
     channel.send(pack_outcome(ended))
     return ended
 
@@ -278,12 +280,13 @@ class ChildLine:
     microsecond. It is started by the first report.
     """
 
-    def __init__(self, channel: Channel, job: Run, trials: str) -> None:
+    def __init__(self, channel: Channel, job: Run, trials: str, watched: str) -> None:
         self.halted = False
         self.held = False
         self._channel = channel
         self._trial = job.trial
         self._attempt = job.attempt
+        self._watched = watched
         self._states = States(job, trials, say=self._say)
         self._rows: list[tuple[int, dict[str, float]]] = []
         self.said: list[tuple[int, dict[str, float]]] | None = []
@@ -300,9 +303,19 @@ class ChildLine:
         self._rows.append((step, metrics))
         self._wake()
 
-    def take_up(self) -> State | None:
+    def take_up(self, usable: Callable[[State], bool]) -> State | None:
         """Return the state to go on from."""
-        return self._states.take_up()
+        return self._states.take_up(usable)
+
+    @property
+    def settled(self) -> bool:
+        """Whether no state is left to be written."""
+        return self._states.settled
+
+    @property
+    def told(self) -> list[tuple[int, dict[str, float]]]:
+        """What was reported of the watched metric, for the spool; nothing if it is too much to keep."""
+        return [row for row in [*self.said, *self._rows] if self._watched in row[1]] if self.said is not None else []
 
     @property
     def taken_up(self) -> TakenUp | None:
@@ -376,17 +389,19 @@ class ChildLine:
                     self.halted |= isinstance(message, Halt)
                     self.held |= isinstance(message, Hold)
                     if isinstance(message, Noted):
-                        self._states.noted()
+                        self._states.noted(message.key)
 
     def _send(self) -> None:
-        words, self._words = self._words, []  # first, so that what was reported before goes before
+        words, self._words = self._words, []  # first: a state comes after the reports that were made before it
         rows, self._rows = self._rows, []
+        for beginning in [word for word in words if isinstance(word, TakenUp)]:  # and what it goes on from, before all
+            self._channel.send(encode(beginning))
         if rows:
             if self.said is not None:
                 self.said += rows
                 self.said = self.said if len(self.said) <= SPOOLED_REPORTS else None
             self._channel.send(encode(Reports(self._trial, self._attempt, rows)))
-        for word in words:
+        for word in [word for word in words if not isinstance(word, TakenUp)]:
             self._channel.send(encode(word))
 
 

@@ -114,7 +114,10 @@ class Keeper:
         return {
             "objects": {name: thing.state_dict() for name, thing in things if isinstance(thing, Stateful)},
             "values": {name: thing for name, thing in things if not isinstance(thing, Stateful)},
-            "generators": {name: source.get() for name, source in {**_global_sources(), **self._sources}.items()},
+            "generators": {
+                **self._awaited,
+                **{name: source.get() for name, source in {**_global_sources(), **self._sources}.items()},
+            },
         }
 
     def bring_back(self, weights: Mapping[str, Any], rest: Mapping[str, Any]) -> None:
@@ -134,7 +137,7 @@ class Keeper:
             if isinstance(here[name], Stateful):
                 here[name].load_state_dict(state)
             else:
-                here[name] = state
+                here[name] = _brought_back(here[name], state)
         sources = {**_global_sources(), **self._sources}
         for name, state in rest["generators"].items():
             if name in sources:
@@ -145,6 +148,22 @@ class Keeper:
     @property
     def _things(self) -> list[tuple[str, Any]]:
         return list(vars(self.kept).items()) if self.kept is not None else []
+
+
+def _brought_back(here: Any, state: Any) -> Any:
+    """Return a plain value as it was: in the same list, dict or array where there is one, since others may hold it."""
+    if type(here) is list and type(state) is list:
+        here[:] = state
+    elif type(here) is dict and type(state) is dict:
+        here.clear()
+        here.update(state)
+    elif type(here) is type(state) and hasattr(here, "copy_") and here.shape == state.shape:
+        here.detach().copy_(state)
+    elif type(here) is type(state) and hasattr(here, "dtype") and getattr(here, "shape", ()) == state.shape != ():
+        here[...] = state
+    else:
+        return state
+    return here
 
 
 def _is_module(thing: Any) -> bool:

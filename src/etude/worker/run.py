@@ -57,8 +57,11 @@ class Line(Protocol):
         """Pass a report on, without waiting."""
         ...
 
-    def take_up(self) -> State | None:
-        """Return the state that an earlier attempt left to go on from; None to begin at the start. It is asked once."""
+    def take_up(self, usable: Callable[[State], bool]) -> State | None:
+        """Return the newest state that earlier attempts left, and that is of use; None to begin at the start.
+
+        It is asked once.
+        """
         ...
 
     def save(self, state: State) -> None:
@@ -79,7 +82,7 @@ class NoLine:
     def report(self, step: int, metrics: dict[str, float]) -> None:
         """Forget the report."""
 
-    def take_up(self) -> State | None:
+    def take_up(self, usable: Callable[[State], bool]) -> State | None:
         """There was no attempt before this one."""
         return None
 
@@ -180,9 +183,9 @@ class Run:
         With something kept, each end of an epoch is saved, and the next attempt begins after the last that was: with
         what is kept, and all random generators, as they were then.
         """
-        loop, self._loops = self._loops, self._loops + 1
         keeps = self.keeper.kept is not None and not self._in_loop
-        for epoch in range(self._go_on(loop) if keeps else 0, n):
+        loop, self._loops = self._loops, self._loops + keeps
+        for epoch in range(self._go_on(loop, n) if keeps else 0, n):
             if self._line.halted:
                 self._stop()
             if self._line.held:
@@ -208,10 +211,14 @@ class Run:
 
             np.random.seed(stream_seed(self.seed, "train", bits=32))
 
-    def _go_on(self, loop: int) -> int:
-        """Return with which epoch a loop begins; everything is as it was then."""
+    def _go_on(self, loop: int, n: int) -> int:
+        """Return with which epoch a loop begins; everything is as it was then.
+
+        If it was over already, its last epoch is done again: what comes after may use what the loop has made.
+        """
         if not self._took_up:
-            self._took_up, self._before = True, self._line.take_up()
+            self._took_up = True
+            self._before = self._line.take_up(lambda state: state.loop != loop or state.epoch < n)
         before = self._before
         if before is None:
             return 0
@@ -240,19 +247,19 @@ class Run:
 
         generator = np.random.default_rng(stream_seed(self.seed, "user", name))
         bits = generator.bit_generator
-        self._keep_source(name, Source(lambda: bits.state, lambda state: setattr(bits, "state", state)))
+        self._keep_source(f"numpy {name}", Source(lambda: bits.state, lambda state: setattr(bits, "state", state)))
         return generator
 
     def random(self, name: str) -> random.Random:
         """Return the same as a generator of the standard library."""
         generator = random.Random(stream_seed(self.seed, "user", name))
-        self._keep_source(name, Source(generator.getstate, generator.setstate))
+        self._keep_source(f"python {name}", Source(generator.getstate, generator.setstate))
         return generator
 
     def _keep_source(self, name: str, source: Source) -> None:
         """Save a generator with the rest; one that an epoch makes for itself begins anew in each."""
         if not self._in_loop:
-            self.keeper.add_source(f"{name} {self._asked[name]}", source)
+            self.keeper.add_source(f"generator {name} {self._asked[name]}", source)
             self._asked[name] += 1
 
     def _stop(self) -> None:

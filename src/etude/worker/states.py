@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from etude.core.errors import StateError
-from etude.core.events import Checkpoint
+from etude.core.events import PARTS, Checkpoint
 from etude.wire.messages import Run, Saved, TakenUp, Warned
 from etude.worker.run import State
 
@@ -39,6 +39,7 @@ class States:
         self._changed = threading.Condition()
         self._next: _Apart | None = None  # to be written
         self._writing = False
+        self._written: tuple[int, int, int] | None = None
         self._unnoted = False  # whether one is written that the driver has not noted yet
         self._closing = False
         self._warned = False
@@ -46,8 +47,8 @@ class States:
         self.taken_up: TakenUp | None = None
         """From where it went on, once that is known."""
 
-    def take_up(self) -> State | None:
-        """Return the newest state of earlier attempts that can be read, and tell which that is."""
+    def take_up(self, usable: Callable[[State], bool]) -> State | None:
+        """Return the newest state of earlier attempts that can be read and is of use, and tell which that is."""
         from etude.frameworks import state_file
 
         problems = []
@@ -59,14 +60,16 @@ class States:
             except (StateError, KeyError, TypeError) as error:
                 problems.append(f"epoch {point.epoch}: {error}")
                 continue
-            self._tell_taken_up(point.key, point.step, problems)
-            return found
+            if usable(found):
+                self._tell_taken_up(point.key, found, problems)
+                return found
         if self._job.points:
-            self._tell_taken_up(None, 0, problems)
+            self._tell_taken_up(None, None, problems)
         return None
 
-    def _tell_taken_up(self, key: tuple[int, int, int] | None, step: int, problems: list[str]) -> None:
-        self.taken_up = TakenUp(self._job.trial, self._job.attempt, key, step, "; ".join(problems))
+    def _tell_taken_up(self, key: tuple[int, int, int] | None, found: State | None, problems: list[str]) -> None:
+        step, last = (found.step, found.last) if found is not None else (0, {})
+        self.taken_up = TakenUp(self._job.trial, self._job.attempt, key, step, "; ".join(problems), last)
         self._say(self.taken_up)
         if problems:
             goes_on = "it starts over" if key is None else f"it goes on from epoch {key[2]}"
@@ -87,16 +90,22 @@ class States:
                 self._thread.start()
             self._changed.notify_all()
 
-    def noted(self) -> None:
-        """Take in that the driver has noted what was written last."""
+    def noted(self, key: tuple[int, int, int]) -> None:
+        """Take in that the driver has noted a checkpoint; it may say so twice."""
         with self._changed:
-            self._unnoted = False
-            self._changed.notify_all()
+            if key == self._written:
+                self._unnoted = False
+                self._changed.notify_all()
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to be written."""
+        return self._next is None and not self._writing
 
     def settle(self) -> None:
         """Wait until nothing is left to be written; but not for ever for a driver that does not note what was."""
         with self._changed:
-            while not self._changed.wait_for(lambda: self._next is None and not self._writing, NOTED_S):
+            while not self._changed.wait_for(lambda: self.settled, NOTED_S):
                 if not self._writing:  # its disk is full, say: the outcome must not wait for that
                     return
 
@@ -137,20 +146,21 @@ class States:
                 digest, size = state_file.write(self._folder / name, plain, arrays)
                 digests.append(digest)
                 sizes.append(size)
-        except OSError as error:
-            (self._folder / checkpoint.name("weights")).unlink(missing_ok=True)
+        except Exception as error:  # a full disk, or what the library of safetensors cannot write
+            for part in PARTS:
+                (self._folder / checkpoint.name(part)).unlink(missing_ok=True)
             if not self._warned:
                 self._warned = True
                 self._say(
                     Warned(
                         self._job.trial,
                         f"The state of trial {self._job.trial} after epoch {apart.epoch} could not be saved "
-                        f"({error.strerror or error}). Training goes on; if it is lost, it goes on from the state that "
-                        "was saved before.",
+                        f"({getattr(error, 'strerror', None) or error}). Training goes on; if it is lost, it goes on "
+                        "from the state that was saved before.",
                     )
                 )
             return
-        self._unnoted = True
+        self._unnoted, self._written = True, checkpoint.key
         checkpoint = Checkpoint(
             self._job.attempt,
             apart.loop,
