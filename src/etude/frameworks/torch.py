@@ -25,7 +25,7 @@ def restore_random_state(state: tuple[torch.Tensor, list[torch.Tensor]]) -> None
     """Put the state of torch's global generators back."""
     torch.set_rng_state(state[0])
     if state[1]:
-        torch.cuda.set_rng_state_all(state[1][: torch.cuda.device_count()])
+        torch.cuda.set_rng_state_all(state[1])
     else:  # CUDA had not been started, so nobody had drawn from it since it was to be seeded like the CPU
         _seed_cuda(torch.initial_seed())
 
