@@ -403,12 +403,4 @@ def as_events(ended: messages.Ended, *, at: float, worker: str = "") -> list[Any
 
 def as_resumed(said: messages.TakenUp, *, at: float) -> Resumed:
     """Return what it means that an attempt goes on from a checkpoint."""
-    return Resumed(
-        at=at,
-        trial=said.trial,
-        attempt=said.attempt,
-        key=said.key,
-        step=said.step,
-        reason=said.reason,
-        last=said.last,
-    )
+    return Resumed(at=at, trial=said.trial, attempt=said.attempt, origin=said.origin)

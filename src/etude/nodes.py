@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from etude.core.errors import ConfigError
 from etude.engines.settling import sources_of
 from etude.wire import messages
-from etude.wire.credentials import Invitation, make_keys, no_way_in
+from etude.wire.credentials import Invitation, make_keys
 from etude.wire.gate import Gate, NodeWorker, told
 from etude.wire.messages import Serve
 from etude.wire.node_messages import Piece
@@ -80,10 +79,7 @@ class Nodes:
             ConfigError: The address cannot be had.
         """
         if self._invitation is None:
-            try:
-                self._invitation = self._gate.open(bind, port, advertise)
-            except OSError as error:
-                raise ConfigError(no_way_in(bind, port, error)) from error
+            self._invitation = self._gate.open(bind, port, advertise)
         return self._invitation
 
     async def bring(self, link: NodeWorker, job: messages.Run) -> None:

@@ -36,6 +36,7 @@ from etude.core.events import (
     Left,
     Note,
     Opened,
+    Origin,
     Outcome,
     Params,
     Pause,
@@ -214,7 +215,8 @@ class Stage:
     def resume(self, trial: int, checkpoint: Checkpoint | None) -> None:
         """Let a trial's newest attempt go on from a checkpoint, or from the start."""
         key, step = (checkpoint.key, checkpoint.step) if checkpoint is not None else (None, 0)
-        self.tell(Resumed(at=self.now, trial=trial, attempt=self.trial(trial).attempt, key=key, step=step))
+        attempt = self.trial(trial).attempt
+        self.tell(Resumed(at=self.now, trial=trial, attempt=attempt, origin=Origin(key, step)))
 
     def end(
         self,

@@ -70,7 +70,7 @@ def test_a_trial_that_is_killed_comes_to_the_same_end_as_one_that_is_not(kill_at
         assert (one.attempts, other.attempts) == (1, 2)
     resumed = facts(search, Resumed)
     ran = (tmp_path / "killed" / "epochs-0").read_text().split()
-    began = [fact.key[2] if fact.key else 0 for fact in resumed if fact.trial == 0]
+    began = [fact.origin.key[2] if fact.origin.key else 0 for fact in resumed if fact.trial == 0]
     assert ran == [*map(str, range(kill_at + 1)), *map(str, range(*(began or [0]), EPOCHS))]
 
 
@@ -205,7 +205,7 @@ def test_a_study_that_is_interrupted_goes_on_within_its_trials(how: signal.Signa
     assert trained == sorted([f"{trial} {epoch}" for trial in range(2) for epoch in (0, 1, 2, 3, 3, 4, 5)])
     search = etude.open(states.parent)
     assert [len(trial.curve) for trial in search.trials] == [6, 6]
-    assert {fact.key[2] for fact in facts(search, Resumed)} == {3}
+    assert {fact.origin.key[2] for fact in facts(search, Resumed)} == {3}
     assert not [name for name in files(search) if ".rest." in name]
 
 

@@ -548,8 +548,8 @@ def test_what_a_trial_keeps_comes_home_and_goes_to_the_machine_where_it_goes_on(
     there = etude.open(folder_of(script))
     resumed = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Resumed)]
     assert [(fact.trial, fact.attempt) for fact in resumed] == [(0, 2)]
-    assert resumed[0].key is not None, "from a state, and not from the start"
-    assert resumed[0].step > 0
+    assert resumed[0].origin.key is not None, "from a state, and not from the start"
+    assert resumed[0].origin.step > 0
     expected = [(trial.value, trial.curve) for trial in there.trials]
     shutil.move(folder_of(script), tmp_path / "there")
     with running(start_script(script, "2", "local")) as driver:

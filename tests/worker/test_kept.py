@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from etude.core.data import Data
 from etude.core.signature import Signature
 from etude.frameworks import state_file
+from etude.frameworks.trees import take_apart
 from etude.worker.bind import Bound
 from etude.worker.run import Run, State
 
@@ -53,7 +54,7 @@ class Paper:
 
     def save(self, state: State) -> None:
         path = self.folder / f"{len(self.saved)}.safetensors"
-        state_file.save(path, state._asdict(), name="")
+        state_file.write(path, *take_apart(state._asdict(), path=""))
         self.saved.append(path)
         if len(self.saved) == self.dies_after:
             raise KilledError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from etude.core.errors import StateError
-from etude.core.events import Checkpoint
+from etude.core.events import Checkpoint, Origin
 from etude.frameworks import state_file
 from etude.wire.messages import Run, Saved, TakenUp, Warned
 from etude.worker import states as states_module
@@ -90,7 +90,7 @@ def test_the_newest_state_is_taken_up(tmp_path: Path) -> None:
     points, driver = saved_twice(tmp_path), Driver()
     states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
     assert states.take_up(lambda state: True) == state(2)
-    assert driver.said == [TakenUp(0, 2, (1, 0, 2), 2, "", {"loss": 0.5})]
+    assert driver.said == [TakenUp(0, 2, Origin((1, 0, 2), 2, "", {"loss": 0.5}))]
 
 
 @pytest.mark.parametrize("how", ["cut", "changed", "gone"])
@@ -106,7 +106,7 @@ def test_a_damaged_newest_state_is_left_aside_for_the_one_before(how: str, tmp_p
     assert states.take_up(lambda state: True) == state(1)
     told, warned = driver.said
     assert isinstance(told, TakenUp)
-    assert (told.key, told.step) == ((1, 0, 1), 1)
+    assert (told.origin.key, told.origin.step) == ((1, 0, 1), 1)
     assert isinstance(warned, Warned)
     why = "cannot be read: No such file" if how == "gone" else "is not what was written: it is damaged"
     assert warned.text.startswith("Trial 0 could not use what it had saved, so it goes on from epoch 1. epoch 2: ")
@@ -121,7 +121,7 @@ def test_without_any_that_can_be_read_it_starts_over_and_says_so(tmp_path: Path)
     assert states.take_up(lambda state: True) is None
     told, warned = driver.said
     assert isinstance(told, TakenUp)
-    assert (told.key, told.step) == (None, 0)
+    assert (told.origin.key, told.origin.step) == (None, 0)
     assert isinstance(warned, Warned)
     assert "so it starts over" in warned.text
 

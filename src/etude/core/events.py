@@ -111,6 +111,22 @@ class Checkpoint(msgspec.Struct, frozen=True):
         return f"attempt-{self.attempt}/checkpoints/{self.loop}-{self.epoch:05d}.{part}.safetensors"
 
 
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """From where an attempt goes on.
+
+    Attributes:
+        key: Which checkpoint, by ``Checkpoint.key``; None if none was of use, so that it starts over.
+        step: How many reports of the watched metric stay.
+        reason: What was wrong with later checkpoints.
+        last: The newest value of each metric by then.
+    """
+
+    key: tuple[int, int, int] | None
+    step: int
+    reason: str = ""
+    last: dict[str, float] = {}
+
+
 # --- facts: what the journal keeps -------------------------------------------------------------
 
 
@@ -217,23 +233,11 @@ class Checkpointed(Fact, frozen=True):
 
 
 class Resumed(Fact, frozen=True):
-    """A live attempt goes on from a checkpoint, and what was reported after that is withdrawn.
-
-    Attributes:
-        trial: The trial's number.
-        attempt: Which attempt of it.
-        key: Which checkpoint, by ``Checkpoint.key``; None if none was of use, so that it starts over.
-        step: How many reports stay.
-        reason: What was wrong with later checkpoints.
-        last: The newest value of each metric by then.
-    """
+    """A live attempt goes on from a checkpoint, and what was reported after that is withdrawn."""
 
     trial: int
     attempt: int
-    key: tuple[int, int, int] | None
-    step: int
-    reason: str = ""
-    last: dict[str, float] = {}
+    origin: Origin
 
 
 class Judged(Fact, frozen=True):

@@ -178,7 +178,6 @@ class Trial:
         """Note that the attempt goes on after that many reports of those before it."""
         assert isinstance(self._ends, Loose), "what has ended goes on no more"
         self._ends.curve = self.withdrawn[:step]
-        self.settle()
 
     def settle(self) -> None:
         """Note that what earlier attempts reported is of no use any more."""
@@ -195,7 +194,7 @@ class Trial:
         """Keep it in little room: nothing changes any more."""
         assert isinstance(self._ends, Loose)
         self._ends = self._ends.packed()
-        self.withdrawn = NO_CURVE
+        self.settle()
 
 
 class Worker:
@@ -425,13 +424,13 @@ class History:
         self.surplus = self.shelf.put(fact.trial, fact.checkpoint, loss)
 
     def _resumed(self, fact: Resumed) -> None:
-        trial = self.trials[fact.trial]
-        if fact.key is not None:
-            trial.resume(fact.step)
+        trial, origin = self.trials[fact.trial], fact.origin
+        if origin.key is not None:
+            trial.resume(origin.step)
+            if len(self.metrics.modes) > 1:
+                trial.last = origin.last
         trial.settle()
-        if len(self.metrics.modes) > 1:
-            trial.last = {**fact.last, **trial.last} if fact.key is None else dict(fact.last)
-        self.surplus = self.shelf.resume(fact.trial, fact.key)
+        self.surplus = self.shelf.resume(fact.trial, origin.key)
 
     def _judged(self, fact: Judged) -> None:
         trial = self.trials[fact.trial]

@@ -34,7 +34,7 @@ class Door(Protocol):
         ...
 
     def tell(self, text: str) -> None:
-        """Tell users something, such as how workers may come."""
+        """Tell users something, in any thread, such as how workers may come."""
         ...
 
     def fail(self, error: BaseException) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final
@@ -12,7 +11,7 @@ from etude.core.numbers import port_to_open
 from etude.core.resources import Resources
 from etude.core.text import brief
 from etude.engines import Door
-from etude.wire.credentials import no_way_in, write_invitation
+from etude.wire.credentials import write_invitation
 
 CREDENTIALS: Final = "credentials.json"
 """In the study's folder, unless another place is named."""
@@ -61,11 +60,9 @@ class Cluster:
         Raises:
             ConfigError: It cannot.
         """
-        family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
-        try:
-            socket.create_server((self.bind, self.port), family=family).close()
-        except OSError as error:
-            raise ConfigError(no_way_in(self.bind, self.port, error)) from error
+        from etude.wire.gate import listening_at  # whoever names the engine need not let anybody in
+
+        listening_at(self.bind, self.port).close()
 
     @property
     def _is_local(self) -> bool:

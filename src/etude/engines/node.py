@@ -72,13 +72,12 @@ from etude.worker import processes
 from etude.worker.attempt import folder_of
 from etude.worker.logs import LOG
 from etude.worker.machine import this_machine
-from etude.worker.received import keep
+from etude.worker.received import PIECE_B, cut, keep
 
 PREFIX: Final = "etude-node-"
 HELD: Final = "held"
 """A file in a node's folder that the node has locked: the kernel unlocks it when the node is gone."""
 CONNECT_S: Final = 10.0
-PIECE_B: Final = 1 << 18
 SILENT_S: Final = 120.0
 """Seconds without a word of the driver's after which it is taken to be gone: its machine, or the way to it."""
 LOOK_S: Final = 5.0
@@ -476,11 +475,8 @@ class Node:
             OSError: It cannot be read.
             UnicodeError: Its name is no Unicode.
         """
-        first = True
-        with path.open("rb") as file:
-            while (data := file.read(PIECE_B)) or first:
-                await self._say(ours(Piece(worker.channel, trial, attempt, name, data, first)))
-                first = False
+        for piece in cut(path, Piece(worker.channel, trial, attempt, name, b"", True)):
+            await self._say(ours(piece))
 
     def _remark(self, text: str) -> None:
         """Have users told something, in what can be written down of it."""

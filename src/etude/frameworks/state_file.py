@@ -17,7 +17,7 @@ from typing import Any, Final
 import safetensors
 
 from etude.core.errors import StateError
-from etude.frameworks.trees import Arrays, put_together, take_apart
+from etude.frameworks.trees import Arrays, put_together
 
 KEY: Final = "etude"
 """What our part of a file's metadata is called."""
@@ -78,17 +78,6 @@ def read(path: Path, digest: str | None = None) -> Any:
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise StateError(f"{path} is no saved state of ours ({error}).") from error
     return put_together(plain, arrays)
-
-
-def save(path: Path, value: Any, *, name: str) -> tuple[str, int]:
-    """Write a state; return the file's digest and its size in bytes.
-
-    Raises:
-        StateError: There is something in it that only pickle could write.
-        OSError: It cannot be written.
-    """
-    arrays: Arrays = {}
-    return write(path, take_apart(value, arrays, path=name), arrays)
 
 
 def _save(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:

@@ -27,18 +27,18 @@ Arrays = dict[str, Any]
 """Where in the state -> numpy array or torch tensor, on the CPU, and nobody else's."""
 
 
-def take_apart(value: Any, arrays: Arrays, *, path: str) -> Any:
-    """Return a value as what JSON can hold; its arrays are copied into ``arrays``.
+def take_apart(value: Any, *, path: str) -> tuple[Any, Arrays]:
+    """Return a value as what JSON can hold, and copies of its arrays, each under its path.
 
     Args:
         value: Made of dicts, lists, tuples, sets, plain values, numpy arrays and torch tensors.
-        arrays: Takes the arrays, each under its path.
         path: What the value is called, for the message.
 
     Raises:
         StateError: There is something in it that only pickle could write.
     """
-    return _TakingApart(arrays).take(value, path, 0)
+    arrays: Arrays = {}
+    return _TakingApart(arrays).take(value, path, 0), arrays
 
 
 def put_together(plain: Any, arrays: Mapping[str, Any]) -> Any:

@@ -171,11 +171,3 @@ def read_invitation(path: Path) -> Invitation:
         return msgspec.json.decode(content, type=Invitation)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is no credentials file: {error}. Copy the one that the driver wrote.") from error
-
-
-def no_way_in(bind: str, port: int, error: OSError) -> str:
-    """Say that an address cannot be listened on."""
-    return (
-        f"No workers can be let in at {bind}, port {port}: {error.strerror or error}. Name an address of this machine, "
-        "and a port that nobody uses, or 0."
-    )

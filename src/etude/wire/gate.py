@@ -17,6 +17,7 @@ from typing import ClassVar, Final, Literal, Protocol
 
 import msgspec
 
+from etude.core.errors import ConfigError
 from etude.core.text import count
 from etude.core.version import VERSION
 from etude.wire import messages
@@ -133,10 +134,9 @@ class Gate:
             advertise: Where it can be reached, if that is not ``bind``.
 
         Raises:
-            OSError: The address cannot be had.
+            ConfigError: The address cannot be had.
         """
-        family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-        sock = socket.create_server((bind, port), family=family, backlog=BACKLOG)
+        sock = listening_at(bind, port)
         self._most_strangers = max(1, min(STRANGERS, (_files_that_may_be_open() - OTHERS) // 2))
         self._opening = asyncio.get_running_loop().create_task(self._listen(sock))
         port = sock.getsockname()[1]
@@ -482,6 +482,22 @@ class NodeWorker:
         if not self.closed:
             self.closed = True
             host.gone(self, reason)
+
+
+def listening_at(bind: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address of this machine.
+
+    Raises:
+        ConfigError: The address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    try:
+        return socket.create_server((bind, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise ConfigError(
+            f"No workers can be let in at {bind}, port {port}: {error.strerror or error}. Name an address of this "
+            "machine, and a port that nobody uses, or 0."
+        ) from error
 
 
 def reachable_at(bind: str) -> tuple[str, ...]:

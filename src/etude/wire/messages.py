@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from etude.core.events import Checkpoint, Outcome, Params
+from etude.core.events import Checkpoint, Origin, Outcome, Params
 from etude.core.exact import exact
 from etude.core.resources import Resources
 
@@ -189,23 +189,11 @@ class Saved(Message, frozen=True):
 
 
 class TakenUp(Message, frozen=True):
-    """An attempt goes on from a checkpoint, or starts over although there were some.
-
-    Attributes:
-        trial: The trial's number.
-        attempt: Which attempt of it.
-        key: The checkpoint, by ``Checkpoint.key``; None if none could be used.
-        step: How many reports of the watched metric came before it.
-        reason: What was wrong with others.
-        last: The newest value of each metric by then.
-    """
+    """An attempt goes on from a checkpoint, or starts over although there were some."""
 
     trial: int
     attempt: int
-    key: tuple[int, int, int] | None
-    step: int
-    reason: str = ""
-    last: dict[str, float] = {}
+    origin: Origin
 
 
 class Ended(Message, frozen=True):

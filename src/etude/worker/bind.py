@@ -20,7 +20,7 @@ from etude.core.data import Data
 from etude.core.errors import ResultError
 from etude.core.signature import Kind, Signature
 from etude.core.streams import stream_seed
-from etude.worker.kept import Source
+from etude.worker.kept import Source, global_sources
 from etude.worker.run import Run
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -126,18 +126,12 @@ def seed_generators(seed: int, *name: str | int) -> None:
 @contextmanager
 def kept_generators() -> Iterator[None]:
     """Run a block and put the global generators back after it."""
-    numpy, torch = sys.modules.get("numpy"), _torch_adapter()
-    before = random.getstate()
-    numpy_before = numpy.random.get_state() if numpy else None
-    torch_before = torch.random_state() if torch else None
+    before = [(source, source.get()) for source in global_sources().values()]
     try:
         yield
     finally:
-        random.setstate(before)
-        if numpy:
-            numpy.random.set_state(numpy_before)
-        if torch and torch_before is not None:
-            torch.restore_random_state(torch_before)
+        for source, state in before:
+            source.set(state)
 
 
 def _torch_adapter() -> Any:

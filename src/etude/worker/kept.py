@@ -92,7 +92,7 @@ class Keeper:
             if isinstance(thing, type):
                 raise StateError(f"run.keep({name}={brief(thing)}) is a class. Pass what was made of it.")
             if not isinstance(thing, Stateful):
-                take_apart(thing, {}, path=f"kept.{name}")
+                take_apart(thing, path=f"kept.{name}")
         if self.kept is None:
             self.kept = Kept({})
         vars(self.kept).update(things)
@@ -116,7 +116,7 @@ class Keeper:
             "values": {name: thing for name, thing in things if not isinstance(thing, Stateful)},
             "generators": {
                 **self._awaited,
-                **{name: source.get() for name, source in {**_global_sources(), **self._sources}.items()},
+                **{name: source.get() for name, source in {**global_sources(), **self._sources}.items()},
             },
         }
 
@@ -138,7 +138,7 @@ class Keeper:
                 here[name].load_state_dict(state)
             else:
                 here[name] = _brought_back(here[name], state)
-        sources = {**_global_sources(), **self._sources}
+        sources = {**global_sources(), **self._sources}
         for name, state in rest["generators"].items():
             if name in sources:
                 sources[name].set(state)
@@ -171,7 +171,7 @@ def _is_module(thing: Any) -> bool:
     return torch is not None and isinstance(thing, torch.nn.Module)
 
 
-def _global_sources() -> dict[str, Source]:
+def global_sources() -> dict[str, Source]:
     """Return the global generators of ``random``, and of numpy and torch where they are loaded."""
     sources = {"random": Source(random.getstate, random.setstate)}
     if numpy := sys.modules.get("numpy"):

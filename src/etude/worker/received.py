@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+import msgspec
+
 from etude.core.events import PARTS
 from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
@@ -26,12 +28,25 @@ def pieces_of(job: Run, trials: str) -> Iterator[Piece]:
     for point in job.points:
         for part in PARTS:
             path = Path(trials, f"{job.trial:05d}", point.name(part))
-            name = point.name(part).partition("/")[2]
-            with contextlib.suppress(OSError), path.open("rb") as file:
-                first = True
-                while (data := file.read(PIECE_B)) or first:
-                    yield Piece(0, job.trial, point.attempt, name, data, first)
-                    first = False
+            with contextlib.suppress(OSError):
+                yield from cut(path, Piece(0, job.trial, point.attempt, point.name(part).partition("/")[2], b"", True))
+
+
+def cut(path: Path, like: Piece) -> Iterator[Piece]:
+    """Yield a file in pieces; an empty one is a piece as well.
+
+    Args:
+        path: Of the file.
+        like: What they have in common.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        first = True
+        while (data := file.read(PIECE_B)) or first:
+            yield msgspec.structs.replace(like, data=data, first=first)
+            first = False
 
 
 def keep(piece: Piece, trials: str) -> None:

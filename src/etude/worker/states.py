@@ -12,8 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from etude.core.errors import StateError
-from etude.core.events import PARTS, Checkpoint
+from etude.core.events import PARTS, Checkpoint, Origin
 from etude.wire.messages import Run, Saved, TakenUp, Warned
 from etude.worker.run import State
 
@@ -69,7 +71,8 @@ class States:
 
     def _tell_taken_up(self, key: tuple[int, int, int] | None, found: State | None, problems: list[str]) -> None:
         step, last = (found.step, found.last) if found is not None else (0, {})
-        self.taken_up = TakenUp(self._job.trial, self._job.attempt, key, step, "; ".join(problems), last)
+        origin = Origin(key, step, "; ".join(problems), last)
+        self.taken_up = TakenUp(self._job.trial, self._job.attempt, origin)
         self._say(self.taken_up)
         if problems:
             goes_on = "it starts over" if key is None else f"it goes on from epoch {key[2]}"
@@ -136,16 +139,10 @@ class States:
     def _write(self, apart: _Apart) -> None:
         from etude.frameworks import state_file
 
-        digests, sizes = [], []
         checkpoint = Checkpoint(self._job.attempt, apart.loop, apart.epoch, apart.step, ("", ""), (0, 0))
         try:
-            for name, (plain, arrays) in (
-                (checkpoint.name("weights"), apart.weights),
-                (checkpoint.name("rest"), apart.rest),
-            ):
-                digest, size = state_file.write(self._folder / name, plain, arrays)
-                digests.append(digest)
-                sizes.append(size)
+            weights = state_file.write(self._folder / checkpoint.name("weights"), *apart.weights)
+            rest = state_file.write(self._folder / checkpoint.name("rest"), *apart.rest)
         except Exception as error:  # a full disk, or what the library of safetensors cannot write
             for part in PARTS:
                 (self._folder / checkpoint.name(part)).unlink(missing_ok=True)
@@ -161,14 +158,8 @@ class States:
                 )
             return
         self._unnoted, self._written = True, checkpoint.key
-        checkpoint = Checkpoint(
-            self._job.attempt,
-            apart.loop,
-            apart.epoch,
-            apart.step,
-            (digests[0], digests[1]),
-            (sizes[0], sizes[1]),
-        )
+        digests, sizes = zip(weights, rest, strict=True)
+        checkpoint = msgspec.structs.replace(checkpoint, digests=digests, sizes=sizes)
         self._say(Saved(self._job.trial, checkpoint))
 
 
@@ -185,9 +176,6 @@ class _Apart(NamedTuple):
     def of(cls, state: State) -> _Apart:
         from etude.frameworks.trees import take_apart
 
-        def apart(value: Any, name: str) -> tuple[Any, dict[str, Any]]:
-            arrays: dict[str, Any] = {}
-            return take_apart(value, arrays, path=name), arrays
-
         rest = {"last": state.last, "rest": state.rest}
-        return cls(state.loop, state.epoch, state.step, apart(state.weights, ""), apart(rest, "state"))
+        weights = take_apart(state.weights, path="")
+        return cls(state.loop, state.epoch, state.step, weights, take_apart(rest, path="state"))
