@@ -278,19 +278,18 @@ class Crew:
     def _heard_early(self, link: Link, message: messages.FromWorker, now: float) -> None:
         """Before it is ready for this study, a worker may still speak of the one before."""
         match message:
-            case messages.Ready(study=study, note=note, machine=machine, memory_mb=memory_mb) if (
-                study == self._serve.study
-            ):
+            case messages.Ready(study=study) as ready if study == self._serve.study:
                 link.ready = True
                 self._bad_starts[link.source] = 0
-                if note:
-                    self._note(f"Attempts are spawned, which is slower than a fork: {note}.")
+                if ready.note:
+                    self._note(f"Attempts are spawned, which is slower than a fork: {ready.note}.")
                 self._early[link.name] = Joined(
                     at=now,
                     worker=link.name,
                     replaces=self._replaces.pop(link.name, ""),
-                    machine=machine,
-                    memory_mb=memory_mb,
+                    machine=ready.machine,
+                    memory_mb=ready.memory_mb,
+                    gpus_mb=ready.gpus_mb,
                 )
                 self._tell_who_is_there(now)
             case messages.Broken(study=study, reason=reason, edited=True) if study == self._serve.study:

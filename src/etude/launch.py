@@ -184,7 +184,7 @@ class Launch:
             reuse_child=self._call.reuse_child,
             files=dict(self._code.files),
             logging=script_logging.as_set_up(),
-            resources=self._call.counted,
+            resources=self._call.resources,
         )
 
     # --- the folder -------------------------------------------------------------------------------

@@ -53,9 +53,10 @@ from etude.core.events import (
     Ticked,
     WindDown,
 )
-from etude.core.history import History, Machine, Trial, Worker
+from etude.core.history import History, Trial, Worker
 from etude.core.lifecycle import FINAL, State, Turn
 from etude.core.limits import Limits
+from etude.core.memories import Memories, Memory
 from etude.core.metrics import Metrics
 from etude.core.packed import Loose
 from etude.core.packing import Need
@@ -175,12 +176,16 @@ class Stage:
         epoch = 1 + sum(isinstance(fact, Opened) for fact in self.facts)
         return self.tell(Opened(at=self.now, driver=f"driver {epoch}", epoch=epoch))
 
-    def join(self, *workers: str, machine: str = "", memory_mb: float = 0.0) -> list[AnyCommand]:
+    def join(
+        self, *workers: str, machine: str = "", memory_mb: float = 0.0, gpus_mb: Mapping[str, float] | None = None
+    ) -> list[AnyCommand]:
         """Let workers of a machine come, and open the study before if that is still to do."""
         said = [] if self.driver.history.epoch else self.open()
         for worker in workers:
             self._here.add(worker)
-            said += self.tell(Joined(at=self.now, worker=worker, machine=machine, memory_mb=memory_mb))
+            said += self.tell(
+                Joined(at=self.now, worker=worker, machine=machine, memory_mb=memory_mb, gpus_mb=dict(gpus_mb or {}))
+            )
         return said
 
     def leave(self, worker: str, reason: str = "") -> list[AnyCommand]:
@@ -397,7 +402,7 @@ def assert_same_state(one: History, other: History) -> None:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Trial | Worker | Machine | Loose | Shelf | Held):
+    if isinstance(value, Trial | Worker | Memory | Memories | Loose | Shelf | Held):
         return [_plain(getattr(value, name)) for name in value.__slots__]
     if isinstance(value, dict):
         return [(key, _plain(item)) for key, item in value.items()]

@@ -18,6 +18,7 @@ from etude.core.events import Closed, Ended, How, Outcome, Params, Reported
 from etude.core.history import Trial
 from etude.core.lifecycle import FINAL, State
 from etude.core.limits import Limits
+from etude.core.packing import Needed
 from etude.core.plan import GO_ON, Decision, Done, Promote, Propose, Report, Standing
 from etude.core.proposals import MAX_REDRAWS
 
@@ -25,6 +26,7 @@ from .support import METRIC, PAUSE, STOP, Script, Stage, assert_same_state, fold
 
 WORKERS = "abcde"
 MACHINES = {"a": "one", "b": "one", "c": "two", "d": "two", "e": "three"}
+GPUS = {"a": {"0": 500.0}, "b": {"0": 500.0}, "c": {"0": 500.0}, "d": {"1": 0.0}, "e": {}}
 MOST_TRIALS = 24
 
 some = st.integers(0, 2**16)
@@ -66,8 +68,9 @@ class EverythingThatCanHappen(RuleBasedStateMachine):
         self.began_at = 0
         self.stage.open()
 
-    def needs(self, trial: Trial) -> float | None:
-        return float(trial.params["x"]) * 10.0 if self.stage.driver.history.finished else None  # type: ignore[arg-type]
+    def needs(self, trial: Trial) -> Needed:
+        x = float(trial.params["x"])  # type: ignore[arg-type]
+        return Needed(x * 10.0, x * 100.0) if self.stage.driver.history.finished else Needed(None)
 
     def note_hands(self) -> None:
         for worker, (trial, attempt) in self.stage.hands.items():
@@ -79,7 +82,7 @@ class EverythingThatCanHappen(RuleBasedStateMachine):
     @rule(worker=st.sampled_from(WORKERS))
     def a_worker_joins(self, worker: str) -> None:
         if worker not in self.stage.hands:
-            self.stage.join(worker, machine=MACHINES[worker], memory_mb=50.0)
+            self.stage.join(worker, machine=MACHINES[worker], memory_mb=50.0, gpus_mb=GPUS[worker])
             self.note_hands()
 
     @rule(worker=st.sampled_from(WORKERS))
@@ -205,8 +208,8 @@ class EverythingThatCanHappen(RuleBasedStateMachine):
     @invariant()
     def who_runs_alone_has_nobody_beside_it(self) -> None:
         history = self.stage.driver.history
-        for machine in history.machines.values():
-            assert len(machine.running) <= 1 or not machine.running & history.alone
+        for memory in history.memories.by_name.values():
+            assert len(memory.running) <= 1 or not memory.running & history.alone
 
     @invariant()
     def a_driver_is_over_when_its_study_is_closed(self) -> None:

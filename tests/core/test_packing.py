@@ -8,6 +8,7 @@ from etude.core.events import How, Settled
 from etude.core.history import Trial
 from etude.core.lifecycle import State
 from etude.core.limits import Limits
+from etude.core.packing import CONTEXT_MB, Needed
 
 from .support import STOP, Script, Stage
 
@@ -107,9 +108,9 @@ class Known:
     def __init__(self) -> None:
         self.stage: Stage | None = None
 
-    def __call__(self, trial: Trial) -> float | None:
+    def __call__(self, trial: Trial) -> Needed:
         assert self.stage is not None
-        return 10.0 * (1 + trial.number) if self.stage.driver.history.finished else None
+        return Needed(10.0 * (1 + trial.number) if self.stage.driver.history.finished else None)
 
 
 def packed(trials: int) -> Stage:
@@ -154,6 +155,76 @@ def test_a_machine_of_unknown_memory_takes_what_comes() -> None:
     assert len(stage.hands) == 4
 
 
+GPU = {"0": 10_000.0}
+
+
+def on_gpus(needed_mb: float | None, trials: int = 20) -> Stage:
+    """Return a study whose trials need little of a machine, and so much of a GPU."""
+    return Stage(trials, limits=Limits(workers=8), need=lambda trial: Needed(1.0, needed_mb))
+
+
+def test_as_many_trials_share_a_gpu_as_its_memory_suffices_for() -> None:
+    stage = on_gpus(3000.0 - CONTEXT_MB)
+    stage.join(*"abcdefgh", memory_mb=1000.0, gpus_mb=GPU)
+    assert sorted(stage.hands.values()) == [(0, 1), (1, 1), (2, 1)], "9 of the 9 GB that are for trials"
+    stage.end(1)
+    assert sorted(stage.hands.values()) == [(0, 1), (2, 1), (3, 1)]
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 20
+
+
+def test_each_gpu_of_a_machine_is_filled_for_itself() -> None:
+    stage = on_gpus(5000.0)
+    stage.join("a", "b", memory_mb=1000.0, gpus_mb={"0": 10_000.0})
+    stage.join("c", "d", memory_mb=1000.0, gpus_mb={"1": 24_000.0})
+    assert sorted(stage.hands) == ["a", "c", "d"]
+
+
+def test_gpus_of_the_same_name_on_two_machines_are_two() -> None:
+    stage = on_gpus(5000.0)
+    stage.join("a", "b", machine="one", memory_mb=1000.0, gpus_mb=GPU)
+    stage.join("c", "d", machine="two", memory_mb=1000.0, gpus_mb=GPU)
+    assert len(stage.hands) == 2
+    assert {"a", "b"} & set(stage.hands)
+    assert {"c", "d"} & set(stage.hands)
+
+
+def test_of_several_gpus_that_a_trial_sees_any_may_be_the_one_it_fills() -> None:
+    stage = on_gpus(5000.0)
+    stage.join("a", memory_mb=1000.0, gpus_mb={"0": 10_000.0, "1": 10_000.0})
+    stage.join("b", memory_mb=1000.0, gpus_mb={"1": 10_000.0, "2": 10_000.0})
+    stage.join("c", memory_mb=1000.0, gpus_mb={"2": 10_000.0})
+    assert sorted(stage.hands) == ["a", "c"]
+
+
+def test_a_trial_that_uses_no_gpu_minds_none_and_one_of_unknown_size_takes_what_comes() -> None:
+    stage = on_gpus(0.0)
+    stage.join("a", "b", memory_mb=1000.0, gpus_mb={"0": 1.0})
+    assert len(stage.hands) == 2
+    stage = on_gpus(5000.0)
+    stage.join("a", "b", memory_mb=1000.0, gpus_mb={"0": 0.0})
+    assert len(stage.hands) == 2
+
+
+def test_while_nothing_is_known_of_gpus_a_trial_has_its_own_to_itself() -> None:
+    stage = on_gpus(None)
+    stage.join("a", "b", memory_mb=1000.0, gpus_mb={"0": 10_000.0})
+    stage.join("c", memory_mb=1000.0, gpus_mb={"1": 10_000.0})
+    assert sorted(stage.hands) == ["a", "c"]
+
+
+def test_who_waits_for_a_gpu_keeps_that_one_and_leaves_the_others() -> None:
+    stage = Stage(6, limits=Limits(workers=4), need=lambda trial: Needed(1.0, 8000.0 if trial.number == 3 else 3000.0))
+    stage.join("a", "b", memory_mb=1000.0, gpus_mb={"0": 10_000.0})
+    stage.join("c", memory_mb=1000.0, gpus_mb={"1": 10_000.0})
+    stage.join("d", memory_mb=1000.0, gpus_mb={"1": 10_000.0})
+    assert stage.hands == {"a": (0, 1), "b": (1, 1), "c": (2, 1)}, "trial 3 waits for the GPU that fewest share"
+    stage.end(0)
+    assert stage.hands == {"b": (1, 1), "c": (2, 1), "d": (4, 1)}, "the other one is not kept"
+    stage.end(1)
+    assert (3, 1) in stage.hands.values()
+
+
 @pytest.mark.parametrize("leaves", ["a", "b"])
 def test_a_machine_whose_workers_left_keeps_nobody_waiting(leaves: str) -> None:
     stage = Stage(2, limits=ALONE)
@@ -169,9 +240,9 @@ def test_a_machine_whose_workers_left_keeps_nobody_waiting(leaves: str) -> None:
 def test_a_round_of_hand_outs_asks_for_what_runs_on_a_machine_once() -> None:
     asked: list[int] = []
 
-    def need(trial: Trial) -> float:
+    def need(trial: Trial) -> Needed:
         asked.append(trial.number)
-        return 1.0
+        return Needed(1.0)
 
     stage = Stage(100, limits=Limits(workers=50), need=need)
     stage.join(*(f"w{n}" for n in range(50)), memory_mb=1e6)

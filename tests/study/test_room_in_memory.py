@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 import etude
 from etude.core import packing
 from etude.core.events import Assigned, Settled
+from etude.engines.local import close_warm_workers
+from etude.frameworks import torch as torch_adapter
 from etude.store.journal import Journal
 from etude.worker.machine import memory_gb
 
@@ -112,3 +115,34 @@ def test_no_two_run_beside_each_other_where_memory_suffices_for_one(
     search = tune(lambda run, x: rendezvous(tmp_path, run.trial), resources="auto")
     assert search.counts() == {"finished": 6}
     assert all(running_at_once(search.folder, trial, 1) == set() for trial in range(6))
+
+
+def have_a_gpu(folder: Path, monkeypatch: pytest.MonkeyPatch, *, memory_mb: int) -> None:
+    """Let there be one GPU of that size, as far as nvidia-smi and the environment say."""
+    program = folder / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\necho 0, GPU-aaaa, {memory_mb}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    close_warm_workers()  # they have the environment of the test that started them
+
+
+@pytest.mark.parametrize(("memory_mb", "beside"), [(100_000, True), (9_000, False)])
+def test_what_trials_take_of_a_gpu_is_learned_as_well(
+    memory_mb: int, beside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPU is made up, and so is what torch says of it."""
+    have_a_gpu(tmp_path, monkeypatch, memory_mb=memory_mb)
+    if not beside:
+        (tmp_path / "2").touch()
+        (tmp_path / "3").touch()
+
+    def train(run, x: int):
+        torch_adapter.gpu_peak_mb = lambda: 4000.0
+        return rendezvous(tmp_path, run.trial)
+
+    search = tune(train, resources="auto")
+    close_warm_workers()
+    assert search.counts() == {"finished": 6}
+    assert {trial.usage.gpu_memory_mb for trial in search.trials} == {4000.0}
+    assert any(running_at_once(search.folder, trial, 1) for trial in range(2, 6)) == beside

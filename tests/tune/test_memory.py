@@ -50,10 +50,17 @@ class Past:
         self.history.apply(Queued(at=0.0, trial=number, params=params, seed=0))
         return self.history.trials[number]
 
-    def end(self, params: Params, memory_mb: float, how: How = How.FINISHED, turn: Turn = Turn.FINISHED) -> None:
+    def end(
+        self,
+        params: Params,
+        memory_mb: float,
+        how: How = How.FINISHED,
+        turn: Turn = Turn.FINISHED,
+        gpu_mb: float | None = None,
+    ) -> None:
         number = self.queue(params).number
         self.history.apply(Assigned(at=0.0, trial=number, attempt=1, worker="w"))
-        outcome = Outcome(how, 1.0, usage=Usage(memory_mb=memory_mb))
+        outcome = Outcome(how, 1.0, usage=Usage(memory_mb=memory_mb, gpu_memory_mb=gpu_mb))
         self.history.apply(Settled(at=0.0, trial=number, turn=turn, attempt=1, outcome=outcome))
 
 
@@ -67,7 +74,7 @@ def predicted_over_taken(generator: np.random.Generator, *, learned: int, predic
     ratios = []
     for _ in range(predicted):
         params = drawn(generator)
-        found = model(past.queue(params))
+        found = model(past.queue(params)).main_mb
         assert found is not None
         ratios.append(found / took_mb(params, generator))
     return ratios
@@ -77,13 +84,13 @@ def test_nothing_is_said_before_two_trials_have_shown_what_they_take() -> None:
     past = Past()
     model = MemoryModel(SPACE, past.history)
     params = {"batch": 32, "width": 64.0, "lr": 0.1, "opt": "a"}
-    assert model(past.queue(params)) is None
+    assert model(past.queue(params)) == (None, 0.0)
     past.end(params, 100.0)
     past.end({**params, "lr": 0.2}, 90.0, How.RAISED, Turn.GIVEN_UP)  # it may have raised before it took much
     past.end({**params, "lr": 0.3}, 0.0)  # a worker that cannot tell
-    assert model(past.queue({**params, "lr": 0.4})) is None
+    assert model(past.queue({**params, "lr": 0.4})) == (None, 0.0)
     past.end({**params, "lr": 0.5}, 100.0)
-    predicted = model(past.queue({**params, "lr": 0.6}))
+    predicted = model(past.queue({**params, "lr": 0.6})).main_mb
     assert predicted == pytest.approx(110.0)
 
 
@@ -93,12 +100,12 @@ def test_where_hardly_any_ends_well_those_that_raised_are_learned_from() -> None
     params = {"batch": 32, "width": 64.0, "lr": 0.1, "opt": "a"}
     for lr in (0.01, 0.02, 0.03, 0.04):
         past.end({**params, "lr": lr}, 90.0, How.RAISED, Turn.GIVEN_UP)
-    assert model(past.queue({**params, "lr": 0.4})) is None
+    assert model(past.queue({**params, "lr": 0.4})) == (None, 0.0)
     past.end({**params, "lr": 0.05}, 90.0, How.RAISED, Turn.GIVEN_UP)
-    assert model(past.queue({**params, "lr": 0.4})) == pytest.approx(99.0)
+    assert model(past.queue({**params, "lr": 0.4})).main_mb == pytest.approx(99.0)
     for lr in (0.5, 0.6):
         past.end({**params, "lr": lr}, 200.0)
-    assert model(past.queue({**params, "lr": 0.7})) == pytest.approx(220.0), "what ended well says more"
+    assert model(past.queue({**params, "lr": 0.7})).main_mb == pytest.approx(220.0), "what ended well says more"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -126,7 +133,7 @@ def test_a_parameter_that_only_some_have_and_one_of_one_value_do_no_harm() -> No
     for depth in (1, 2, 3, 4):
         past.end({"kind": "a", "depth": depth, "fixed": 7}, 100.0 * depth)
     past.end({"kind": "b", "fixed": 7}, 50.0)
-    predicted = model(past.queue({"kind": "b", "fixed": 7}))
+    predicted = model(past.queue({"kind": "b", "fixed": 7})).main_mb
     assert predicted is not None
     assert predicted >= 50.0
 
@@ -137,5 +144,19 @@ def test_what_it_learns_from_is_bounded() -> None:
     generator = np.random.default_rng(0)
     for n in range(NEWEST + 50):
         past.end({**drawn(generator), "lr": 1e-4 + n * 1e-6}, 10.0 if n < 50 else 1000.0)
-    predicted = model(past.queue(drawn(generator)))
+    predicted = model(past.queue(drawn(generator))).main_mb
     assert predicted == pytest.approx(1100.0)
+
+
+def test_the_memory_of_gpus_is_learned_beside_and_from_those_that_used_one() -> None:
+    past = Past()
+    model = MemoryModel(SPACE, past.history)
+    params: Params = {"batch": 32, "width": 64.0, "lr": 0.1, "opt": "a"}
+    past.end({**params, "lr": 0.2}, 100.0)
+    past.end({**params, "lr": 0.3}, 100.0, gpu_mb=0.0)
+    needed = model(past.queue({**params, "lr": 0.4}))
+    assert (needed.main_mb, needed.gpu_mb) == (pytest.approx(110.0), 0.0), "nobody used one"
+    past.end({**params, "lr": 0.5}, 100.0, gpu_mb=3000.0)
+    assert model(past.queue({**params, "lr": 0.6})).gpu_mb is None, "one did, and one says little"
+    past.end({**params, "lr": 0.7}, 100.0, gpu_mb=3000.0)
+    assert model(past.queue({**params, "lr": 0.8})).gpu_mb == pytest.approx(3300.0)

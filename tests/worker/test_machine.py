@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from etude.worker import machine
-from etude.worker.machine import gpus, memory_gb, name, this_machine
+from etude.worker.machine import gpu_memory_mb, gpus, memory_gb, name, this_machine
 
 TWO_GPUS = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaa)
@@ -70,6 +70,28 @@ def test_else_nvidia_smi_is_asked(
     have_nvidia_smi(tmp_path, monkeypatch, says)
     assert gpus() == ids
     assert this_machine().gpus == ids
+
+
+TABLE = "0, GPU-aaaa, 40960\n1, GPU-bbbb, 81920\n2, GPU-cccc, [N/A]\n"
+
+
+@pytest.mark.parametrize(
+    ("ids", "sizes"),
+    [
+        (("0", "1"), {"0": 40960.0, "1": 81920.0}),
+        (("GPU-b",), {"GPU-b": 81920.0}),
+        (("MIG-2222", "GPU-bbbb"), {"MIG-2222": 20480.0, "GPU-bbbb": 81920.0}),
+        (("2", "7"), {"2": 0.0, "7": 0.0}),
+        ((), {}),
+    ],
+)
+def test_nvidia_smi_says_how_large_gpus_are(
+    ids: tuple[str, ...], sizes: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have_nvidia_smi(
+        tmp_path, monkeypatch, f"import sys\nprint({ONE_OF_THEM_SPLIT!r} if '-L' in sys.argv else {TABLE!r})"
+    )
+    assert gpu_memory_mb(ids) == sizes
 
 
 def test_who_waits_for_nvidia_smi_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from etude.cli.place import find_script
 from etude.cli.shell import AsJson, Code, open_study, print_json, print_table, standard_output_kept, trial_of
 from etude.cli.studies import StudyName, TrialNumber
 from etude.core.errors import ConfigError
+from etude.frameworks import torch_adapter
 from etude.worker.run import NoLine
 
 if TYPE_CHECKING:
@@ -125,9 +126,7 @@ def _limit_threads(n: int) -> None:
     import threadpoolctl
 
     threadpoolctl.threadpool_limits(n)
-    if "torch" in sys.modules:
-        from etude.frameworks import torch
-
+    if torch := torch_adapter():
         torch.set_threads(n)
 
 

@@ -151,12 +151,15 @@ class Joined(Fact, frozen=True):
         replaces: The worker in whose place it came, if any.
         machine: The machine that it runs on.
         memory_mb: The memory that trials may take there in all, in MB; 0 if that is not known.
+        gpus_mb: The GPUs that its trials see, and the memory of each in MB, 0 if that is not known. None are named
+            where nobody minds.
     """
 
     worker: str
     replaces: str = ""
     machine: str = ""
     memory_mb: float = 0.0
+    gpus_mb: dict[str, float] = {}
 
 
 class Left(Fact, frozen=True):

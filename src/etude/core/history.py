@@ -11,7 +11,6 @@ import hashlib
 import math
 from array import array
 from bisect import bisect_left, insort
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -36,6 +35,7 @@ from etude.core.events import (
     Value,
 )
 from etude.core.lifecycle import FINAL, LIVE, State, Turn, after
+from etude.core.memories import Memories, Site
 from etude.core.metrics import Metrics
 from etude.core.packed import NOTHING, Loose, Packed, slim
 from etude.core.shelf import Files, Shelf
@@ -200,36 +200,17 @@ class Trial:
 class Worker:
     """A worker as the study knows it."""
 
-    __slots__ = ("fails", "good_ends", "hurt", "last_fail_at", "machine", "name", "quarantined", "trial")
+    __slots__ = ("fails", "good_ends", "hurt", "last_fail_at", "name", "quarantined", "site", "trial")
 
-    def __init__(self, name: str, machine: str = "") -> None:
+    def __init__(self, name: str, site: Site) -> None:
         self.name = name
-        self.machine = machine
+        self.site = site
         self.trial: int | None = None
         self.good_ends = 0
         self.fails = 0  # in a row
         self.last_fail_at = 0.0
         self.hurt: set[int] = set()  # trials that it lost, and did not bring to a good end later
         self.quarantined = False
-
-
-class Machine:
-    """A machine that has workers.
-
-    Attributes:
-        name: Its name.
-        memory_mb: The memory that trials may take on it in all, in MB; 0 if that is not known.
-        workers: How many workers it has that may get work.
-        running: Trials of which one of them holds an attempt.
-    """
-
-    __slots__ = ("memory_mb", "name", "running", "workers")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.memory_mb = 0.0
-        self.workers = 0
-        self.running: set[int] = set()
 
 
 class History:
@@ -247,8 +228,8 @@ class History:
         self.workers: dict[str, Worker] = {}
         self.idle: dict[str, Worker] = {}
         """Workers without an attempt, in the order in which they became free."""
-        self.machines: dict[str, Machine] = {}
-        """Machines with workers that may get work."""
+        self.memories = Memories()
+        """The memories of machines, and of their GPUs, and which trials run there."""
         self.alone: set[int] = set()
         """Unsettled trials that run with no other on their machine."""
         self.out_of_memory: dict[int, int] = {}
@@ -337,15 +318,13 @@ class History:
         self.drivers.append(fact.driver)
         self.workers.clear()
         self.idle.clear()
-        self.machines.clear()
+        self.memories.clear()
         self._live.clear()
         self.closed = None
 
     def _joined(self, fact: Joined) -> None:
-        self.idle[fact.worker] = self.workers[fact.worker] = Worker(fact.worker, fact.machine)
-        machine = self.machines.setdefault(fact.machine, Machine(fact.machine))
-        machine.memory_mb = fact.memory_mb
-        machine.workers += 1
+        site = self.memories.come(fact.machine, fact.memory_mb, fact.gpus_mb)
+        self.idle[fact.worker] = self.workers[fact.worker] = Worker(fact.worker, site)
         self.spending.come(fact.worker, fact.at)
 
     def _left(self, fact: Left) -> None:
@@ -357,7 +336,7 @@ class History:
         if worker.trial is not None:
             self._live.pop(worker.trial, None)
         if not worker.quarantined:
-            self._lack(worker)
+            self.memories.go(worker.site, worker.trial)
 
     def _stood_still(self, fact: StoodStill) -> None:
         self.spending.stand_still(fact.seconds)
@@ -366,16 +345,7 @@ class History:
         worker = self.workers[fact.worker]
         worker.quarantined = True
         self.idle.pop(fact.worker, None)
-        self._lack(worker)
-
-    def _lack(self, worker: Worker) -> None:
-        """Note that a machine has a worker less that may get work."""
-        machine = self.machines[worker.machine]
-        machine.workers -= 1
-        if worker.trial is not None:
-            machine.running.discard(worker.trial)
-        if not machine.workers:
-            del self.machines[worker.machine]
+        self.memories.go(worker.site, worker.trial)
 
     def _queued(self, fact: Queued) -> None:
         assert fact.trial == len(self.trials), "trials are numbered without gaps"
@@ -402,7 +372,7 @@ class History:
             self.started_at = fact.at
         worker = self.idle.pop(fact.worker)
         worker.trial = fact.trial
-        self.machines[worker.machine].running.add(fact.trial)
+        self.memories.hold(worker.site, fact.trial)
         self._live[fact.trial] = trial
         self.moved.append(fact.trial)
 
@@ -485,8 +455,7 @@ class History:
         if worker is None:
             return
         worker.trial = None
-        if (machine := self.machines.get(worker.machine)) is not None:
-            machine.running.discard(trial.number)
+        self.memories.free(worker.site, trial.number)
         how = fact.outcome.how if fact.outcome is not None else None
         if how is None or fact.alone:
             pass  # the driver's doing, or that of who ran beside it, and not the worker's
@@ -526,11 +495,7 @@ class History:
         assert sorted(self.ready) == self.ready, "earlier trials go first"
         assert self.unsettled == sum(t.state not in FINAL for t in self.trials)
         assert self.failed == sum(t.state is State.FAILED for t in self.trials)
-        usable = [w for w in self.workers.values() if not w.quarantined]
-        assert {m.name: m.workers for m in self.machines.values()} == Counter(w.machine for w in usable)
-        for machine in self.machines.values():
-            running = {w.trial for w in usable if w.machine == machine.name and w.trial is not None}
-            assert machine.running == running, "a machine runs what its workers hold"
+        self.memories.check((w.site, w.trial) for w in self.workers.values() if not w.quarantined)
         assert self.alone == {t.number for t in self.trials if t.alone and t.state not in FINAL}
         assert set(self.spending.joined) == (set(self.workers) if self.spending.opened_at is not None else set())
         assert [t for t in self.finished if t.state is not State.FINISHED] == []

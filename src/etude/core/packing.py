@@ -1,23 +1,36 @@
-"""Which trials may run beside each other on a machine.
+"""Which trials may run beside each other.
 
-Most may: a worker takes what comes. A trial that ran out of memory may have to run alone, and where the memory that
-trials need is predicted, a machine is given no more of them than fit. A trial that waits for room keeps a machine
-from being given anything later in the queue, so its turn comes.
+Most may: a worker takes what comes. A trial that ran out of memory may have to run alone on its machine, and where
+the memory that trials need is predicted, a machine and each of its GPUs are given no more of them than fit. A trial
+that waits for room keeps what it waits for from anything later in the queue, so its turn comes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container
-from typing import Final
+from typing import Final, NamedTuple
 
-from etude.core.history import History, Machine, Trial, Worker
+from etude.core.history import History, Trial, Worker
+from etude.core.memories import Memory, Site
 
-Need = Callable[[Trial], float | None]
-"""Predicts the memory that a trial needs, in MB; None if nothing can be said yet, so that it has to run alone."""
+
+class Needed(NamedTuple):
+    """The memory that a trial needs, in MB: of its machine, and of a GPU. None where nothing can be said yet."""
+
+    main_mb: float | None
+    gpu_mb: float | None = 0.0
+
+
+Need = Callable[[Trial], Needed]
+"""Predicts what a trial needs. Where that cannot be said, it runs alone."""
 
 ROOM: Final = 0.9
-"""Share of a machine's memory that is for trials."""
+"""Share of a memory that is for trials."""
+
+CONTEXT_MB: Final = 500.0
+"""What a process takes of a GPU's memory before its first tensor, in MB: CUDA's code and state, some hundreds on any
+GPU, which torch does not count."""
 
 
 class Packing:
@@ -32,67 +45,84 @@ class Packing:
         self._history = history
         self._need = need
         self._held: set[str] = set()
-        self._taken: dict[str, float | None] = {}  # machine -> what is needed there; None if that is not known
+        self._taken: dict[str, float | None] = {}  # memory -> what is needed of it; None if that is not known
 
     def begin(self) -> None:
         """Forget who waits for room, and what is taken: the queue is gone through again from its head."""
         self._held.clear()
         self._taken.clear()
 
-    def machines_for(self, trial: Trial) -> Container[str]:
-        """Return the machines where a trial may run now, beside what runs there."""
+    def sites_for(self, trial: Trial) -> Container[Site]:
+        """Return where a trial may run now, beside what runs there."""
+        sites = self._history.memories.sites
         if self._minds_nothing:
-            return self._history.machines
-        return {
-            machine.name
-            for machine in self._history.machines.values()
-            if machine.name not in self._held and self._has_room(trial, machine)
-        }
+            return sites
+        full = self._full_for(trial) | self._held
+        return {site for site in sites if full.isdisjoint(site)}
 
     def given(self, worker: Worker) -> None:
         """Note that a worker has just been given a trial."""
-        self._taken.pop(worker.machine, None)
+        for name in worker.site:
+            self._taken.pop(name, None)
 
     def wait(self, trial: Trial) -> None:
-        """Keep a machine for a trial that got no worker, if what it waits for is room."""
+        """Keep memory for a trial that got no worker, if what it waits for is room."""
         if self._minds_nothing:
             return
-        usable = [m for m in self._usable(trial) if m.name not in self._held]
-        if usable and not any(self._has_room(trial, machine) for machine in usable):
-            self._held.add(min(usable, key=lambda machine: len(machine.running)).name)
+        usable = [site for site in self._usable(trial) if self._held.isdisjoint(site)]
+        full = self._full_for(trial)
+        if usable and not any(full.isdisjoint(site) for site in usable):
+            memories = self._history.memories.by_name
+            soonest = min(usable, key=lambda site: max(len(memories[name].running) for name in full.intersection(site)))
+            self._held |= full.intersection(soonest)
 
     def awaits_nobody(self, worker: Worker) -> bool:
         """Say whether a worker may take what comes later in the queue."""
-        return worker.machine not in self._held
+        return self._held.isdisjoint(worker.site)
 
     @property
     def _minds_nothing(self) -> bool:
         return self._need is None and not self._history.alone
 
-    def _usable(self, trial: Trial) -> list[Machine]:
-        """Machines with workers on which the trial has not failed; all, if it has failed on every one."""
-        workers, machines = self._history.workers, self._history.machines
+    def _usable(self, trial: Trial) -> list[Site]:
+        """Where there are workers on which the trial has not failed; all, if it has failed on every one."""
+        workers, sites = self._history.workers, self._history.memories.sites
         tried = Counter(
-            workers[name].machine for name in set(trial.tried_on) if name in workers and not workers[name].quarantined
+            workers[name].site for name in set(trial.tried_on) if name in workers and not workers[name].quarantined
         )
-        fresh = [machine for machine in machines.values() if machine.workers > tried[machine.name]]
-        return fresh or list(machines.values())
+        return [site for site, there in sites.items() if there > tried[site]] or list(sites)
 
-    def _has_room(self, trial: Trial, machine: Machine) -> bool:
-        if not machine.running:
+    def _full_for(self, trial: Trial) -> set[str]:
+        """Return the memories that have no room for a trial now."""
+        needed = self._need(trial) if self._need is not None else None
+        return {
+            memory.name
+            for memory in self._history.memories.by_name.values()
+            if not self._has_room(trial, needed, memory)
+        }
+
+    def _has_room(self, trial: Trial, needed: Needed | None, memory: Memory) -> bool:
+        if not memory.running:
             return True
-        if trial.alone or not machine.running.isdisjoint(self._history.alone):
+        if trial.alone or not memory.running.isdisjoint(self._history.alone):
             return False
-        if self._need is None:
+        if self._need is None or needed is None:
             return True
-        more, taken = self._need(trial), self._taken_on(machine, self._need)
+        more, taken = _of(memory, needed), self._taken_of(memory, self._need)
         if more is None or taken is None:
             return False
-        return not machine.memory_mb or taken + more <= ROOM * machine.memory_mb
+        return not memory.size_mb or taken + more <= ROOM * memory.size_mb
 
-    def _taken_on(self, machine: Machine, need: Need) -> float | None:
-        """Return what the trials of a machine need together: found once for all that wait."""
-        if machine.name not in self._taken:
-            needs = [need(self._history.trials[number]) for number in machine.running]
-            self._taken[machine.name] = None if None in needs else sum(filter(None, needs))
-        return self._taken[machine.name]
+    def _taken_of(self, memory: Memory, need: Need) -> float | None:
+        """Return what those need together that run there: found once for all that wait."""
+        if memory.name not in self._taken:
+            needs = [_of(memory, need(self._history.trials[number])) for number in memory.running]
+            self._taken[memory.name] = None if None in needs else sum(filter(None, needs))
+        return self._taken[memory.name]
+
+
+def _of(memory: Memory, needed: Needed) -> float | None:
+    """Return what is needed of a memory, in MB. Of several GPUs that a trial sees, any may be the one that it fills."""
+    if not memory.of_gpu:
+        return needed.main_mb
+    return needed.gpu_mb + CONTEXT_MB if needed.gpu_mb else needed.gpu_mb

@@ -24,9 +24,9 @@ def worker_for(trial: Trial, history: History, limits: Limits, packing: Packing,
     One on which the trial failed gets it only if there is no other left, busy or not.
     """
     spurned: Worker | None = None
-    machines = packing.machines_for(trial)
+    sites = packing.sites_for(trial)
     for worker in history.idle.values():
-        if worker.machine not in machines or rested_at(worker, limits) > at:
+        if worker.site not in sites or rested_at(worker, limits) > at:
             continue
         if worker.name not in trial.tried_on:
             return worker

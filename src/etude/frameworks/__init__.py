@@ -1,1 +1,15 @@
 """Adapters: what a framework needs so that a trial is seeded, placed and attached. Loaded by name."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def torch_adapter() -> Any:
+    """Return our torch adapter if the user's code has loaded torch; never load it ourselves."""
+    if sys.modules.get("torch") is None:
+        return None
+    from etude.frameworks import torch
+
+    return torch

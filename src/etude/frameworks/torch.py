@@ -51,11 +51,22 @@ def set_threads(n: int) -> None:
     torch.set_num_threads(n)
 
 
-def gpu_memory_mb() -> float | None:
-    """Return the peak of GPU memory that this process held, in MB; None if it used no GPU."""
+def gpu_peak_mb() -> float | None:
+    """Return the peak of GPU memory that this process kept from others, in MB; None if it used no GPU.
+
+    That is what torch had reserved, of all GPUs together: more than its tensors took.
+    """
     if not torch.cuda.is_initialized():
         return None
-    return sum(torch.cuda.max_memory_allocated(i) for i in range(torch.cuda.device_count())) / 2**20
+    return sum(torch.cuda.max_memory_reserved(i) for i in range(torch.cuda.device_count())) / 2**20
+
+
+def forget_gpu_peak() -> None:
+    """Give back what no tensor holds, and have the peak start over from what is left."""
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+        for i in range(torch.cuda.device_count()):
+            torch.cuda.reset_peak_memory_stats(i)
 
 
 def prepare_data(data: Any, *, seed: int, device: str) -> Any:

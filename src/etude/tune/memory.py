@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from etude.core.events import How
+from etude.core.events import How, Usage
 from etude.core.history import History, Trial
+from etude.core.packing import Needed
 from etude.tune.spaces import Space
 from etude.tune.unit import placed
 
@@ -35,28 +36,14 @@ LEAST_MARGIN: Final = 0.1
 NOWHERE: Final = 0.5
 """Where a configuration is taken to be along a parameter that it does not have."""
 
+LEARNED_FROM: Final = frozenset({How.FINISHED, How.STOPPED, How.RAISED})
+"""Ends of trials whose peak says something. Who was killed, or never began, may not have come to it."""
+
 Vector = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
-class _Peaks:
-    """Peaks of the newest trials of some kind, and where their configurations are."""
-
-    def __init__(self) -> None:
-        self.places: list[dict[str, float]] = []
-        self.logarithms: list[float] = []
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def add(self, place: dict[str, float], memory_mb: float) -> None:
-        """Take in one more."""
-        self.places.append(place)
-        self.logarithms.append(float(np.log(memory_mb)))
-        del self.places[:-NEWEST], self.logarithms[:-NEWEST]
-
-
 class MemoryModel:
-    """Predicts the memory of trials in MB (``core.packing.Need``).
+    """Predicts the memory of trials (``core.packing.Need``).
 
     Args:
         space: What the trials' parameters may be.
@@ -67,52 +54,82 @@ class MemoryModel:
         self._space = space
         self._history = history
         self._seen = 0
-        self._ended_well = _Peaks()
-        self._any_end = _Peaks()  # those, and trials that raised
-        self._names: list[str] = []
-        self._slope: Vector = np.zeros(0)
-        self._middle: Vector = np.zeros(0)
-        self._level = 0.0
-        self._predicted: dict[int, float] = {}  # by the fit as it is: a queue is gone through again and again
+        self._main, self._gpu = _Peaks(), _Peaks()
+        self._predicted: dict[int, Needed] = {}  # by what is learned so far: a queue is gone through again and again
 
-    def __call__(self, trial: Trial) -> float | None:
-        """Return what a trial is not likely to exceed; None while too little is known."""
+    def __call__(self, trial: Trial) -> Needed:
+        """Return what a trial is not likely to exceed; None of what too little is known of."""
         self._learn()
-        if self._known is None:
-            return None
-        known = self._predicted.get(trial.number)
-        if known is None:
-            row = self._row(placed(self._space, trial.params))
-            known = self._predicted[trial.number] = float(np.exp(self._level + (row - self._middle) @ self._slope))
-        return known
-
-    @property
-    def _known(self) -> _Peaks | None:
-        """What is learned from. Who raised may have done so early, and counts only where hardly any did better."""
-        if len(self._ended_well) >= FEWEST:
-            return self._ended_well
-        return self._any_end if len(self._any_end) >= FEWEST_ENDS else None
+        needed = self._predicted.get(trial.number)
+        if needed is None:
+            place = placed(self._space, trial.params)
+            gpu_mb = self._gpu.predicted(place) if self._gpu else 0.0
+            needed = self._predicted[trial.number] = Needed(self._main.predicted(place), gpu_mb)
+        return needed
 
     def _learn(self) -> None:
         """Take in what has ended since."""
         ended = self._history.ended
         if self._seen == len(ended):
             return
+        self._predicted.clear()
         for trial in ended[self._seen :]:
             outcome = trial.outcome if trial.same_as is None else None
-            if outcome is None or not outcome.usage.memory_mb > 0:
+            if outcome is None or outcome.how not in LEARNED_FROM:
                 continue
             place = placed(self._space, trial.params)
-            if outcome.how in (How.FINISHED, How.STOPPED):
-                self._ended_well.add(place, outcome.usage.memory_mb)
-            if outcome.how in (How.FINISHED, How.STOPPED, How.RAISED):
-                self._any_end.add(place, outcome.usage.memory_mb)
+            well = outcome.how is not How.RAISED
+            for peaks, peak_mb in zip((self._main, self._gpu), _peaks_mb(outcome.usage), strict=True):
+                if peak_mb > 0:
+                    peaks.add(place, peak_mb, well=well)
         self._seen = len(ended)
-        if self._known is not None:
-            self._fit(self._known)
 
-    def _fit(self, known: _Peaks) -> None:
-        self._predicted.clear()
+
+def _peaks_mb(usage: Usage) -> tuple[float, float]:
+    """Return what a trial took of its machine's memory and of GPUs'; 0 for what is not known, or is none."""
+    return usage.memory_mb, usage.gpu_memory_mb or 0.0
+
+
+class _Peaks:
+    """Peaks of one kind of memory, and what they say of other configurations."""
+
+    def __init__(self) -> None:
+        self._ended_well = _Newest()
+        self._any_end = _Newest()  # those, and trials that raised
+        self._fitted = True
+        self._names: list[str] = []
+        self._slope: Vector = np.zeros(0)
+        self._middle: Vector = np.zeros(0)
+        self._level = 0.0
+
+    def __bool__(self) -> bool:
+        """Whether any trial took of it."""
+        return bool(self._any_end)
+
+    def add(self, place: dict[str, float], peak_mb: float, *, well: bool) -> None:
+        """Take in the peak of a trial that has ended, well or not."""
+        if well:
+            self._ended_well.add(place, peak_mb)
+        self._any_end.add(place, peak_mb)
+        self._fitted = False
+
+    def predicted(self, place: dict[str, float]) -> float | None:
+        """Return what a trial is not likely to exceed, in MB; None while too little is known."""
+        if (known := self._known) is None:
+            return None
+        if not self._fitted:
+            self._fit(known)
+        return float(np.exp(self._level + (self._row(place) - self._middle) @ self._slope))
+
+    @property
+    def _known(self) -> _Newest | None:
+        """What is learned from. Who raised may have done so early, and counts only where hardly any did better."""
+        if len(self._ended_well) >= FEWEST:
+            return self._ended_well
+        return self._any_end if len(self._any_end) >= FEWEST_ENDS else None
+
+    def _fit(self, known: _Newest) -> None:
+        self._fitted = True
         self._names = sorted({name for place in known.places for name in place})
         rows, peaks = np.array([self._row(place) for place in known.places]), np.array(known.logarithms)
         self._middle, mean = rows.mean(axis=0), peaks.mean()
@@ -123,6 +140,23 @@ class MemoryModel:
 
     def _row(self, place: dict[str, float]) -> Vector:
         return np.array([place.get(name, NOWHERE) for name in self._names])
+
+
+class _Newest:
+    """Peaks of the newest trials of some kind, and where their configurations are."""
+
+    def __init__(self) -> None:
+        self.places: list[dict[str, float]] = []
+        self.logarithms: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def add(self, place: dict[str, float], peak_mb: float) -> None:
+        """Take in one more."""
+        self.places.append(place)
+        self.logarithms.append(float(np.log(peak_mb)))
+        del self.places[:-NEWEST], self.logarithms[:-NEWEST]
 
 
 def _ridge(rows: Vector, peaks: Vector, strength: float) -> tuple[Vector, float, float]:

@@ -150,6 +150,8 @@ class Ready(Message, frozen=True):
         pid: Its process, where it runs; also of one that served another study before, and said hello then.
         machine: The machine that it runs on.
         memory_mb: The memory that trials may take there in all, in MB; 0 if that is not known.
+        gpus_mb: The GPUs that its trials see, and the memory of each in MB, 0 if that is not known. They are named
+            where the memory of trials is learned.
     """
 
     study: str
@@ -157,6 +159,7 @@ class Ready(Message, frozen=True):
     pid: int = 0
     machine: str = ""
     memory_mb: float = 0.0
+    gpus_mb: dict[str, float] = {}
 
 
 class Broken(Message, frozen=True):

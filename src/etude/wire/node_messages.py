@@ -17,7 +17,7 @@ import msgspec
 
 from etude.wire.messages import Message, Serve, decoded, encode
 
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
 """Both ends speak the same, or not at all."""
 
 CHANNEL: Final = struct.Struct(">H")

@@ -24,6 +24,7 @@ from etude.core.errors import Invalid, ResultError
 from etude.core.events import How, Outcome, Usage
 from etude.core.signature import Signature
 from etude.core.text import brief
+from etude.frameworks import torch_adapter
 from etude.wire.channel import Channel
 from etude.wire.messages import (
     Broken,
@@ -125,9 +126,7 @@ def _set_threads(n: int) -> None:
         return
     if "threadpoolctl" in sys.modules:
         sys.modules["threadpoolctl"].threadpool_limits(n)
-    if "torch" in sys.modules:
-        from etude.frameworks import torch
-
+    if torch := torch_adapter():
         torch.set_threads(n)
 
 
@@ -150,7 +149,7 @@ def _attend(functions: Functions, signature: Signature, serve: Serve, channel: C
                 give_up(channel, serve, why)
                 return
             if serve.reuse_child:  # what trials before it took is none of its own
-                processes.forget_peak_memory()
+                _forget_peaks()
             ended = _serve(functions, signature, serve, channel, spool, message)
             if not serve.reuse_child or ended.outcome.how is not How.FINISHED:
                 return
@@ -222,7 +221,7 @@ def execute(functions: Functions, signature: Signature, params: Mapping[str, Any
         how, reason, trace, raised_in = How.STOPPED, "", "", ""
         value, extra = None, {}
     memory_mb = processes.peak_memory_mb(resource.getrusage(resource.RUSAGE_SELF))
-    usage = Usage(time.perf_counter() - wall, _cpu_s() - cpu, memory_mb, _gpu_memory_mb())
+    usage = Usage(time.perf_counter() - wall, _cpu_s() - cpu, memory_mb, _gpu_peak_mb())
     derived = {k: brief(v) for k, v in bound.derived.items()} if bound else {}
     data_params = {k: brief(v) for k, v in bound.data_params.items()} if bound and derived else {}
     return Outcome(
@@ -429,12 +428,15 @@ def _cpu_s() -> float:
     )
 
 
-def _gpu_memory_mb() -> float | None:
-    if "torch" not in sys.modules:
-        return None
-    from etude.frameworks import torch
+def _forget_peaks() -> None:
+    """Have the peaks of memory start over."""
+    processes.forget_peak_memory()
+    if torch := torch_adapter():
+        torch.forget_gpu_peak()
 
-    return torch.gpu_memory_mb()
+
+def _gpu_peak_mb() -> float | None:
+    return torch.gpu_peak_mb() if (torch := torch_adapter()) else None
 
 
 def _is_memory_error(error: BaseException) -> bool:

@@ -20,6 +20,7 @@ from etude.core.data import Data
 from etude.core.errors import ResultError
 from etude.core.signature import Kind, Signature
 from etude.core.streams import stream_seed
+from etude.frameworks import torch_adapter
 from etude.worker.kept import Source, global_sources
 from etude.worker.run import Run
 
@@ -72,7 +73,7 @@ class Bound:
                         f"{name!r} is Derived, and data() gave no value for it. Return "
                         f"etude.Data(train, valid, {name}=...) from the data function."
                     )
-            if torch := _torch_adapter():
+            if torch := torch_adapter():
                 found = torch.prepare_data(found, seed=self._run.seed, device=self._run.device)
                 for number, generator in enumerate(torch.generators(found)):
                     source = Source(generator.get_state, generator.set_state)
@@ -87,7 +88,7 @@ class Bound:
         nth, self._models = self._models, self._models + 1
         with seeded(self._run.seed, *("init", nth) if nth else ("init",)):
             built = self._call("model")
-        if torch := _torch_adapter():
+        if torch := torch_adapter():
             built = torch.place(built, device=self._run.device)
         return built
 
@@ -119,7 +120,7 @@ def seed_generators(seed: int, *name: str | int) -> None:
     random.seed(stream_seed(seed, *name))
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(stream_seed(seed, *name, bits=32))
-    if torch := _torch_adapter():
+    if torch := torch_adapter():
         torch.seed(stream_seed(seed, *name, bits=63))
 
 
@@ -132,12 +133,3 @@ def kept_generators() -> Iterator[None]:
     finally:
         for source, state in before:
             source.set(state)
-
-
-def _torch_adapter() -> Any:
-    """Return our torch adapter if the user's code has loaded torch; never load it ourselves."""
-    if sys.modules.get("torch") is None:
-        return None
-    from etude.frameworks import torch
-
-    return torch

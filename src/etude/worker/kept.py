@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from etude.core.errors import StateError
 from etude.core.text import brief
+from etude.frameworks import torch_adapter
 from etude.frameworks.trees import take_apart
 
 
@@ -176,8 +177,6 @@ def global_sources() -> dict[str, Source]:
     sources = {"random": Source(random.getstate, random.setstate)}
     if numpy := sys.modules.get("numpy"):
         sources["numpy"] = Source(lambda: numpy.random.get_state(legacy=False), numpy.random.set_state)
-    if "torch" in sys.modules:
-        from etude.frameworks import torch
-
+    if torch := torch_adapter():
         sources["torch"] = Source(torch.random_state, torch.restore_random_state)
     return sources

@@ -9,7 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -21,6 +21,8 @@ ANSWER_S: Final = 20.0
 """Seconds that nvidia-smi has to answer; where the driver is asleep, it takes some."""
 ID: Final = re.compile(r"\d+|(?:GPU|MIG)-.+")
 LISTED: Final = re.compile(r"^(?P<indent>\s*)(?:GPU (?P<index>\d+):|MIG ).*?\(UUID: (?P<uuid>[^)]+)\)", re.MULTILINE)
+SIZED: Final = re.compile(r"^\s*MIG \d+g\.(?P<gb>\d+)gb.*?\(UUID: (?P<uuid>[^)]+)\)", re.MULTILINE)
+"""A part of a GPU has its memory in its name, as in ``MIG 1g.10gb``."""
 
 
 def this_machine() -> Machine:
@@ -49,7 +51,7 @@ def gpus() -> tuple[str, ...]:
     """
     said = os.environ.get(VISIBLE_GPUS)
     if said is None:
-        return _listed(_asked())
+        return _listed(_asked("-L"))
     found: dict[str, None] = {}
     for part in said.split(","):
         if not ID.fullmatch(part.strip()):
@@ -72,13 +74,46 @@ def _all_memory() -> float:
         return math.inf
 
 
-def _asked() -> str:
-    """Return what nvidia-smi lists."""
+def gpu_memory_mb(ids: Sequence[str]) -> dict[str, float]:
+    """Return the memory of GPUs in MB, 0 if nvidia-smi does not say it.
+
+    Args:
+        ids: Of the GPUs, as ``gpus`` returns them. The beginning of a UUID will do, as it does for CUDA.
+    """
+    if not ids:
+        return {}
+    parts = any(gpu.startswith("MIG") for gpu in ids)
+    table = _asked("--query-gpu=index,uuid,memory.total", "--format=csv,noheader,nounits")
+    sizes = _sizes_mb(table, _asked("-L") if parts else "")
+    return {gpu: next((mb for name, mb in sizes.items() if _is(gpu, name)), 0.0) for gpu in ids}
+
+
+def _sizes_mb(table: str, listed: str) -> dict[str, float]:
+    """Return the memory in MB of GPUs by index and by UUID, and of their instances (MIG) by UUID.
+
+    Example:
+        >>> _sizes_mb("0, GPU-6b, 23034", "GPU 0: NVIDIA L4 (UUID: GPU-6b)")
+        {'0': 23034.0, 'GPU-6b': 23034.0}
+    """
+    sizes: dict[str, float] = {}
+    for line in table.splitlines():
+        index, uuid, size = ([part.strip() for part in line.split(",")] + [""] * 3)[:3]
+        if size.isdigit():
+            sizes |= {index: float(size), uuid: float(size)}
+    return sizes | {line["uuid"]: float(line["gb"]) * 2**10 for line in SIZED.finditer(listed)}
+
+
+def _is(given: str, name: str) -> bool:
+    return given == name if given.isdigit() else name.startswith(given)
+
+
+def _asked(*options: str) -> str:
+    """Return what nvidia-smi answers."""
     if shutil.which("nvidia-smi") is None:
         return ""
     try:
         done = subprocess.run(
-            ["nvidia-smi", "-L"],
+            ["nvidia-smi", *options],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from etude.core.errors import ResultError
 from etude.core.streams import stream_seed
 from etude.core.text import brief
+from etude.frameworks import torch_adapter
 from etude.worker.kept import Keeper, Kept, Source
 from etude.worker.result import as_number
 
@@ -292,8 +293,5 @@ class Run:
 
 def default_device() -> str:
     """Return where models and batches belong: the first GPU that torch sees, if the user's code has loaded torch."""
-    if sys.modules.get("torch") is None:
-        return "cpu"
-    from etude.frameworks import torch
-
-    return torch.default_device()
+    torch = torch_adapter()
+    return torch.default_device() if torch else "cpu"

@@ -259,11 +259,11 @@ class Supervisor:
             return
         for content in frames:
             match decode_from_template(content):
-                case Loaded(pid=pid, spool=path, note=note):
+                case Loaded(pid=pid, spool=path, note=note, gpus_mb=gpus_mb):
                     self._template_pid, self._spool = pid, path
                     self._still.heard("template", time.monotonic())
                     memory_mb = (machine.memory_gb() or 0.0) * 2**10
-                    self._tell(Ready(self._serve.study, note, os.getpid(), machine.name(), memory_mb))
+                    self._tell(Ready(self._serve.study, note, os.getpid(), machine.name(), memory_mb, gpus_mb))
                     self._spare = self._fork_child()
                     if self._held is not None:
                         self._run(self._held)

@@ -36,6 +36,7 @@ from etude.wire.messages import Serve, decode_to_worker, encode, plain_frame
 from etude.wire.spool import open_spool
 from etude.worker import attempt, processes, script_logging
 from etude.worker.edits import edited, not_imported
+from etude.worker.machine import gpu_memory_mb, gpus
 
 ALWAYS_SPAWNED: Final = ("tensorflow", "jax")
 POOLED: Final = ("numpy", "scipy", "sklearn", "torch")
@@ -53,11 +54,15 @@ after the fork: modules like to ask where they are imported."""
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
-    """The functions are there. ``note`` says why children are spawned, if they are."""
+    """The functions are there.
+
+    ``note`` says why children are spawned, if they are, and ``gpus_mb`` how large the GPUs are, if that matters.
+    """
 
     pid: int
     spool: str
     note: str = ""
+    gpus_mb: dict[str, float] = {}
 
 
 class Unloadable(msgspec.Struct, frozen=True, tag="unloadable"):
@@ -159,7 +164,9 @@ class Template:
         why = why_not_fork()
         self._spawned = bool(why)
         self._spool, path = open_spool(serve.spool)
-        self._tell(Loaded(os.getpid(), path, why))
+        resources = serve.resources
+        gpus_mb = gpu_memory_mb(gpus()) if resources is not None and resources.packs else {}
+        self._tell(Loaded(os.getpid(), path, why, gpus_mb))
         if not self._spawned:  # found out once, since whoever looks at all modules in a child copies their pages
             self._serve = msgspec.structs.replace(serve, files=not_imported(serve.files))
         attempt.rehearse()
