@@ -47,6 +47,15 @@ class Waves:
         """Let the plan decide."""
         return self.plan.decide(report, standing)
 
+    @property
+    def resumes(self) -> bool:
+        """As the plan says."""
+        return self.plan.resumes
+
+    def never_promoted(self, standing: Standing) -> Sequence[int]:
+        """Return what the plan does."""
+        return self.plan.never_promoted(standing)
+
 
 def tune(
     experiment: Any,

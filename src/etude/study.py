@@ -400,8 +400,8 @@ class Study(AtWork):
 
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
-            case Assign(worker=worker, trial=trial, attempt=attempt, params=params, seed=seed, points=points):
-                self._crew.send(worker, messages.Run(trial, attempt, params, seed, points))
+            case Assign(worker, trial, attempt, params, seed, points, source):
+                self._crew.send(worker, messages.Run(trial, attempt, params, seed, points, source))
                 self._worked = True
             case Stop(worker=worker, trial=trial, attempt=attempt):
                 self._crew.send(worker, messages.Halt(trial, attempt))

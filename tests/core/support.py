@@ -85,6 +85,8 @@ class Script:
         carries_on: Trial -> the earlier trial that it promotes, with the configuration in ``given``.
         promotes: Paused trial -> the trial that has to end before it goes on.
         seen: The reports that it was asked about.
+        resumes: Whether a trial that promotes another goes on from that one's state.
+        never: Trials that are never promoted, as far as is known now.
     """
 
     trials: int
@@ -94,6 +96,8 @@ class Script:
     carries_on: Mapping[int, int] = field(default_factory=dict)
     promotes: Mapping[int, int] = field(default_factory=dict)
     seen: list[Report] = field(default_factory=list)
+    resumes: bool = False
+    never: list[int] = field(default_factory=list)
 
     def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Propose | Promote | Wait | Done:
         asked = len(standing.trials) + len(pending)
@@ -106,6 +110,9 @@ class Script:
         if any(states[t] not in FINAL for t in self.promotes if t < len(states)):
             return Wait()
         return Done("all trials ended")
+
+    def never_promoted(self, standing: Standing) -> Sequence[int]:
+        return self.never
 
     def decide(self, report: Report, standing: Standing) -> Decision:
         self.seen.append(report)
@@ -217,11 +224,11 @@ class Stage:
         self.tell(Checkpointed(at=self.now, trial=trial, checkpoint=checkpoint))
         return checkpoint
 
-    def resume(self, trial: int, checkpoint: Checkpoint | None) -> None:
-        """Let a trial's newest attempt go on from a checkpoint, or from the start."""
+    def resume(self, trial: int, checkpoint: Checkpoint | None, *, source: int | None = None) -> None:
+        """Let a trial's newest attempt go on from a checkpoint, of an earlier trial if that is named, or start over."""
         key, step = (checkpoint.key, checkpoint.step) if checkpoint is not None else (None, 0)
         attempt = self.trial(trial).attempt
-        self.tell(Resumed(at=self.now, trial=trial, attempt=attempt, origin=Origin(key, step)))
+        self.tell(Resumed(at=self.now, trial=trial, attempt=attempt, origin=Origin(key, step, source=source)))
 
     def end(
         self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from etude.core.events import Assign, Checkpoint, Discard, How, Note
 from etude.core.limits import Limits
 from etude.core.shelf import BEST, POINTS
 
-from .support import Stage
+from .support import Script, Stage
 
 PATIENT = Limits(workers=3, retries=9, backoff_s=0.0)
 
@@ -165,3 +166,82 @@ def test_at_no_moment_there_is_more_than_the_bound() -> None:
             assert len(stage.files) - rests <= 2 * BEST + POINTS * live
             assert stage.files == stage.driver.history.shelf.files
         assert any(isinstance(command, Note) for command in stage.told)
+
+
+def promoting(trials: int = 2, **options: Any) -> Stage:
+    """Return a study in which trial 1 carries on trial 0."""
+    plan = Script(trials, given={1: {"x": 0, "epochs": 3}}, carries_on={1: 0}, resumes=True, **options)
+    return Stage(plan, limits=PATIENT)
+
+
+def test_a_trial_goes_on_from_the_newest_state_of_the_one_that_it_carries_on() -> None:
+    stage = promoting()
+    stage.join("a")
+    _, second = epochs(stage, 0, 0.1, 0.2)
+    stage.end(0)
+    assert {name for trial, name in stage.files if ".rest." in name} == {second.name("rest")}, "the newest alone"
+    assign = newest_assign(stage)
+    assert (assign.trial, assign.points, assign.source) == (1, (second,), 0)
+    stage.resume(1, second, source=0)
+    assert list(stage.trial(1).curve) == [0.1, 0.2]
+    stage.report(1, 0.3)
+    assert list(stage.trial(1).curve) == [0.1, 0.2, 0.3]
+    third = stage.save(1, 3)
+    assert (0, second.name("rest")) not in stage.files, "trial 1 has its own now"
+    stage.leave("a")
+    stage.join("b")
+    assign = newest_assign(stage)
+    assert (assign.points, assign.source) == ((third,), None)
+    stage.resume(1, third)
+    assert list(stage.trial(1).curve) == [0.1, 0.2, 0.3]
+    stage.end(1)
+    assert not [name for _, name in stage.files if ".rest." in name]
+
+
+def test_one_that_is_lost_before_its_first_state_goes_on_from_there_again() -> None:
+    stage = promoting()
+    stage.join("a")
+    (first,) = epochs(stage, 0, 0.1)
+    stage.end(0)
+    stage.resume(1, first, source=0)
+    stage.report(1, 0.2)
+    stage.take_over(stage.plan)
+    stage.join("b")
+    assign = newest_assign(stage)
+    assert (assign.trial, assign.attempt, assign.points, assign.source) == (1, 2, (first,), 0)
+    stage.resume(1, first, source=0)
+    assert list(stage.trial(1).curve) == [0.1]
+
+
+def test_one_that_cannot_use_it_starts_over() -> None:
+    stage = promoting()
+    stage.join("a")
+    epochs(stage, 0, 0.1)
+    stage.end(0)
+    stage.resume(1, None, source=0)
+    assert list(stage.trial(1).curve) == []
+    stage.report(1, 0.5)
+    assert list(stage.trial(1).curve) == [0.5]
+    stage.end(1)
+    assert not [name for _, name in stage.files if ".rest." in name]
+
+
+def test_what_is_never_promoted_is_let_go_and_nothing_is_left_when_all_is_done() -> None:
+    stage = Stage(Script(3, resumes=True, never=[0]), limits=PATIENT)
+    stage.join("a", "b", "c")
+    for trial, left in enumerate([set(), {1}, set()]):
+        epochs(stage, trial, 0.1 * trial)
+        stage.end(trial)
+        assert {number for number, name in stage.files if ".rest." in name} == left
+    assert stage.driver.over
+    assert not [name for _, name in stage.files if ".rest." in name]
+
+
+def test_where_trials_start_anew_no_state_is_kept_for_them() -> None:
+    plan = Script(2, given={1: {"x": 0, "epochs": 3}}, carries_on={1: 0})
+    stage = Stage(plan, limits=PATIENT)
+    stage.join("a")
+    epochs(stage, 0, 0.1)
+    stage.end(0)
+    assert (newest_assign(stage).points, newest_assign(stage).source) == ((), None)
+    assert not [name for _, name in stage.files if ".rest." in name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,90 @@ def saved_at(folder: Path, epoch: int) -> set[int]:
     """Return the trials that have a checkpoint after an epoch."""
     found = facts(etude.open(folder), Checkpointed)
     return {fact.trial for fact in found if fact.checkpoint.epoch == epoch}
+
+
+def make_budgeted(place: Path, *, kill: bool = False, scheduled: bool = False) -> Any:
+    """Return a training function whose epochs are counted, for each configuration."""
+
+    def train(run, lr: float, epochs: int):
+        import random
+
+        kept = run.keep(total=0.0, **({"horizon": epochs} if scheduled else {}))
+        for epoch in run.epochs(epochs):
+            with (place / f"{lr}").open("a") as log:
+                print(epoch, file=log)
+            if kill and epoch == 2 and not (place / f"killed-{lr}").exists():
+                (place / f"killed-{lr}").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            kept.total += lr * random.random()
+            run.report(score=kept.total)
+        return kept.total
+
+    return train
+
+
+def halve(train: Any, **kwargs: Any) -> Any:
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    given = {"trials": 18, "workers": 2, "sampler": "random", "stopper": "asha", "eta": 3, **kwargs}
+    return experiment.tune({"lr": etude.uniform(0, 1)}, fidelity="epochs", budget=(1, 9), **given)
+
+
+def trained(place: Path) -> dict[float, list[int]]:
+    """Return which epochs each configuration was trained for."""
+    return {float(path.name): list(map(int, path.read_text().split())) for path in place.glob("0.*")}
+
+
+@pytest.mark.parametrize("stopper", ["asha", "hyperband"])
+def test_a_promoted_trial_goes_on_from_the_one_before_and_no_epoch_is_trained_twice(
+    stopper: str, tmp_path: Path
+) -> None:
+    search = halve(make_budgeted(tmp_path), stopper=stopper)
+    promoted = [trial for trial in search.trials if trial.promotes is not None]
+    assert promoted
+    most: dict[float, int] = {}
+    for trial in search.trials:
+        most[trial.params["lr"]] = max(most.get(trial.params["lr"], 0), trial.params["epochs"])
+    assert trained(tmp_path) == {lr: list(range(n)) for lr, n in most.items()}
+    for trial in promoted:
+        before = search.trials[trial.promotes]
+        assert trial.curve[: len(before.curve)] == before.curve
+        assert len(trial.curve) == trial.params["epochs"]
+        assert trial.value == trial.curve[-1]
+    assert not [name for name in files(search) if ".rest." in name]
+
+
+def test_it_comes_to_the_same_as_one_that_starts_anew(tmp_path: Path) -> None:
+    (tmp_path / "on").mkdir()
+    (tmp_path / "anew").mkdir()
+    on = halve(make_budgeted(tmp_path / "on"), workers=1, name="on")
+    anew = halve(make_budgeted(tmp_path / "anew"), workers=1, name="anew", stopper=etude.ASHA(promote="anew"))
+    assert [(t.params, t.value, t.curve) for t in on.trials] == [(t.params, t.value, t.curve) for t in anew.trials]
+    assert sum(map(len, trained(tmp_path / "on").values())) < sum(map(len, trained(tmp_path / "anew").values()))
+    assert [fact.origin.source for fact in facts(on, Resumed)] == [
+        t.promotes for t in on.trials if t.promotes is not None
+    ]
+    assert facts(anew, Resumed) == []
+
+
+def test_one_that_is_killed_goes_on_from_its_own_state_or_from_the_one_before(tmp_path: Path) -> None:
+    search = halve(make_budgeted(tmp_path, kill=True))
+    assert search.counts() == {"finished": 18}
+    killed = [path.name.removeprefix("killed-") for path in tmp_path.glob("killed-*")]
+    assert killed
+    for lr, epochs in trained(tmp_path).items():
+        assert set(epochs) == set(range(max(epochs) + 1))
+        again = Counter(epochs) - Counter(set(epochs))
+        assert again[2] == (str(lr) in killed)
+        assert set(again) <= {1, 2}, "what it had from the trial before is not trained again"
+
+
+def test_where_what_is_kept_hangs_on_the_budget_it_starts_anew_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    search = halve(make_budgeted(tmp_path, scheduled=True), workers=1)
+    for trial in search.trials:
+        assert len(trial.curve) == trial.params["epochs"]
+    resumed = facts(search, Resumed)
+    assert {fact.origin.key for fact in resumed} == {None}
+    assert len(resumed) == sum(trial.promotes is not None for trial in search.trials)
+    assert "could not use what trial" in capsys.readouterr().err

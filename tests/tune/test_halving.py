@@ -132,11 +132,9 @@ def test_a_bracket_compares_its_own_alone_and_begins_later() -> None:
             "brackets=0 cannot be: there would be none to put trials into. Pass brackets=1 or more.",
         ),
         (
-            lambda: ASHA(promote="paused"),
-            "ASHA(promote='paused') would carry trials on from their saved state, which comes with a later version. "
-            "Pass promote='anew': a promoted trial starts from scratch, with the larger budget.",
+            lambda: Hyperband(promote="so"),
+            "Hyperband(promote='so') is not known. Pass 'resume' or 'anew', or leave it out.",
         ),
-        (lambda: Hyperband(promote="so"), "promote='so' is not known. Pass 'anew', or leave it out."),
     ],
 )
 def test_options_that_cannot_be_are_refused(make: Any, message: str) -> None:

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from etude.core.driver import Driver
 from etude.core.events import (
     Assign,
+    Checkpoint,
+    Checkpointed,
     Ended,
     How,
     Joined,
@@ -49,8 +51,11 @@ def x(params: Params) -> float:
 class Play:
     """A study whose workers are the test: trials end in the order that a generator says."""
 
-    def __init__(self, make: Callable[[], Plan], *, value: Value = x, workers: int = 1, seed: int = 0) -> None:
+    def __init__(
+        self, make: Callable[[], Plan], *, value: Value = x, workers: int = 1, seed: int = 0, keeps: bool = False
+    ) -> None:
         self.make = make
+        self.keeps = keeps
         self.value = value
         self.workers = workers
         self.draw = random.Random(seed)
@@ -87,6 +92,10 @@ class Play:
     def end_one(self) -> None:
         one = self.running.pop(self.draw.randrange(len(self.running)))
         value = self.value(one.params)
+        if self.keeps:
+            budget = int(one.params["epochs"])  # type: ignore[call-overload]
+            saved = Checkpoint(one.attempt, 0, budget, budget, ("", ""), (1, 1))
+            self.tell(Checkpointed(at=0.0, trial=one.trial, checkpoint=saved))
         how = How.FINISHED if value is not None else How.INVALID
         outcome = Outcome(how, value=value)
         self.tell(Ended(at=0.0, worker=one.worker, trial=one.trial, attempt=one.attempt, outcome=outcome))
@@ -285,3 +294,26 @@ def test_the_last_bracket_is_as_large_as_the_trials_allow() -> None:
         planned = plan_brackets(4, 3, trials)
         total = sum(in_all(n, 4 - rung, 3) for rung, n in planned)
         assert trials <= total < trials + 4  # a bracket of one has one trial on each rung
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.booleans(), st.integers(1, 120), st.integers(1, 5), st.integers(0, 99), st.integers(-1, 60))
+def test_whoever_is_promoted_goes_on_from_a_state_and_those_that_never_are_keep_none(
+    halves: bool, trials: int, workers: int, seed: int, reopen_after: int
+) -> None:
+    make = asha if halves else hyperband
+    play = Play(lambda: make(trials), workers=workers, seed=seed, keeps=True)
+    ended = most = 0
+    while not play.driver.over:
+        for assign in play.running:
+            assert assign.source == play.trials[assign.trial].promotes
+            assert bool(assign.points) == (assign.source is not None)
+        play.end_one()
+        ended += 1
+        most = max(most, sum(bool(play.history.shelf.points(t.number)) for t in play.history.ended))
+        if ended == reopen_after and not play.driver.over:
+            play.open()
+    assert len(play.trials) == trials
+    check_chain(play)
+    assert not any(play.history.shelf.points(trial.number) for trial in play.trials)
+    assert most <= trials / 3 * 1.5 + 4 + workers, "of each rung the best third, and less and less on higher ones"

@@ -31,6 +31,7 @@ from etude.core.events import (
     End,
     Ended,
     Fail,
+    Freed,
     How,
     Joined,
     Judged,
@@ -244,7 +245,7 @@ class Driver:
         self._settle(at, trial, when_interrupted(trial, reason))
 
     def _settle(self, at: float, trial: Trial, fate: Fate, outcome: Outcome | None = None) -> None:
-        self._tell(settled(at, trial, fate, outcome, self.history))
+        self._tell(settled(at, trial, fate, outcome, self.history, resumable=self.plan.resumes))
         if trial.state in WENT_WELL:
             self._doubt = None
         if trial.state in FINAL:
@@ -252,6 +253,14 @@ class Driver:
                 self._settle(at, self.history.trials[number], of_follower(trial), trial.outcome)
             if trial.state is State.FINISHED:
                 self._look_at_losses(at, trial.tried_on)
+            self._free_states(at)
+
+    def _free_states(self, at: float) -> None:
+        """Let the states go of trials that are never carried on."""
+        if self.plan.resumes and self.history.shelf.used:
+            held = tuple(n for n in self.plan.never_promoted(self.history) if self.history.shelf.points(n))
+            if held:
+                self._tell(Freed(at=at, trials=held))
 
     def _look_at_losses(self, at: float, names: Sequence[str]) -> None:
         """Let workers go that keep losing what does well elsewhere, once they hold nothing."""
@@ -381,12 +390,11 @@ class Driver:
             if worker is None:
                 self._packing.wait(trial)
                 continue
-            attempt = trial.attempt + 1
+            attempt, source = trial.attempt + 1, self.history.source_of(trial)
+            points = self.history.shelf.points(number if source is None else source)
             self._tell(Assigned(at=at, trial=number, attempt=attempt, worker=worker.name))
             self._packing.given(worker)
-            self._out.append(
-                Assign(worker.name, number, attempt, trial.params, trial.seed, self.history.shelf.points(number))
-            )
+            self._out.append(Assign(worker.name, number, attempt, trial.params, trial.seed, points, source))
 
     def _wake_up_in_time(self, at: float) -> None:
         """See to it that a worker which waits gets what is ready as soon as it may."""

@@ -119,12 +119,14 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
         step: How many reports of the watched metric stay.
         reason: What was wrong with later checkpoints.
         last: The newest value of each metric by then.
+        source: The earlier trial whose checkpoint it is; None if it is its own.
     """
 
     key: tuple[int, int, int] | None
     step: int
     reason: str = ""
     last: dict[str, float] = {}
+    source: int | None = None
 
 
 # --- facts: what the journal keeps -------------------------------------------------------------
@@ -267,6 +269,7 @@ class Settled(Fact, frozen=True):
         reason: Why this turn, for people.
         charged: Whether this counts as one of the trial's losses.
         alone: Whether no other trial may run on its machine from now on while it does.
+        resumable: Whether another trial may go on from its newest state, so that this is kept.
     """
 
     trial: int
@@ -276,6 +279,13 @@ class Settled(Fact, frozen=True):
     reason: str = ""
     charged: bool = False
     alone: bool = False
+    resumable: bool = False
+
+
+class Freed(Fact, frozen=True):
+    """No other trial will go on from the states of these, which have ended."""
+
+    trials: tuple[int, ...]
 
 
 class Closed(Fact, frozen=True):
@@ -305,6 +315,7 @@ AnyFact = (
     | Resumed
     | Judged
     | Settled
+    | Freed
     | Closed
 )
 
@@ -383,6 +394,7 @@ class Assign(Command, frozen=True):
         params: Its configuration.
         seed: Its training seed.
         points: From where it may go on, the best first.
+        source: The earlier trial whose they are; None if they are its own.
     """
 
     worker: str
@@ -391,6 +403,7 @@ class Assign(Command, frozen=True):
     params: Params
     seed: int
     points: tuple[Checkpoint, ...] = ()
+    source: int | None = None
 
 
 class Stop(Command, frozen=True):

@@ -143,8 +143,19 @@ def of_follower(first: Trial) -> Fate:
     return Fate(TURN_OF_FOLLOWER[first.state], f"same configuration as trial {first.number}")
 
 
-def settled(at: float, trial: Trial, fate: Fate, outcome: Outcome | None, history: History) -> Settled:
-    """Return the fact that a trial has met its fate; one that had shown enough finishes, however its attempt ended."""
+def settled(
+    at: float, trial: Trial, fate: Fate, outcome: Outcome | None, history: History, *, resumable: bool = False
+) -> Settled:
+    """Return the fact that a trial has met its fate; one that had shown enough finishes, however its attempt ended.
+
+    Args:
+        at: When.
+        trial: The trial, as it stood until then.
+        fate: What becomes of it.
+        outcome: What its attempt left behind, if one has ended.
+        history: The study so far.
+        resumable: Whether other trials may go on from the state of one that finishes.
+    """
     turn, reason, charged = fate.turn, fate.reason, fate.charged
     if turn in (Turn.STOP_SEEN, Turn.LOST) and trial.enough and (said := history.said_last(trial)) is not None:
         turn, reason, charged = Turn.FINISHED, trial.reason, False
@@ -159,4 +170,5 @@ def settled(at: float, trial: Trial, fate: Fate, outcome: Outcome | None, histor
         reason=reason,
         charged=charged,
         alone=fate.alone and turn is Turn.LOST,
+        resumable=resumable and turn is Turn.FINISHED and bool(history.shelf.points(trial.number)),
     )

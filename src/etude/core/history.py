@@ -19,6 +19,7 @@ from etude.core.events import (
     Assigned,
     Checkpointed,
     Closed,
+    Freed,
     How,
     Joined,
     Judged,
@@ -174,6 +175,10 @@ class Trial:
             self.withdrawn = self._ends.curve
         self._ends.curve = array("d")  # an attempt that starts over withdraws what was reported before
 
+    def follow(self, earlier: Trial) -> None:
+        """Note that the attempt may go on from an earlier trial's state, and with that from its reports."""
+        self.withdrawn = earlier.curve
+
     def resume(self, step: int) -> None:
         """Note that the attempt goes on after that many reports of those before it."""
         assert isinstance(self._ends, Loose), "what has ended goes on no more"
@@ -241,7 +246,8 @@ class History:
         self.ended: list[Trial] = []
         """Trials that have come to a final state, in the order in which they did. It only grows."""
         self.moved = array("q")
-        """Trials that were handed out, reported although they were to stop, or ended, one for each time."""
+        """Trials that were handed out, went on from a state, reported although they were to stop, or ended, one for
+        each time."""
         self.first_with: dict[object, int] = {}
         """Configuration -> the first trial that has it."""
         self.followers: dict[int, list[int]] = {}
@@ -278,6 +284,7 @@ class History:
             Resumed: self._resumed,
             Judged: self._judged,
             Settled: self._settled,
+            Freed: self._freed,
             Closed: self._closed,
         }
 
@@ -301,6 +308,13 @@ class History:
         if any(name not in trial.last for name in self.metrics.names):
             return None
         return trial.last[main], {name: trial.last[name] for name in others}
+
+    def source_of(self, trial: Trial) -> int | None:
+        """Return the earlier trial from whose state this one goes on, as long as it has none of its own."""
+        earlier = trial.promotes
+        if earlier is None or self.shelf.points(trial.number) or not self.shelf.points(earlier):
+            return None
+        return earlier
 
     def live(self) -> Iterator[Trial]:
         """Trials of which a worker holds an attempt."""
@@ -368,6 +382,8 @@ class History:
         trial.last = NOTHING
         trial.reason = ""
         trial.start(fact.at)
+        if (source := self.source_of(trial)) is not None:
+            trial.follow(self.trials[source])
         if self.started_at is None:
             self.started_at = fact.at
         worker = self.idle.pop(fact.worker)
@@ -392,6 +408,7 @@ class History:
         value = trial.curve[step - 1] if 0 < step <= trial.reports else None
         loss = self.metrics.loss(value) if value is not None else math.inf
         self.surplus = self.shelf.put(fact.trial, fact.checkpoint, loss)
+        self._spare_what_it_carries_on(trial)
 
     def _resumed(self, fact: Resumed) -> None:
         trial, origin = self.trials[fact.trial], fact.origin
@@ -400,7 +417,8 @@ class History:
             if len(self.metrics.modes) > 1:
                 trial.last = origin.last
         trial.settle()
-        self.surplus = self.shelf.resume(fact.trial, origin.key)
+        self.moved.append(fact.trial)
+        self.surplus = self.shelf.resume(fact.trial, origin.key if origin.source is None else None)
 
     def _judged(self, fact: Judged) -> None:
         trial = self.trials[fact.trial]
@@ -429,7 +447,8 @@ class History:
         elif trial.state in FINAL:
             self.unsettled -= 1
             self.alone.discard(trial.number)
-            self.surplus = self.shelf.end(trial.number, well=trial.state is State.FINISHED)
+            self.surplus = self.shelf.end(trial.number, well=trial.state is State.FINISHED, resumable=fact.resumable)
+            self._spare_what_it_carries_on(trial)
             self.failed += trial.state is State.FAILED
             trial.pack()
             self.ended.append(trial)
@@ -440,6 +459,14 @@ class History:
                 self._unfollow(trial.same_as, trial.number)
             if trial.state is State.FINISHED:
                 self.finished.append(trial)
+
+    def _freed(self, fact: Freed) -> None:
+        self.surplus = self.shelf.free(fact.trials)
+
+    def _spare_what_it_carries_on(self, trial: Trial) -> None:
+        """Let the states of the trial before go, once this one has its own, or has ended."""
+        if trial.promotes is not None:
+            self.surplus += self.shelf.free([trial.promotes])
 
     def _unfollow(self, first: int, number: int) -> None:
         waiting = self.followers[first]
@@ -477,6 +504,8 @@ class History:
     def _closed(self, fact: Closed) -> None:
         self.closed = fact
         self.spending.end(fact.at)
+        if fact.complete:
+            self.surplus = self.shelf.free(trial.number for trial in self.ended)
 
     def check(self) -> None:
         """Assert what must be true after every fact; the tests call it, a study never does."""

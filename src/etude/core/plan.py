@@ -120,8 +120,9 @@ class Standing(Protocol):
         """Which trials changed otherwise than by a report that was asked about; it only grows.
 
         The numbers of those that were handed out (with which an attempt that starts over withdraws its reports), that
-        went on reporting after they were to stop, or that ended, one for each time. Who goes by reports and looks at
-        these, and at the trial that is asked about, knows all curves.
+        went on from a state and with the reports before it, that went on reporting after they were to stop, or that
+        ended, one for each time. Who goes by reports and looks at these, and at the trial that is asked about, knows
+        all curves.
         """
         ...
 
@@ -143,6 +144,11 @@ Answer = Propose | Promote | Wait | Done | Halt
 class Plan(Protocol):
     """Decides which trials a study runs."""
 
+    @property
+    def resumes(self) -> bool:
+        """Whether a trial that promotes another goes on from that one's state, if there is one."""
+        ...
+
     def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Answer:
         """Say what to run next.
 
@@ -154,4 +160,8 @@ class Plan(Protocol):
 
     def decide(self, report: Report, standing: Standing) -> Decision:
         """Say what becomes of the trial that sent ``report``."""
+        ...
+
+    def never_promoted(self, standing: Standing) -> Sequence[int]:
+        """Say of which trials that have ended it has become clear that none will carry them on; it may say so twice."""
         ...

@@ -1,13 +1,14 @@
 """Which saved states of a study are kept: decided from its facts alone, at each moment.
 
-A trial that has not ended keeps its newest checkpoint and the one before, whole, so that its next attempt can go on. Of
-the best trials so far, the weights of their last checkpoint and of their best are kept. Nothing else is: what is
-surplus goes before anything new is written.
+A trial that has not ended keeps its newest checkpoint and the one before, whole, so that its next attempt can go on;
+one that another trial may carry on keeps its newest. Of the best trials so far, the weights of their last checkpoint
+and of their best are kept. Nothing else is: what is surplus goes before anything new is written.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Final
 
 from etude.core.events import PARTS, Checkpoint
@@ -110,15 +111,31 @@ class Shelf:
         held.last = held.points[-1][1] if held.points else held.best
         return self._surplus(before)
 
-    def end(self, trial: int, *, well: bool) -> Files:
-        """Take in that a trial has ended, so that nobody goes on from it; return what may go, all if it went badly."""
+    def end(self, trial: int, *, well: bool, resumable: bool = False) -> Files:
+        """Take in that a trial has ended; return what may go.
+
+        Args:
+            trial: Its number.
+            well: Whether it went well; else nothing of it is kept.
+            resumable: Whether another trial may go on from its newest state.
+        """
         held = self._held.get(trial)
         if held is None:
             return ()
         before = self.files
-        held.points = []
+        held.points = held.points[-1:] if resumable else []
         if not well:
             del self._held[trial]
+        return self._surplus(before)
+
+    def free(self, trials: Iterable[int]) -> Files:
+        """Take in that nobody goes on from trials that have ended; return what may go."""
+        held = [self._held[trial] for trial in trials if trial in self._held]
+        if not held:
+            return ()
+        before = self.files
+        for one in held:
+            one.points = []
         return self._surplus(before)
 
     def _best(self) -> set[int]:

@@ -11,6 +11,8 @@ which each array is a name. What text cannot tell (a tuple from a list, a key th
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -57,6 +59,28 @@ def put_together(plain: Any, arrays: Mapping[str, Any]) -> Any:
         return _MAKE[plain[TAG]](plain[OF], arrays)
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(f"{brief(plain)} is no part of a saved state ({error!r}).") from error
+
+
+def digest_of(value: Any) -> str:
+    """Return what is the same for equal values, and for no others.
+
+    Raises:
+        StateError: There is something in it that only pickle could write.
+    """
+    plain, arrays = take_apart(value, path="")
+    digest = hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(errors="surrogatepass"), digest_size=16)
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {tuple(array.shape)}".encode(errors="surrogatepass"))
+        digest.update(_bytes_of(array))
+    return digest.hexdigest()
+
+
+def _bytes_of(array: Any) -> Any:
+    """Return what an array holds."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        array = array.reshape(-1).view(torch.uint8).numpy()
+    return array.tobytes()
 
 
 class _TakingApart:

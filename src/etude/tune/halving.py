@@ -26,8 +26,8 @@ ETA: Final = 3
 
 NOTHING: Final = array("d")
 
-PROMOTE: Final = ("anew",)
-"""How trials can be carried on with a larger budget."""
+PROMOTE: Final = ("resume", "anew")
+"""How trials can be carried on with a larger budget: from what they kept, or from scratch."""
 
 
 @final
@@ -42,8 +42,9 @@ class ASHA:
         min_steps: After how many reports the first rung is; with a fidelity ``budget=`` says that.
         eta: One in so many goes on, and the next rung is so many times as far.
         metric: Which metric it watches, where there are several.
-        promote: ``"anew"`` if it has to work by promotion, which takes a fidelity; by default it does where there is
-            one. Carrying on from the saved state, ``"paused"``, comes with a later version.
+        promote: How a trial is promoted, where there is a fidelity. ``"resume"``: it goes on from what the trial before
+            it kept (``run.keep``), if it kept anything; the default. ``"anew"``: it starts from scratch. Either says
+            that it has to work by promotion, which takes a fidelity.
 
     Source:
         Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934. The form that stops
@@ -218,13 +219,8 @@ def check_options(min_steps: int, eta: int, promote: str | None, *, name: str) -
     """Refuse options that no form of halving can have."""
     whole("min_steps", min_steps, 1, "no trial has reported by then")
     whole("eta", eta, 2, "everybody would go on")
-    if promote == "paused":
-        raise ConfigError(
-            f"{name}(promote='paused') would carry trials on from their saved state, which comes with a later version. "
-            f"Pass promote='anew': a promoted trial starts from scratch, with the larger budget."
-        )
     if promote is not None and promote not in PROMOTE:
-        raise ConfigError(f"promote={promote!r} is not known. Pass 'anew', or leave it out.")
+        raise ConfigError(f"{name}(promote={promote!r}) is not known. Pass 'resume' or 'anew', or leave it out.")
 
 
 def ordinal(n: int) -> str:

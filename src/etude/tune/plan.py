@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from etude.core.errors import ConfigError
 from etude.core.events import Params
@@ -37,6 +38,7 @@ class SearchPlan:
     fixed: Params = field(default_factory=dict)
     wants_reports: str = ""
     points: int | None = None
+    resumes: ClassVar[bool] = False
 
     def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Answer:
         """Ask for one more configuration, unless there are enough or none is left."""
@@ -62,6 +64,10 @@ class SearchPlan:
             ConfigError: It returned something else than a decision.
         """
         return checked(self.stopper, report, standing)
+
+    def never_promoted(self, standing: Standing) -> Sequence[int]:
+        """Return none: nobody asks, since no trial carries on another."""
+        return ()
 
 
 def checked(stopper: Stopper, report: Report, standing: Standing) -> Decision:

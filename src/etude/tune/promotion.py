@@ -1,7 +1,7 @@
 """Searches with a fidelity: trials run with a small budget to their end, and the best are run again with a larger one.
 
 A promoted trial is a new trial with the same configuration, the next budget, and ``promotes`` naming the one before
-it. It starts from scratch: carrying on from a saved state is not part of this version.
+it. It goes on from that one's state, if that was kept (``run.keep``), and else starts from scratch.
 
 Both plans know what they know from the trials alone, so one that takes a study up in the middle goes on as the one
 before it would have. What has ended stays as it is, so each trial is looked at once.
@@ -39,6 +39,7 @@ class _Promotions:
         start: Configurations that are tried first.
         wants_reports: The stopper, as it was asked for, if it needs reports; see ``SearchPlan``.
         points: Never given: a sampler that comes to an end is refused, since promoted trials take its numbers.
+        resumes: Whether a promoted trial goes on from the state of the one before, if there is one.
     """
 
     trials: int
@@ -50,6 +51,7 @@ class _Promotions:
     start: tuple[Params, ...] = ()
     wants_reports: str = ""
     points: None = None
+    resumes: bool = True
     _looked_at: int = field(default=0, init=False, repr=False, compare=False)
     """How many of those that ended were looked at."""
     _seen: int = field(default=0, init=False, repr=False, compare=False)
@@ -57,6 +59,8 @@ class _Promotions:
     """How many trials were promoted by none."""
     _distinct: int = field(default=0, init=False, repr=False, compare=False)
     """How many different configurations were tried."""
+    _dropped: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
+    """Of those that ended, which are not promoted any more; as long as nobody has asked."""
 
     def decide(self, report: Report, standing: Standing) -> Decision:
         """Let the stopper decide; promotion has no say before a trial has come to its end."""
@@ -84,6 +88,13 @@ class _Promotions:
         nth = self._roots + len(roots)
         params = self.start[nth] if nth < len(self.start) else None
         return Propose(self.seed, params, self._budget(rung_of_next))
+
+    def never_promoted(self, standing: Standing) -> Sequence[int]:
+        """Return trials that have come to the largest budget, or that too many others have beaten."""
+        self._take_in(standing)
+        self._drop(left=max(0, self.trials - len(standing.trials)))
+        dropped, self._dropped = self._dropped, []
+        return dropped
 
     def _take_in(self, standing: Standing) -> None:
         for trial in standing.trials[self._seen :]:
@@ -119,6 +130,10 @@ class _Promotions:
         """Take in that a trial has ended."""
         raise NotImplementedError
 
+    def _drop(self, left: int) -> None:
+        """Add to those that are not promoted any more, with so many trials left to come."""
+        raise NotImplementedError
+
     def _because(self, trial: Trial, best: int, of: int) -> str:
         """Say why a trial is promoted: it is among the best of its rung."""
         budget = f"{self.fidelity.name}={trial.params[self.fidelity.name]}"
@@ -147,13 +162,28 @@ class AsyncHalving(_Promotions):
     def __post_init__(self) -> None:
         self._rungs = [_Rung() for _ in self.fidelity.rungs[:-1]]
 
+    def _queued(self, trial: Trial, nth: int) -> None:
+        self._comes_to(trial)
+
     def _carried_on(self, earlier: Trial, trial: Trial) -> None:
         self._rungs[self.fidelity.rung(earlier.params)].waiting_no_more(earlier.number)
+        self._comes_to(trial)
+
+    def _comes_to(self, trial: Trial) -> None:
+        rung = self.fidelity.rung(trial.params)
+        if 0 <= rung < len(self._rungs):
+            self._rungs[rung].there += 1
 
     def _ended(self, trial: Trial, loss: float) -> None:
         rung = self.fidelity.rung(trial.params)
         if 0 <= rung < len(self._rungs) and _counts(trial):
             self._rungs[rung].add(trial.number, loss)
+        else:
+            self._dropped.append(trial.number)
+
+    def _drop(self, left: int) -> None:
+        for rung in self._rungs:
+            self._dropped += rung.beaten((rung.there + left) // self.eta)
 
     def _promotion(self, standing: Standing, pending: Sequence[Propose]) -> tuple[Trial, int, str] | None:
         asked = {wanted.promotes for wanted in pending}
@@ -219,6 +249,12 @@ class Brackets(_Promotions):
             rung = self.fidelity.rung(trial.params)
             group.quiet = False
             group.ended.setdefault(rung, {})[trial.number] = loss if _counts(trial) else None
+            self._dropped += group.beaten(rung, self.eta, top=len(self.fidelity.rungs) - 1)
+        else:
+            self._dropped.append(trial.number)
+
+    def _drop(self, left: int) -> None:
+        """A bracket knows beforehand how many it promotes: who is beaten is dropped as soon as others end."""
 
     def _promotion(self, standing: Standing, pending: Sequence[Propose]) -> tuple[Trial, int, str] | None:
         asked = {wanted.promotes for wanted in pending if wanted.promotes is not None}
@@ -276,6 +312,8 @@ class _Rung:
     """Those that ended on a rung, and those of them that were not promoted."""
 
     def __init__(self) -> None:
+        self.there = 0
+        """How many have come to it, ended or not."""
         self.losses: list[tuple[float, int]] = []
         self._waiting: list[tuple[float, int]] = []
         self._loss_of: dict[int, float] = {}
@@ -293,6 +331,15 @@ class _Rung:
         loss = self._loss_of.pop(number, None)
         if loss is not None:
             del self._waiting[bisect_left(self._waiting, (loss, number))]
+
+    def beaten(self, n: int) -> list[int]:
+        """Drop those that wait and are not among the best ``n``, and return them: more will never be promoted."""
+        dropped = []
+        while self._waiting and bisect_left(self.losses, self._waiting[-1]) >= n:
+            number = self._waiting.pop()[1]
+            del self._loss_of[number]
+            dropped.append(number)
+        return dropped
 
     def best_of_first(self, n: int, asked: set[int | None]) -> int | None:
         """Return the best that waits, if it is among the first ``n`` of all; the earliest of equals."""
@@ -315,6 +362,20 @@ class _Group:
         self.quiet = False
         """Whether nothing has happened since there was nothing to promote."""
         self._there: dict[int, set[int]] = {}
+        self._dropped: set[int] = set()
+
+    def beaten(self, rung: int, eta: int, *, top: int) -> list[int]:
+        """Drop those that ended on a rung and are not promoted any more, and return them."""
+        most = self.size
+        for _ in range(self.begins_at, rung + 1):
+            most = max(1, most // eta)
+        ended = self.ended[rung]
+        ranked = sorted((loss, number) for number, loss in ended.items() if loss is not None)
+        gone = [number for number, loss in ended.items() if loss is None]
+        gone += [number for _, number in (ranked if rung == top else ranked[most:])]
+        dropped = [number for number in gone if number not in self._dropped]
+        self._dropped |= set(dropped)
+        return dropped
 
     def there(self, rung: int) -> set[int]:
         """Return the trials on a rung."""

@@ -213,7 +213,8 @@ def _plan(
         fixed: Params = {budgets.name: budgets.rungs[-1]} if budgets is not None else {}
         return SearchPlan(trials, fixed=fixed, **given)
     kind = AsyncHalving if isinstance(rule, ASHA) else Brackets
-    return kind(trials, fidelity=budgets, eta=rule.eta if eta is None else eta, **given)
+    each = rule.eta if eta is None else eta
+    return kind(trials, fidelity=budgets, eta=each, resumes=rule.promote != "anew", **given)
 
 
 def _constraint(

@@ -89,6 +89,7 @@ class Run(Message, frozen=True):
         params: Its configuration.
         seed: Its training seed.
         points: From where it may go on, the best first.
+        source: The earlier trial whose they are; None if they are its own.
     """
 
     trial: int
@@ -96,6 +97,7 @@ class Run(Message, frozen=True):
     params: Params
     seed: int
     points: tuple[Checkpoint, ...] = ()
+    source: int | None = None
 
 
 class Halt(Message, frozen=True):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from etude.core.errors import StateError
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
-from etude.frameworks.trees import take_apart
+from etude.frameworks.trees import digest_of, take_apart
 
 
 @runtime_checkable
@@ -71,10 +71,13 @@ class Keeper:
 
     Attributes:
         kept: What the training function keeps; None as long as that is nothing.
+        beginning: Tells apart what is kept by how it began: optimizers, schedules and values, as they were before the
+            first epoch.
     """
 
     def __init__(self) -> None:
         self.kept: Kept | None = None
+        self.beginning = ""
         self._sources: dict[str, Source] = {}
         self._awaited: dict[str, Any] = {}  # states of generators that are not there yet
 
@@ -105,6 +108,12 @@ class Keeper:
         if name in self._awaited:
             source.set(self._awaited.pop(name))
 
+    def begin(self) -> None:
+        """Note how what is kept begins; nothing has been trained, or brought back, yet."""
+        things = {name: thing for name, thing in self._things if not _is_module(thing)}
+        states = {name: t.state_dict() if isinstance(t, Stateful) else t for name, t in things.items()}
+        self.beginning = digest_of(states)
+
     def weights(self) -> dict[str, Any]:
         """Return the states of the modules that are kept, by name."""
         return {name: thing.state_dict() for name, thing in self._things if _is_module(thing)}
@@ -113,6 +122,7 @@ class Keeper:
         """Return the states of all else, and of the generators."""
         things = [(name, thing) for name, thing in self._things if not _is_module(thing)]
         return {
+            "beginning": self.beginning,
             "objects": {name: thing.state_dict() for name, thing in things if isinstance(thing, Stateful)},
             "values": {name: thing for name, thing in things if not isinstance(thing, Stateful)},
             "generators": {

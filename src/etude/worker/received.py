@@ -25,11 +25,12 @@ def pieces_of(job: Run, trials: str) -> Iterator[Piece]:
         job: The attempt.
         trials: The folder of all attempts.
     """
+    trial = job.trial if job.source is None else job.source
     for point in job.points:
         for part in PARTS:
-            path = Path(trials, f"{job.trial:05d}", point.name(part))
+            path = Path(trials, f"{trial:05d}", point.name(part))
             with contextlib.suppress(OSError):
-                yield from cut(path, Piece(0, job.trial, point.attempt, point.name(part).partition("/")[2], b"", True))
+                yield from cut(path, Piece(0, trial, point.attempt, point.name(part).partition("/")[2], b"", True))
 
 
 def cut(path: Path, like: Piece) -> Iterator[Piece]:

@@ -38,6 +38,7 @@ class State(NamedTuple):
         last: The newest value of each metric.
         weights: The states of the modules that are kept, by name.
         rest: The states of all else (``worker.kept``).
+        source: The earlier trial whose it is; None if it is this one's.
     """
 
     loop: int
@@ -46,6 +47,7 @@ class State(NamedTuple):
     last: dict[str, float]
     weights: dict[str, Any]
     rest: dict[str, Any]
+    source: int | None = None
 
 
 class Line(Protocol):
@@ -219,7 +221,8 @@ class Run:
         """
         if not self._took_up:
             self._took_up = True
-            self._before = self._line.take_up(lambda state: state.loop != loop or state.epoch < n)
+            self.keeper.begin()
+            self._before = self._line.take_up(lambda state: self._is_of_use(state, loop, n))
         before = self._before
         if before is None:
             return 0
@@ -229,6 +232,12 @@ class Run:
         self.keeper.bring_back(before.weights, before.rest)
         self._step, self.last = before.step, dict(before.last)
         return before.epoch
+
+    def _is_of_use(self, state: State, loop: int, n: int) -> bool:
+        """Whether to go on from a state; from another trial's only if all that is kept began there as it does here."""
+        if state.source is not None and state.rest.get("beginning") != self.keeper.beginning:
+            return False
+        return state.loop != loop or state.epoch < n
 
     def _state(self, loop: int, epoch: int) -> State:
         return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), self.keeper.rest())

@@ -22,6 +22,12 @@ from etude.worker.run import State
 NOTED_S: Final = 10.0
 """Seconds that the end of an attempt waits for the driver, so that its last state can be written."""
 
+OTHERWISE: Final = (
+    "what is kept began otherwise there, as a schedule does that is made for so many epochs. Make it for as many as "
+    "there may be at most, and trials can be carried on"
+)
+"""Why one trial cannot go on from the state of another."""
+
 Say = Callable[[Saved | TakenUp | Warned], None]
 
 
@@ -53,30 +59,34 @@ class States:
         """Return the newest state of earlier attempts that can be read and is of use, and tell which that is."""
         from etude.frameworks import state_file
 
-        problems = []
+        problems, source = [], self._job.source
+        folder = self._folder if source is None else self._folder.with_name(f"{source:05d}")
         for point in self._job.points:
             try:
-                weights = state_file.read(self._folder / point.name("weights"), point.digests[0])
-                rest = state_file.read(self._folder / point.name("rest"), point.digests[1])
-                found = State(point.loop, point.epoch, point.step, rest["last"], weights, rest["rest"])
+                weights = state_file.read(folder / point.name("weights"), point.digests[0])
+                rest = state_file.read(folder / point.name("rest"), point.digests[1])
+                found = State(point.loop, point.epoch, point.step, rest["last"], weights, rest["rest"], source)
             except (StateError, KeyError, TypeError) as error:
                 problems.append(f"epoch {point.epoch}: {error}")
                 continue
             if usable(found):
                 self._tell_taken_up(point.key, found, problems)
                 return found
+            if source is not None:
+                problems.append(f"epoch {point.epoch}: {OTHERWISE}")
         if self._job.points:
             self._tell_taken_up(None, None, problems)
         return None
 
     def _tell_taken_up(self, key: tuple[int, int, int] | None, found: State | None, problems: list[str]) -> None:
         step, last = (found.step, found.last) if found is not None else (0, {})
-        origin = Origin(key, step, "; ".join(problems), last)
+        origin = Origin(key, step, "; ".join(problems), last, self._job.source)
         self.taken_up = TakenUp(self._job.trial, self._job.attempt, origin)
         self._say(self.taken_up)
         if problems:
             goes_on = "it starts over" if key is None else f"it goes on from epoch {key[2]}"
-            told = f"Trial {self._job.trial} could not use what it had saved, so {goes_on}. {'; '.join(problems)}"
+            whose = "it" if self._job.source is None else f"trial {self._job.source}"
+            told = f"Trial {self._job.trial} could not use what {whose} had saved, so {goes_on}. {'; '.join(problems)}"
             self._say(Warned(self._job.trial, told))
 
     def save(self, state: State) -> None:
