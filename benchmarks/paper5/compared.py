@@ -108,7 +108,7 @@ def _told(runs: Sequence[Run]) -> Iterator[tuple[str, Fraction]]:
 
 
 def _tested(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
-    """Return the best accuracies that section 4.2 tests: from weights and from random ones, in the order of their rows."""
+    """Return the best accuracies that section 4.2 tests, from weights and from random ones, in their order."""
     folder, start = TESTED
     tuned, untuned = ([float(run.top) for run in arm(runs, folder, which)] for which in (start, RANDOM))
     return tuned, untuned

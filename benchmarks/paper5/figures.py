@@ -64,7 +64,7 @@ def _ratios(found: Result) -> list[str]:
     first, last = min(targets), max(targets)
 
     def x(target: float) -> float:
-        return LEFT + WIDE * (target - first) / max(last - first, 1.0)
+        return float(LEFT + WIDE * (target - first) / max(last - first, 1.0))
 
     def y(ratio: float) -> float:
         share = math.log(min(max(ratio, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)

@@ -33,7 +33,7 @@ PRICES: Final = (0.0, VALIDATION_PRICE, 1.0)
 LEVEL: Final = 0.05
 RESAMPLES: Final = 9_999
 MEASURES: Final = ("sunk", "charged", "best")
-"""What is tested: time on two clocks, and the best accuracy. In epochs the marginal clock shows what the sunk one does."""
+"""What is tested: time on two clocks, and the best accuracy. In epochs the marginal clock is the sunk one."""
 
 
 def judged(runs: Sequence[Run]) -> list[Result]:

@@ -1,8 +1,8 @@
 """What the paper prints of its results, typed by hand, and how its workloads were tuned.
 
 Sheikholeslami, Wang, Payberah, Dowling and Vlassov 2024, "Deep Neural Network Weight Initialization from Hyperparameter
-Tuning Trials" (ICONIP), as reprinted in the first author's thesis of 2025 as Paper 5. Numbers stand here as text, digit by
-digit. The tables drop zeros at the end ("74.93"): all of them are taken to three digits behind the point.
+Tuning Trials" (ICONIP), as reprinted in the first author's thesis of 2025 as Paper 5. Numbers stand here as text, digit
+by digit. The tables drop zeros at the end ("74.93"): all of them are taken to three digits behind the point.
 """
 
 from __future__ import annotations
