@@ -216,10 +216,11 @@ def test_clocks_and_corrections_are_in_order():
 
 def test_a_win_that_everybody_shares_is_found_and_chance_is_not():
     def made(start: str, lead: int) -> list[runs.Run]:
-        def curve(nth: int) -> list[str]:
-            return [f"{min(60 + 2 * (epoch + lead) + nth / 10, 95):.2f}" for epoch in range(25)]
+        def curve(workload: Workload, nth: int) -> list[str]:
+            target = float(workload.target)
+            return [f"{min(target - 25 + 2 * (epoch + lead) + nth / 10, target + 5):.2f}" for epoch in range(25)]
 
-        return [a_run(*curve(nth), start=start, folder=w.folder) for w in WORKLOADS for nth in range(7)]
+        return [a_run(*curve(w, nth), start=start, folder=w.folder) for w in WORKLOADS for nth in range(7)]
 
     starts = {row.start for workload in WORKLOADS for row in workload.rows} - {RANDOM}
     rows = [*made(RANDOM, 0), *(run for start in starts for run in made(start, 8 if start == FINAL else 0))]
