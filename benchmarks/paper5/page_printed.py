@@ -43,7 +43,7 @@ def _counts(found: Mapping[str, Any]) -> Iterator[str]:
         f"further {len(found['absent'])} are not in the runs.",
     )
     yield paragraph(
-        f"The file has {rows['rows']} rows; {rows['doubled']} are there twice, the second time with times to 70 %. The",
+        f"The file has {rows['rows']} rows; {rows['doubled']} are there twice, once with times to 70 %. The",
         f"best accuracies that it records are those of its curves in {rows['best_fits']} rows, the times to the",
         f"target in {rows['epochs_fit']}: times to *at least* the target, as the tables",
         "say, and not those to surpass it, as the",
