@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.figure import figure
+from benchmarks.paper5 import page as paper5_page
 
 RESULTS: Final = Path(__file__).parents[1] / "docs" / "results"
 LINES: Final = RESULTS / "lines"
@@ -29,6 +30,9 @@ PAGES: Final = {
 
 DRAWN: Final = ("asynchrony", "paper2")
 """Benchmarks with a figure beside their rows."""
+
+WRITTEN: Final = {"weights_paper5": paper5_page.files}
+"""Benchmarks with a page of their own, and what writes it."""
 
 HEAD: Final = """# {title}
 
@@ -94,7 +98,8 @@ def kept() -> list[Mapping[str, Any]]:
 def files(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return all that is made of the results: name of the file -> its content."""
     drawn = {f"{r['benchmark']}.svg": figure(r) for r in results if r["benchmark"] in DRAWN}
-    return {f"{name}.md": text for name, text in pages(results).items()} | drawn
+    written = {name: text for r in results if (write := WRITTEN.get(r["benchmark"])) for name, text in write(r).items()}
+    return {f"{name}.md": text for name, text in pages(results).items()} | drawn | written
 
 
 def main() -> None:
