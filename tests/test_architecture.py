@@ -25,7 +25,7 @@ ARROWS: Final = {
     "system": {"core"},
     "tune": {"core", "wire"},  # the sampler is a process of its own, and talks over a channel
     "ablate": {"core"},
-    "fit": {"core"},
+    "fit": {"core", "frameworks"},
     "mage": {"core", "ablate"},
     "worker": {"core", "wire", "frameworks"},
     "engines": {"core", "wire", "worker"},
@@ -47,7 +47,9 @@ ARROWS: Final = {
     "call": {"core", "engines", "worker"},
     "shipping": {"core", "definition"},
     "summary": {"core", "store", "going_on"},
-    "results": {"core", "store", "summary"},
+    "rebuilt": {"core", "fit", "frameworks", "worker"},
+    "results": {"core", "store", "fit", "summary", "rebuilt"},
+    "fitted": {"core", "fit", "results"},
     "snapshot": {"core", "results"},
     "progress": {"core", "going_on", "notes", "results", "snapshot"},
     "launch": {
@@ -55,11 +57,12 @@ ARROWS: Final = {
         *{"call", "definition", "shipping", "study", "curve_source", "simulation", "results", "progress"},
     },
     "forecasting": {"core", "definition", "store", "tune", "engines", "desk", "virtual_run", "results", "progress"},
+    "final": {"core", "fit", "tune", "engines", "call", "launch", "fitted", "rebuilt"},
     "check": {"core", "worker", "frameworks", "definition"},
     "redefined": {"definition"},
     "experiment": {
         *{"core", "worker", "frameworks", "tune", "redefined", "results"},
-        *{"call", "launch", "check", "forecasting"},
+        *{"call", "launch", "check", "forecasting", "fit", "fitted", "final"},
     },
     "demo": {"core", "results", "worker"},
     "cli": None,  # on top: it may import everything

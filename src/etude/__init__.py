@@ -28,9 +28,11 @@ if TYPE_CHECKING:
         ResultError,
         SignatureError,
         SpaceError,
+        StateError,
         StudyError,
         StudyInUseError,
     )
+    from etude.core.events import Keep
     from etude.core.plan import GO_ON, Act, Decision, Report, Standing
     from etude.core.resources import Resources
     from etude.core.signature import Derived, Stateless
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from etude.engines.simulated import Simulated
     from etude.engines.spark import Spark
     from etude.experiment import Experiment
+    from etude.fit.weights import Weights, soup, weights
+    from etude.fitted import Fit
     from etude.forecasting.forecast import forecast
     from etude.forecasting.result import Forecast
     from etude.results import Search, TrialResult
@@ -102,12 +106,18 @@ _HOME = {
     "Simulated": "etude.engines.simulated",
     "RecordedCurves": "etude.engines.curves",
     "SyntheticCurves": "etude.engines.curves",
+    "Keep": "etude.core.events",
+    "Weights": "etude.fit.weights",
+    "weights": "etude.fit.weights",
+    "soup": "etude.fit.weights",
+    "Fit": "etude.fitted",
     "forecast": "etude.forecasting.forecast",
     "Forecast": "etude.forecasting.result",
     "Search": "etude.results",
     "TrialResult": "etude.results",
     "open": "etude.results",
     "Invalid": "etude.core.errors",
+    "StateError": "etude.core.errors",
     "EtudeError": "etude.core.errors",
     "ConfigError": "etude.core.errors",
     "SpaceError": "etude.core.errors",
@@ -140,11 +150,13 @@ __all__ = [
     "Engine",
     "EtudeError",
     "Experiment",
+    "Fit",
     "Forecast",
     "Grid",
     "Hyperband",
     "Invalid",
     "JournalError",
+    "Keep",
     "MedianRule",
     "NeverStop",
     "NotAStudyError",
@@ -164,6 +176,7 @@ __all__ = [
     "SpaceError",
     "Spark",
     "Standing",
+    "StateError",
     "Stateless",
     "Stopper",
     "StudyError",
@@ -172,13 +185,16 @@ __all__ = [
     "Told",
     "TrialResult",
     "WallTime",
+    "Weights",
     "choice",
     "forecast",
     "integers",
     "loguniform",
     "open",
     "ordered",
+    "soup",
     "uniform",
+    "weights",
 ]
 
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from etude.core.errors import ConfigError
+from etude.core.events import USUAL, Keep
+from etude.core.keeping import read_keep
 from etude.core.numbers import is_finite, is_number, whole
 from etude.core.resources import Machine, Resources
 from etude.core.room import how_many_fit, mend, why_not
@@ -47,6 +49,7 @@ class Call:
         reuse_child: Whether one process runs trial after trial.
         ceiling: What the study may take in all.
         mirror: Where copies of studies are kept; None for none.
+        keep: Whose weights are kept.
         engine: What starts the workers, or says how they would be.
         engine_text: How it was given, if that was as text; else its kind.
     """
@@ -65,6 +68,7 @@ class Call:
     reuse_child: bool = False
     ceiling: Ceiling = NO_CEILING
     mirror: str | None = None
+    keep: Keep = USUAL
     engine: Any = None
     engine_text: str = "local"
 
@@ -86,6 +90,7 @@ class Call:
         mirror: str | os.PathLike[str] | None = None,
         engine: object = None,
         on_oom: str | None = None,
+        keep: Keep | int | str | None = None,
     ) -> Call:
         """Read what a verb was given.
 
@@ -134,6 +139,7 @@ class Call:
             reuse_child=reuse_child,
             ceiling=_ceiling(deadline_s, max_failures, max_cost, price_per_hour),
             mirror=None if isinstance(engine, Simulated) else _mirror(mirror),
+            keep=read_keep(keep),
             engine=engine,
             engine_text=engine_text,
         )

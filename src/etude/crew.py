@@ -172,7 +172,7 @@ class Crew:
     def send(self, worker: str, message: messages.Message) -> bool:
         """Send a message to a worker; return whether it is there."""
         link = self._links.get(worker)
-        if link is not None and link.carried and isinstance(message, messages.Run) and message.points:
+        if link is not None and link.carried and isinstance(message, messages.Run) and message.brings:
             assert self._nodes is not None, "it is one of theirs"
             self._do(self._nodes.bring(link, message))
         elif link is not None:

@@ -10,7 +10,7 @@ from etude.core.errors import SignatureError
 from etude.core.metrics import Metrics, Mode
 from etude.core.signature import Kind, Signature
 from etude.redefined import Redefined
-from etude.results import Search
+from etude.results import Search, TrialResult
 from etude.tune.domains import Domain
 from etude.tune.sampler import Sampler
 from etude.tune.spaces import Space
@@ -19,7 +19,9 @@ from etude.worker.bind import Bound, kept_generators
 from etude.worker.run import Run, default_device
 
 if TYPE_CHECKING:
+    from etude.core.events import Keep
     from etude.core.resources import Resources
+    from etude.fitted import Fit
     from etude.forecasting.result import Forecast
 
 
@@ -133,6 +135,7 @@ class Experiment:
         max_cost: float | None = None,
         price_per_hour: float | None = None,
         mirror: str | os.PathLike[str] | None = None,
+        keep: Keep | int | str | None = None,
         engine: object = None,
         wait: bool = True,
         progress: bool | None = None,
@@ -163,7 +166,8 @@ class Experiment:
                 default the median rule; with several metrics, none.
             fidelity: The parameter that says how much a trial may cost, such as its number of epochs or its share of
                 the data. With ``"asha"`` and ``"hyperband"`` trials then run with a small budget to their end, and
-                the best are run again, from scratch, with a larger one; with other stoppers all have the largest.
+                the best are run with a larger one, from what they kept (``run.keep``) or from scratch; with other
+                stoppers all have the largest.
             budget: The smallest and the largest value of the fidelity. Trials have the largest one, an ``eta``-th of
                 it, and so on, as long as that is not below the smallest.
             eta: Each budget is so many times the one before, and one trial in so many is promoted; 3 if left out.
@@ -191,6 +195,9 @@ class Experiment:
             mirror: Where a copy of the study is kept up to date while it runs, under its name: a URL that fsspec
                 understands (``"s3://bucket/studies"``), or a folder; ``ETUDE_MIRROR`` if left out. After the loss of
                 this machine, ``etude resume <URL>/<name>`` goes on elsewhere.
+            keep: Of how many trials the weights are kept, the best so far, where the function says what they are
+                (``run.keep``); 3 if left out. ``etude.Keep(trials=5, epochs=("last", "best", 25))``, or as text
+                ``"5,last,best,25"``, also says of which epochs.
             engine: What starts the workers: ``"local"``, ``"ray"``, ``"spark"``, or ``"cluster"`` for those that come
                 by themselves; with options as text (``"ray(cpus=2)"``) or as an object (``etude.Ray(cpus=2)``);
                 ``ETUDE_ENGINE``, or else this machine, if left out. ``etude.Simulated(curves=...)`` starts none, and
@@ -228,6 +235,7 @@ class Experiment:
             max_cost=max_cost,
             price_per_hour=price_per_hour,
             mirror=mirror,
+            keep=keep,
             engine=engine,
         )
         check_fidelity(fidelity, self.signature)
@@ -249,6 +257,84 @@ class Experiment:
         if wait:
             live.wait(progress=progress)
         return live.search
+
+    def fit(
+        self,
+        *,
+        at: TrialResult | Mapping[str, Any] | None = None,
+        weights: object = None,
+        seed: int = 0,
+        seeds: int | Sequence[int] | None = None,
+        workers: int | tuple[int, int | None] | None = None,
+        resources: Resources | str | None = None,
+        name: str | None = None,
+        retries: int = 2,
+        on_oom: str | None = None,
+        timeout_s: float | None = None,
+        mirror: str | os.PathLike[str] | None = None,
+        keep: Keep | int | str | None = None,
+        engine: object = None,
+        wait: bool = True,
+        progress: bool | None = None,
+    ) -> Fit:
+        """Train with one configuration, from random weights or from those of a trial.
+
+        It is a study like others: in a process of its own, with a journal; the same call again goes on where it is.
+
+        Args:
+            at: The configuration: a trial (``search.best``), or parameters; defaults are used for what is left out.
+            weights: What the model begins with: ``search.best.weights``, ``.weights.at(25)``, ``.weights.shrunk()``,
+                ``etude.soup(search.top(3))``, the path of a safetensors file, or ``"random"``, the default. They are
+                loaded into the model that ``model()`` gives first. Where shapes differ, what fits is loaded, and a
+                note says what was and was not.
+            seed: The training seed; the first one, with ``seeds``.
+            seeds: How many trials with seeds of their own, or the seeds.
+            workers: As in ``tune``, and so are all that follow.
+            resources: See ``tune``.
+            name: See ``tune``.
+            retries: See ``tune``.
+            on_oom: See ``tune``.
+            timeout_s: See ``tune``.
+            mirror: See ``tune``.
+            keep: See ``tune``.
+            engine: See ``tune``; a simulated one trains nothing, and is refused.
+            wait: See ``tune``.
+            progress: See ``tune``.
+
+        Returns:
+            ``final.value``, ``final.model()``, ``final.save(path)``, and all that a search has.
+
+        Raises:
+            ConfigError: The call cannot be carried out; nothing was launched.
+            StateError: The weights cannot be read, or do not fit the model at all.
+            StudyError: The study's folder cannot be used.
+            KeyboardInterrupt: Ctrl-C; it wound down, and ``experiment.last`` holds it.
+        """
+        from etude.call import Call
+        from etude.final import final
+        from etude.fit.prepared import read_seeds
+
+        self._redefined.warn(stacklevel=2)
+        call = Call.read(
+            workers=workers,
+            resources=resources,
+            name=name,
+            retries=retries,
+            on_oom=on_oom,
+            timeout_s=timeout_s,
+            grace_s=10.0,
+            reuse_child=False,
+            mirror=mirror,
+            keep=keep,
+            engine=engine,
+        )
+        params = self._checked(at.params if isinstance(at, TrialResult) else dict(at or {}))
+        live = final(self, params, [weights], call, seeds=read_seeds(seeds, seed))
+        fitted: Fit = live.search  # type: ignore[assignment] # as was asked for
+        self.last = fitted
+        if wait:
+            live.wait(progress=progress)
+        return fitted
 
     def forecast(self, *, trials: int | None = None, **options: Any) -> Forecast:
         """Say what a study of this experiment will take, from the last or newest study that it has.

@@ -14,12 +14,14 @@ import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from etude.call import Call
 from etude.core.errors import DefinitionChangedError, StudyError
+from etude.core.events import START
+from etude.core.keeping import as_text
 from etude.core.limits import Limits
 from etude.core.signature import Definition
 from etude.curve_source import curve_source
@@ -41,6 +43,9 @@ from etude.wire.messages import Serve
 from etude.wire.search_path import search_path
 from etude.worker import script_logging
 
+DIGITS: Final = 8
+"""So many digits of its digest are in the name of a study that is named by its definition."""
+
 
 class Launch:
     """A study that can be started.
@@ -49,10 +54,14 @@ class Launch:
         experiment: Whose functions are run.
         question: What the study is to find out.
         call: How it is to be run.
+        result: What shows what comes of it.
     """
 
-    def __init__(self, experiment: Definition, question: Question, call: Call) -> None:
+    def __init__(
+        self, experiment: Definition, question: Question, call: Call, *, result: type[Search] = Search
+    ) -> None:
         self._experiment = experiment
+        self._result = result
         self._question = question
         self._call = call
         simulated = call.engine if isinstance(call.engine, Simulated) else None
@@ -66,7 +75,10 @@ class Launch:
             **({"trials": str(question.trials)} if simulated is not None else {}),
         }
         self._notes = [call.note] if call.note else []  # what users should be told first
-        self._name = call.name if call.name is not None else _name(experiment, self._code, self._parts)
+        self._name = call.name if call.name is not None else self._named()
+
+    def _named(self) -> str:
+        return _name(self._experiment, self._code, self._parts, verb=self._question.meta.get("verb", ""))
 
     def start(self) -> LiveStudy:
         """Open or make the study's folder, and start working.
@@ -122,6 +134,8 @@ class Launch:
         meta = journal.meta()  # before the driver's thread has the journal for itself
         for place in ("spool", "trials"):
             (folder / place).mkdir(exist_ok=True)
+        for trial, source in self._question.files.items():
+            _place(source, folder / "trials" / f"{trial:05d}" / START)
         recipe = Recipe(
             question=self._question,
             engine=self._call.engine,
@@ -131,6 +145,7 @@ class Launch:
             serve=self._serve(content, folder),
             packs=self._call.packs,
             limits=limits,
+            keep=self._call.keep,
             provenance=self._provenance,
             mirrors=tuple(mirrors),
         )
@@ -141,7 +156,7 @@ class Launch:
             if is_new:  # refused before anything was written: no study of nothing stays behind
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-        return LiveStudy(study, meta=meta)
+        return LiveStudy(study, meta=meta, experiment=self._experiment, result=self._result)
 
     def _simulated(self, folder: Path, engine: Simulated, limits: Limits) -> LiveStudy:
         defaults = self._experiment.signature.defaults()
@@ -214,7 +229,7 @@ class Launch:
         if self._call.name is not None:
             return
         base = self._name.rpartition("-")[0]
-        others = sorted(folder.parent.glob(f"{base}-*/{FILE}"), key=lambda p: p.stat().st_mtime)
+        others = sorted(folder.parent.glob(f"{base}-{'[0-9a-f]' * DIGITS}/{FILE}"), key=lambda p: p.stat().st_mtime)
         if others:
             self._notes.append(
                 f"The definition is not that of {others[-1].parent.name}: this is a new study, {self._name}."
@@ -230,6 +245,7 @@ class Launch:
             "watched": metrics.watched,
             "fidelity": dataclasses.asdict(metrics.fidelity) if metrics.fidelity is not None else None,
             "definition": self._parts,
+            "code": self._code.digest,
             "unseen": list(self._code.unseen),
             "experiment": where_is(self._experiment),
             "cwd": os.path.relpath(os.getcwd(), studies_folder() / self._name),
@@ -254,6 +270,7 @@ class Launch:
             "reuse_child": call.reuse_child,
             **msgspec.structs.asdict(call.ceiling),
             "mirror": call.mirror,
+            "keep": as_text(call.keep),
             "engine": call.engine_text,
         }
 
@@ -270,21 +287,31 @@ class Launch:
         return {"call": self._called(), "threads": self._call.threads, **provenance.collect()}
 
 
+def _place(source: Path, place: Path) -> None:
+    """Have a file at a place, whole or not at all; fine if it is there already."""
+    if place.exists():
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    aside = place.with_name(f".{place.name}.part")
+    shutil.copyfile(source, aside)
+    aside.rename(place)
+
+
 @functools.cache
 def _circumstances() -> Mapping[str, Any]:
     """Return what is recorded about this process: once, since simulations may be many and take less time than this."""
     return provenance.collect()
 
 
-def _name(experiment: Definition, code: Code, parts: Mapping[str, str]) -> str:
-    """Return a name that is another one for every other definition."""
+def _name(experiment: Definition, code: Code, parts: Mapping[str, str], *, verb: str) -> str:
+    """Return a name that is another one for every other definition; it has the verb in it, but for a search."""
     said = "\x1e".join(f"{k}\x1f{v}" for k, v in sorted(parts.items()) if k not in code.parts)
-    digest = hashlib.sha256((said + code.digest).encode()).hexdigest()[:8]
+    digest = hashlib.sha256((said + code.digest).encode()).hexdigest()[:DIGITS]
     source = source_line(experiment.functions["train"])
     stem = Path(source[0]).stem if source is not None and source[0].endswith(".py") else ""
     train = getattr(experiment.functions["train"], "__name__", "experiment")
     base = re.sub(r"[^A-Za-z0-9._-]+", "", stem or train).lstrip("._-") or "experiment"
-    return f"{base}-{digest}"
+    return f"{base}-{verb}-{digest}" if verb else f"{base}-{digest}"
 
 
 class LiveStudy:
@@ -293,14 +320,22 @@ class LiveStudy:
     Args:
         study: The shell that does the work.
         meta: What the journal says about the study.
+        experiment: Whose functions are run.
 
     Attributes:
         search: What comes of it.
     """
 
-    def __init__(self, study: AtWork, *, meta: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        study: AtWork,
+        *,
+        meta: Mapping[str, Any],
+        experiment: Definition | None = None,
+        result: type[Search] = Search,
+    ) -> None:
         self._study = study
-        self.search = Search(study.folder, study.history, handle=self, meta=meta)
+        self.search = result(study.folder, study.history, handle=self, meta=meta, experiment=experiment)
 
     @property
     def study(self) -> AtWork:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from etude.core import totals
-from etude.core.errors import StudyError
+from etude.core.errors import ConfigError, StudyError
 from etude.core.events import How, Params
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State
 from etude.core.metrics import Fidelity, Metrics
 from etude.core.ranking import best_of, front, ranked
+from etude.core.signature import Definition
 from etude.core.text import count, show
+from etude.fit.weights import Place, TrialWeights, of_trial
 from etude.store import shared
 from etude.store.fetch import copy, mirror_of, split
 from etude.store.filesystems import cache_folder, place_name
@@ -48,6 +50,25 @@ class Report(msgspec.Struct, frozen=True):
     at: float
 
 
+class Study(NamedTuple):
+    """The study that a trial is of.
+
+    Attributes:
+        folder: Its folder.
+        history: What is known of it.
+        experiment: Whose functions it runs; None if that is not known here.
+    """
+
+    folder: Path
+    history: History
+    experiment: Definition | None
+
+    @property
+    def metrics(self) -> Metrics:
+        """What it measures."""
+        return self.history.metrics
+
+
 class TrialResult:
     """One trial of a study, to look at.
 
@@ -72,7 +93,8 @@ class TrialResult:
         halted: Whether its study had it stop, be it that it was not worth going on with or had shown what it can.
     """
 
-    def __init__(self, trial: Trial, folder: Path, metrics: Metrics) -> None:
+    def __init__(self, trial: Trial, study: Study) -> None:
+        metrics = study.metrics
         self.number = trial.number
         self.params: Params = dict(trial.params)
         self.seed = trial.seed
@@ -97,7 +119,42 @@ class TrialResult:
         self.usage = outcome.usage if outcome is not None else None
         """Wall and CPU seconds and peak memory of the last attempt; None if none has ended."""
         self.traceback = outcome.traceback if outcome is not None else ""
-        self._folder = folder
+        self.start = trial.start.name if trial.start is not None else None
+        """The weights that it began with, in words; None if they were random."""
+        self._study = study
+        self._folder = study.folder
+
+    @property
+    def weights(self) -> TrialWeights:
+        """Its weights, as they were after its best epoch; ``.at(epoch)`` has those of other epochs that were kept.
+
+        Raises:
+            ConfigError: None were kept.
+        """
+        kept = self._study.history.shelf.weights(self.number)
+        there = self._folder / "trials" / f"{self.number:05d}"
+        places = {name: Place(there / p.name("weights"), p.digests[0], p.epoch) for name, p in kept.items()}
+        return of_trial(shared.home_of(self._folder).name, self.number, places)
+
+    def model(self, experiment: Definition | None = None) -> Any:
+        """Return its model with its weights, ready to predict: on the CPU, and in evaluation mode.
+
+        Args:
+            experiment: Whose model function builds it; that of the study, where this process ran it, if left out.
+
+        Raises:
+            ConfigError: No weights were kept, or nothing says how the model is built.
+            StateError: The weights are damaged, or not those of this model.
+        """
+        from etude.rebuilt import with_weights
+
+        of = experiment or self._study.experiment
+        if of is None:
+            raise ConfigError(
+                "This study was read from its folder, which holds none of your code. Pass the experiment that it is "
+                "of: trial.model(experiment)."
+            )
+        return with_weights(of, self.params, self.seed, self.weights)
 
     @property
     def reports(self) -> list[Report]:
@@ -170,6 +227,7 @@ class Search:
         handle: Handle | None = None,
         meta: Mapping[str, Any] | None = None,
         driver: tuple[str, int] | None = None,
+        experiment: Definition | None = None,
     ) -> None:
         self.folder = folder
         self.metrics = history.metrics
@@ -177,6 +235,7 @@ class Search:
         self.driver = driver
         self._history = history
         self._handle = handle
+        self._experiment = experiment
 
     @property
     def name(self) -> str:
@@ -222,7 +281,7 @@ class Search:
         return [self._result(trial) for trial in ranked(list(self._history.finished), self.metrics)[:n]]
 
     def _result(self, trial: Trial) -> TrialResult:
-        return TrialResult(trial, self.folder, self.metrics)
+        return TrialResult(trial, Study(self.folder, self._history, self._experiment))
 
     def counts(self) -> dict[str, int]:
         """Return how many trials stand where."""

@@ -26,6 +26,7 @@ from etude.core.clock import Clock, WallClock
 from etude.core.driver import Driver
 from etude.core.errors import ConfigError, StudyError, StudyInUseError
 from etude.core.events import (
+    USUAL,
     AnyCommand,
     AnyEvent,
     AnyFact,
@@ -34,6 +35,7 @@ from etude.core.events import (
     Discard,
     End,
     Fail,
+    Keep,
     Note,
     Opened,
     Pause,
@@ -89,6 +91,7 @@ class Recipe:
         workers: How many, at most.
         gpus: Those of this machine, for its workers to share.
         packs: Whether no more trials run on a machine than its memory is predicted to suffice for.
+        keep: Whose weights are kept.
         least_workers: How many have to be there before the first trial is handed out.
         serve: What workers are told about the study.
         limits: How patient the driver is.
@@ -104,6 +107,7 @@ class Recipe:
     least_workers: int = 1
     gpus: tuple[str, ...] = ()
     packs: bool = False
+    keep: Keep = USUAL
     provenance: Callable[[], Mapping[str, Any]] | None = None
     mirrors: tuple[Mirror, ...] = ()
 
@@ -210,7 +214,8 @@ class Study(AtWork):
     def _open(self, epoch: int) -> None:
         # They came before this run, so no time of this run is theirs.
         self._events.extend(self._spooled(self.history.at or self.clock.now_s()))
-        self._events.append(Opened(at=self.clock.now_s(), driver=self._driver_id, epoch=epoch))
+        opened = Opened(at=self.clock.now_s(), driver=self._driver_id, epoch=epoch, keep=self._recipe.keep)
+        self._events.append(opened)
 
     # --- the thread -------------------------------------------------------------------------------
 
@@ -400,8 +405,8 @@ class Study(AtWork):
 
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
-            case Assign(worker, trial, attempt, params, seed, points, source):
-                self._crew.send(worker, messages.Run(trial, attempt, params, seed, points, source))
+            case Assign(worker, trial, attempt, params, seed, points, source, start):
+                self._crew.send(worker, messages.Run(trial, attempt, params, seed, points, source, start))
                 self._worked = True
             case Stop(worker=worker, trial=trial, attempt=attempt):
                 self._crew.send(worker, messages.Halt(trial, attempt))

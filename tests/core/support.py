@@ -17,6 +17,7 @@ from etude.core.clock import VirtualClock
 from etude.core.driver import Driver
 from etude.core.events import (
     PARTS,
+    USUAL,
     AnyCommand,
     AnyEvent,
     AnyFact,
@@ -174,6 +175,7 @@ class Stage:
         self._attempts: dict[int, int] = {}
         self._finished: set[int] = set()
         self._replayed = History(metrics)
+        self.keep = USUAL
         self.driver = Driver(self.plan, History(metrics), self.limits, need=need)
 
     # --- what a test says ---------------------------------------------------------------------
@@ -181,7 +183,7 @@ class Stage:
     def open(self) -> list[AnyCommand]:
         """Let the driver take the study up."""
         epoch = 1 + sum(isinstance(fact, Opened) for fact in self.facts)
-        return self.tell(Opened(at=self.now, driver=f"driver {epoch}", epoch=epoch))
+        return self.tell(Opened(at=self.now, driver=f"driver {epoch}", epoch=epoch, keep=self.keep))
 
     def join(
         self, *workers: str, machine: str = "", memory_mb: float = 0.0, gpus_mb: Mapping[str, float] | None = None

@@ -5,9 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from etude.core.events import Assign, Checkpoint, Discard, How, Note
+import pytest
+
+from etude.core.errors import ConfigError
+from etude.core.events import Assign, Checkpoint, Discard, How, Keep, Note
+from etude.core.keeping import as_text, read_keep
 from etude.core.limits import Limits
-from etude.core.shelf import BEST, POINTS
+from etude.core.shelf import POINTS
 
 from .support import Script, Stage
 
@@ -163,7 +167,7 @@ def test_at_no_moment_there_is_more_than_the_bound() -> None:
             live = sum(t.attempt > 0 and stage.driver.history.shelf.points(t.number) != () for t in stage.trials)
             rests = sum(name.endswith(".rest.safetensors") for _, name in stage.files)
             assert rests <= POINTS * live
-            assert len(stage.files) - rests <= 2 * BEST + POINTS * live
+            assert len(stage.files) - rests <= 2 * Keep().trials + POINTS * live
             assert stage.files == stage.driver.history.shelf.files
         assert any(isinstance(command, Note) for command in stage.told)
 
@@ -245,3 +249,53 @@ def test_where_trials_start_anew_no_state_is_kept_for_them() -> None:
     stage.end(0)
     assert (newest_assign(stage).points, newest_assign(stage).source) == ((), None)
     assert not [name for _, name in stage.files if ".rest." in name]
+
+
+def test_weights_of_epochs_that_are_named_are_kept_beside_the_others() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.keep = Keep(1, ("last", "best", 2, 9))
+    stage.join("a")
+    epochs(stage, 0, 0.1, 0.2, 0.9, 0.3, 0.4, 0.5)
+    stage.end(0)
+    kept = {name: point.epoch for name, point in stage.driver.history.shelf.weights(0).items()}
+    assert kept == {"last": 6, "best": 3, 2: 2}
+    assert len(stage.files) == 3
+
+
+def test_another_driver_may_keep_more_from_then_on_or_less_at_once() -> None:
+    stage = Stage(3, limits=PATIENT)
+    stage.join("a", "b", "c")
+    for trial in range(3):
+        epochs(stage, trial, 0.1 * trial, 0.2 * trial)
+    stage.keep = Keep(1, ("last",))
+    stage.take_over(3)
+    weights = stage.driver.history.shelf.weights
+    assert [bool(weights(trial)) for trial in range(3)] == [False, False, True]
+    stage.join("d", "e", "f")
+    for trial in range(3):
+        stage.end(trial)
+    assert stage.files == stage.driver.history.shelf.files
+    assert len(stage.files) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (-1, "keep=-1 cannot be"),
+        (True, "keep=True"),
+        (Keep(3, ("first",)), "keep has 'first' (str), which is no epoch"),
+        (Keep(3, (0,)), "keep has 0 (int), which is no epoch"),
+        ("3,best,x", "keep has 'x' (str), which is no epoch"),
+        ("many", "keep='many'"),
+        (Keep(3, "best"), "names no epochs"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_kept_is_refused(given: Any, problem: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_keep(given)
+    assert problem in str(refused.value)
+
+
+def test_what_is_kept_is_told_as_text_that_can_be_read() -> None:
+    for keep in (Keep(), Keep(0, ()), Keep(7, ("last", 3)), read_keep(4)):
+        assert read_keep(as_text(keep)) == (keep if keep.epochs else Keep(0))

@@ -37,6 +37,10 @@ PricePerHour = Annotated[float | None, typer.Option(help="What an hour of one wo
 MirrorPlace = Annotated[
     str | None, typer.Option(help="Where a copy is kept up to date, under the study's name: a URL or a folder.")
 ]
+Kept = Annotated[
+    str | None,
+    typer.Option(help="Of how many trials the weights are kept, and of which epochs: 3, or '3,last,best,25'."),
+]
 EngineName = Annotated[
     str | None,
     typer.Option(help="local, ray, spark, or cluster; with options: 'ray(cpus=2)'. By default ETUDE_ENGINE, or local."),
@@ -101,6 +105,7 @@ def tune(
     max_cost: MaxCost = None,
     price_per_hour: PricePerHour = None,
     mirror: MirrorPlace = None,
+    keep: Kept = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -140,6 +145,7 @@ def tune(
             max_cost=max_cost,
             price_per_hour=price_per_hour,
             mirror=mirror,
+            keep=keep,
             **given,
         )
     _tell_and_leave(search, as_json=as_json)
@@ -159,6 +165,7 @@ def resume(
     max_cost: MaxCost = None,
     price_per_hour: PricePerHour = None,
     mirror: MirrorPlace = None,
+    keep: Kept = None,
     force: Annotated[
         bool, typer.Option("--force", help="Go on from a mirror even if a driver elsewhere still writes to it.")
     ] = False,
@@ -197,6 +204,7 @@ def resume(
     given |= {"resources": resources} if resources is not None else {}
     given |= {"on_oom": on_oom} if on_oom is not None else {}
     given |= {"mirror": mirror} if mirror is not None else {}
+    given |= {"keep": keep} if keep is not None else {}
     limits = {
         "deadline_s": deadline,
         "max_failures": max_failures,

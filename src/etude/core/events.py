@@ -129,6 +129,51 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     source: int | None = None
 
 
+LAST: Final = "last"
+BEST: Final = "best"
+"""Names of epochs: the newest, and the one after which the trial had reported its best value."""
+
+
+class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Of which trials a study keeps the weights, and of which epochs.
+
+    Args:
+        trials: Of so many, the best so far by their reports.
+        epochs: Of these epochs: ``"last"``, ``"best"`` (after which the trial had reported its best value), and numbers
+            of epochs done.
+    """
+
+    trials: int = 3
+    epochs: tuple[str | int, ...] = (LAST, BEST)
+
+
+USUAL: Final = Keep()
+
+
+class Start(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The weights that a trial begins with, where they are not random.
+
+    Each is ``shrink`` times what the file has, and ``perturb`` times what it would be at random.
+
+    Attributes:
+        name: What they are called, for people.
+        digest: Of the file, which lies in the trial's folder (``START``).
+        shrink: How much of the weights is taken.
+        perturb: How much of random ones is added.
+        ancestors: Whose weights they were: study, trial, and epochs that it had trained for.
+    """
+
+    name: str
+    digest: str
+    shrink: float = 1.0
+    perturb: float = 0.0
+    ancestors: tuple[tuple[str, int, int], ...] = ()
+
+
+START: Final = "attempt-0/weights.safetensors"
+"""Where in a trial's folder the weights lie that it begins with: it has them before its first attempt."""
+
+
 # --- facts: what the journal keeps -------------------------------------------------------------
 
 
@@ -139,10 +184,17 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, tag=str.lower, omit_defaul
 
 
 class Opened(Fact, frozen=True):
-    """A driver took the study up; workers and attempts of its predecessor are gone."""
+    """A driver took the study up; workers and attempts of its predecessor are gone.
+
+    Attributes:
+        driver: Its host and process.
+        epoch: Which driver of the study it is, from 1.
+        keep: Whose weights are kept while it works.
+    """
 
     driver: str
     epoch: int
+    keep: Keep = USUAL
 
 
 class Joined(Fact, frozen=True):
@@ -201,6 +253,7 @@ class Queued(Fact, frozen=True):
         same_as: The earlier trial with the same configuration, whose result it will share.
         promotes: The earlier trial that it carries on with a larger budget.
         because: Why the plan decided on it, where that was a decision.
+        start: The weights that it begins with; None if they are random.
     """
 
     trial: int
@@ -211,6 +264,7 @@ class Queued(Fact, frozen=True):
     same_as: int | None = None
     promotes: int | None = None
     because: str = ""
+    start: Start | None = None
 
 
 class Assigned(Fact, frozen=True):
@@ -395,6 +449,7 @@ class Assign(Command, frozen=True):
         seed: Its training seed.
         points: From where it may go on, the best first.
         source: The earlier trial whose they are; None if they are its own.
+        start: The weights that it begins with; None if they are random.
     """
 
     worker: str
@@ -404,6 +459,7 @@ class Assign(Command, frozen=True):
     seed: int
     points: tuple[Checkpoint, ...] = ()
     source: int | None = None
+    start: Start | None = None
 
 
 class Stop(Command, frozen=True):

@@ -72,6 +72,7 @@ class Trial:
         reason: Why it stands where it stands, for people.
         same_as: The earlier trial with the same configuration, if there is one.
         promotes: The earlier trial that it carries on with a larger budget, if there is one.
+        start: The weights that it begins with; None if they are random.
         because: Why the plan decided on it, where that was a decision.
         redraw: How many proposals before this one were already taken.
         upto: The last fact that the sampler had seen when it proposed this trial.
@@ -96,6 +97,7 @@ class Trial:
         "redraw",
         "same_as",
         "seed",
+        "start",
         "state",
         "tried_on",
         "upto",
@@ -124,6 +126,7 @@ class Trial:
         self.redraw = fact.redraw
         self.upto = fact.upto
         self.withdrawn = NO_CURVE
+        self.start = fact.start
         self._ends: Loose | Packed = Loose(fact.at)
 
     @property
@@ -167,7 +170,7 @@ class Trial:
         outcome = self.outcome
         return outcome.extra if outcome is not None else {}
 
-    def start(self, at: float) -> None:
+    def begin(self, at: float) -> None:
         """Note that an attempt was handed out."""
         assert isinstance(self._ends, Loose), "what has ended starts no more"
         self._ends.started_at = at
@@ -335,6 +338,7 @@ class History:
         self.memories.clear()
         self._live.clear()
         self.closed = None
+        self.surplus = self.shelf.begin(fact.keep)
 
     def _joined(self, fact: Joined) -> None:
         site = self.memories.come(fact.machine, fact.memory_mb, fact.gpus_mb)
@@ -381,7 +385,7 @@ class History:
         trial.pausing = trial.enough = False
         trial.last = NOTHING
         trial.reason = ""
-        trial.start(fact.at)
+        trial.begin(fact.at)
         if (source := self.source_of(trial)) is not None:
             trial.follow(self.trials[source])
         if self.started_at is None:

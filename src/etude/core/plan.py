@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from etude.core.events import Params
+from etude.core.events import Params, Start
 from etude.core.history import Trial
 from etude.core.metrics import Metrics
 
@@ -66,6 +66,7 @@ class Propose(msgspec.Struct, frozen=True):
         fixed: Parameters that are not the sampler's to choose; they are added to what it proposes.
         promotes: The earlier trial that this one carries on with a larger budget.
         because: Why, for people; said of trials that were decided on, as promotions are.
+        start: The weights that it begins with; None for random ones.
     """
 
     seed: int
@@ -73,6 +74,7 @@ class Propose(msgspec.Struct, frozen=True):
     fixed: Params = {}
     promotes: int | None = None
     because: str = ""
+    start: Start | None = None
 
 
 class Promote(msgspec.Struct, frozen=True):

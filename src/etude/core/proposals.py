@@ -87,7 +87,15 @@ class Proposals:
             given = {**wanted.params, **wanted.fixed}
             del self._asked[k]
             return Made(
-                Queued(at=at, trial=k, params=given, seed=wanted.seed, promotes=wanted.promotes, because=wanted.because)
+                Queued(
+                    at=at,
+                    trial=k,
+                    params=given,
+                    seed=wanted.seed,
+                    promotes=wanted.promotes,
+                    because=wanted.because,
+                    start=wanted.start,
+                )
             )
         answer = self._early.pop(k, None)
         if answer is None:

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import safetensors
@@ -22,6 +23,8 @@ from etude.frameworks.trees import Arrays, put_together
 KEY: Final = "etude"
 """What our part of a file's metadata is called."""
 
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 def make_ready() -> None:
     """Import what writing takes: in this thread, since others may use a module that another one is still importing."""
@@ -31,8 +34,14 @@ def make_ready() -> None:
         import safetensors.numpy  # noqa: F401 - with numpy itself
 
 
-def write(path: Path, plain: Any, arrays: Arrays) -> tuple[str, int]:
+def write(path: Path, plain: Any, arrays: Arrays, *, metadata: Mapping[str, str] = NOTHING) -> tuple[str, int]:
     """Write what was taken apart; return the file's digest and its size in bytes.
+
+    Args:
+        path: Of the file.
+        plain: What JSON can hold.
+        arrays: The arrays.
+        metadata: What else other tools may read in it.
 
     Raises:
         OSError: It cannot be written; nothing is left of it.
@@ -40,7 +49,7 @@ def write(path: Path, plain: Any, arrays: Arrays) -> tuple[str, int]:
     aside = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _save(aside, arrays, {KEY: json.dumps(plain)})
+        _save(aside, arrays, {**metadata, KEY: json.dumps(plain)})
         with aside.open("rb+") as file:
             digest = hashlib.file_digest(file, "blake2b").hexdigest()[:32]
             os.fsync(file.fileno())
@@ -78,6 +87,24 @@ def read(path: Path, digest: str | None = None) -> Any:
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise StateError(f"{path} is no saved state of ours ({error}).") from error
     return put_together(plain, arrays)
+
+
+def read_weights(path: Path) -> Any:
+    """Return the weights in a file of ours or of another tool: what a module is called -> name -> array.
+
+    Raises:
+        StateError: It is not there, or no safetensors file.
+    """
+    try:
+        arrays, metadata = _load(path)
+        return put_together(json.loads(metadata[KEY]), arrays) if KEY in metadata else {"": arrays}
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (safetensors.SafetensorError, ValueError) as error:
+        raise StateError(
+            f"{path} is no safetensors file ({error}). Save weights with safetensors.torch.save_file(net.state_dict(), "
+            "path), or with final.save(path)."
+        ) from error
 
 
 def _save(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 
 from etude.core.data import Data
 from etude.core.streams import stream_seed
+from etude.frameworks.loading import Loaded, Parts, match
 
 T = TypeVar("T")
 
@@ -93,6 +94,43 @@ def generators(data: Any) -> list[torch.Generator]:
             if isinstance(generator, torch.Generator):
                 found[id(generator)] = generator
     return list(found.values())
+
+
+def modules(model: Any) -> dict[str, torch.nn.Module]:
+    """Return the modules that a model function gave, by their place in it; a single one has no name."""
+    found = list(_found(torch.nn.Module, model))
+    return {"": found[0]} if len(found) == 1 else {str(nth): module for nth, module in enumerate(found)}
+
+
+def load_weights(model: Any, weights: Parts, *, shrink: float = 1.0, perturb: float = 0.0) -> Loaded:
+    """Load weights into the modules that a model function gave, and tell which.
+
+    Args:
+        model: A module, or any nesting of modules.
+        weights: The states of modules, by what they are called.
+        shrink: How much of the weights is taken; buffers are taken as they are.
+        perturb: How much of what the model has by now is added to it.
+
+    Raises:
+        StateError: Nothing fits, or there is no module.
+    """
+    found = modules(model)
+    states = {name: module.state_dict() for name, module in found.items()}
+    pairs, told = match(states, weights)
+    with torch.no_grad():
+        for name, part in pairs.items():
+            learned = {key for key, _ in found[name].named_parameters(remove_duplicate=False)}
+            done: set[int] = set()
+            for key, here in states[name].items():
+                there = weights[part].get(key)
+                if there is None or tuple(there.shape) != tuple(here.shape) or here.data_ptr() in done:
+                    continue  # tied weights have two names, and are loaded once
+                done.add(here.data_ptr())
+                if key in learned and (shrink, perturb) != (1.0, 0.0):
+                    here.copy_(shrink * there.to(here.dtype) + perturb * here)
+                else:
+                    here.copy_(there)
+    return told
 
 
 def place(model: Any, *, device: str) -> Any:

@@ -104,7 +104,7 @@ class _TakingApart:
 
     def _mapping(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
         if all(type(key) is str for key in value) and TAG not in value:
-            return {key: self.take(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
+            return {key: self.take(item, f"{path}.{key}" if path else key, depth + 1) for key, item in value.items()}
         pairs = [
             [self.take(key, f"a key of {path}", depth + 1), self.take(item, f"{path}[{key!r}]", depth + 1)]
             for key, item in value.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from etude.core.errors import ConfigError
@@ -47,6 +48,7 @@ class Question:
         set_up: How to make the same sampler in a process of its own.
         forbids: Says why ``constraint=`` rules a configuration out; None if it does not.
         functions: What counts beside the experiment's functions, by role: a constraint, a sampler of the user's own.
+        files: Trial -> the file of the weights that it begins with (``core.events.START``).
         notes: What is to be said when the study begins: where the call was taken otherwise than it may read.
     """
 
@@ -61,6 +63,7 @@ class Question:
     set_up: SetUp | None = None
     forbids: Callable[[Params], str | None] = lambda params: None
     functions: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[int, Path] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

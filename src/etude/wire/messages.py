@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from etude.core.events import Checkpoint, Origin, Outcome, Params
+from etude.core.events import Checkpoint, Origin, Outcome, Params, Start
 from etude.core.exact import exact
 from etude.core.resources import Resources
 
@@ -90,6 +90,7 @@ class Run(Message, frozen=True):
         seed: Its training seed.
         points: From where it may go on, the best first.
         source: The earlier trial whose they are; None if they are its own.
+        start: The weights that it begins with; None if they are random.
     """
 
     trial: int
@@ -98,6 +99,12 @@ class Run(Message, frozen=True):
     seed: int
     points: tuple[Checkpoint, ...] = ()
     source: int | None = None
+    start: Start | None = None
+
+    @property
+    def brings(self) -> bool:
+        """Whether it needs files that may lie elsewhere."""
+        return bool(self.points) or self.start is not None
 
 
 class Halt(Message, frozen=True):

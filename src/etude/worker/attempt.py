@@ -17,6 +17,7 @@ import time
 import traceback
 import types
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -51,6 +52,7 @@ from etude.worker.run import Hold as HoldSeen
 from etude.worker.run import Run as RunHandle
 from etude.worker.run import State, default_device
 from etude.worker.run import Stop as StopSeen
+from etude.worker.start import load_start
 from etude.worker.states import States
 
 MAX_REASON: Final = 2000
@@ -177,7 +179,8 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         line=line,
     )
     me = os.getpid()
-    outcome = execute(functions, signature, job.params, run)
+    start = partial(load_start, trial_folder(serve.trials, job.trial), job.start) if job.start is not None else None
+    outcome = execute(functions, signature, job.params, run, start)
     if os.getpid() != me:  # a process that the training function forked, and let return
         os._exit(0)
     early = outcome.how is How.FINISHED and not line.settled
@@ -195,14 +198,20 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     return ended
 
 
-def execute(functions: Functions, signature: Signature, params: Mapping[str, Any], run: RunHandle) -> Outcome:
+def execute(
+    functions: Functions,
+    signature: Signature,
+    params: Mapping[str, Any],
+    run: RunHandle,
+    start: Callable[[Any], object] | None = None,
+) -> Outcome:
     """Call the training function and return what came of it; only exceptions that end the process escape."""
     wall, cpu = time.perf_counter(), _cpu_s()
     how, value, reason, trace, raised_in = How.FINISHED, None, "", "", ""
     extra: dict[str, Any] = {}
     bound: Bound | None = None
     try:
-        bound = Bound(functions, signature, params, run)
+        bound = Bound(functions, signature, params, run, start)
         value, extra = read_result(bound.train(), metrics=run.metrics, reported=run.last)
     except StopSeen:
         pass
@@ -409,9 +418,14 @@ def _leave() -> NoReturn:
     os._exit(1)
 
 
+def trial_folder(trials: str, trial: int) -> Path:
+    """Return the folder of a trial."""
+    return Path(trials, f"{trial:05d}")
+
+
 def folder_of(trials: str, trial: int, attempt: int) -> Path:
     """Return the folder for an attempt's files."""
-    return Path(trials, f"{trial:05d}", f"attempt-{attempt}")
+    return trial_folder(trials, trial) / f"attempt-{attempt}"
 
 
 def make_folder(trials: str, trial: int, attempt: int) -> Path:

@@ -1,7 +1,7 @@
 """Puts a trial together, in one fixed order, and calls the training function.
 
     stream "data"  -> data(), once; Derived values come from it
-    stream "init"  -> model()
+    stream "init"  -> model(), and the weights that the trial begins with, if they are not random
     stream "train" -> the training function, with both as functions of no argument
 
 Each function draws from a stream of its own, whatever order the training function calls them in:
@@ -35,17 +35,26 @@ class Bound:
         signature: What they take.
         params: The configuration.
         run: The handle that the training function may ask for.
+        start: Gives the first model its weights; None if they are random.
 
     Attributes:
         derived: Values that the data function gave to Derived parameters, once it was called.
         data_params: What the data function is called with.
     """
 
-    def __init__(self, functions: Functions, signature: Signature, params: Mapping[str, Any], run: Run) -> None:
+    def __init__(
+        self,
+        functions: Functions,
+        signature: Signature,
+        params: Mapping[str, Any],
+        run: Run,
+        start: Callable[[Any], object] | None = None,
+    ) -> None:
         self._functions = functions
         self._signature = signature
         self._params = dict(params)
         self._run = run
+        self._start = start
         self._data: list[Any] = []  # what data() returned, once it did
         self._models = 0
         self._wants_derived = [p.name for p in signature.parameters.values() if p.kind is Kind.DERIVED]
@@ -88,6 +97,8 @@ class Bound:
         nth, self._models = self._models, self._models + 1
         with seeded(self._run.seed, *("init", nth) if nth else ("init",)):
             built = self._call("model")
+        if nth == 0 and self._start is not None:
+            self._start(built)
         if torch := torch_adapter():
             built = torch.place(built, device=self._run.device)
         return built

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from etude.core.events import PARTS
+from etude.core.events import PARTS, START
 from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
 from etude.worker.attempt import make_folder
@@ -19,18 +19,19 @@ PIECE_B: Final = 1 << 18
 
 
 def pieces_of(job: Run, trials: str) -> Iterator[Piece]:
-    """Yield the files that an attempt may go on from, the best first; those that cannot be read are left out.
+    """Yield the files that an attempt begins with, or may go on from; those that cannot be read are left out.
 
     Args:
         job: The attempt.
         trials: The folder of all attempts.
     """
     trial = job.trial if job.source is None else job.source
-    for point in job.points:
-        for part in PARTS:
-            path = Path(trials, f"{trial:05d}", point.name(part))
-            with contextlib.suppress(OSError):
-                yield from cut(path, Piece(0, trial, point.attempt, point.name(part).partition("/")[2], b"", True))
+    names = [(trial, point.name(part)) for point in job.points for part in PARTS]
+    for of, name in [(job.trial, START), *names] if job.start is not None else names:
+        attempt, _, path = name.partition("/")
+        piece = Piece(0, of, int(attempt.removeprefix("attempt-")), path, b"", True)
+        with contextlib.suppress(OSError):
+            yield from cut(Path(trials, f"{of:05d}", name), piece)
 
 
 def cut(path: Path, like: Piece) -> Iterator[Piece]:

@@ -1,0 +1,53 @@
+"""What a call says of the weights that a study keeps."""
+
+from __future__ import annotations
+
+from etude.core.errors import ConfigError
+from etude.core.events import BEST, LAST, USUAL, Keep
+from etude.core.numbers import whole
+from etude.core.text import brief
+
+
+def read_keep(given: Keep | int | str | None) -> Keep:
+    """Return what is to be kept: as an object or a text says, or of so many trials, or what is usual.
+
+    Raises:
+        ConfigError: It cannot be.
+
+    Example:
+        >>> read_keep(5)
+        Keep(trials=5, epochs=('last', 'best'))
+        >>> read_keep("1,last,25")
+        Keep(trials=1, epochs=('last', 25))
+    """
+    if given is None:
+        return USUAL
+    if isinstance(given, str):
+        trials, *epochs = (_word(word.strip()) for word in given.split(","))
+        given = Keep(trials, tuple(epochs) or USUAL.epochs)  # type: ignore[arg-type] # looked at below
+    if not isinstance(given, Keep):
+        given = Keep(given)
+    if not isinstance(given.epochs, list | tuple):
+        raise ConfigError(f"keep=Keep(epochs={brief(given.epochs)}) names no epochs. Pass epochs=('last', 'best', 25).")
+    for name in given.epochs:
+        number = isinstance(name, int) and not isinstance(name, bool) and name > 0
+        if name not in (LAST, BEST) and not number:
+            raise ConfigError(
+                f"keep has {brief(name)}, which is no epoch. Pass 'last', 'best', and numbers of epochs done, 1 or "
+                "more: keep=etude.Keep(trials=3, epochs=('last', 25)), or as text '3,last,25'."
+            )
+    return Keep(whole("keep", given.trials, 0, "0 already keeps the weights of no trial"), tuple(given.epochs))
+
+
+def as_text(keep: Keep) -> str:
+    """Return it as the text that ``read_keep`` reads.
+
+    Example:
+        >>> as_text(Keep(1, ("last", 25)))
+        '1,last,25'
+    """
+    return ",".join(map(str, (keep.trials, *keep.epochs)))
+
+
+def _word(word: str) -> str | int:
+    return int(word) if word.isdecimal() else word

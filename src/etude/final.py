@@ -1,0 +1,96 @@
+"""A final training, from a checked call to a study at work: its weights are read, and tried on the model, before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etude.call import Call
+from etude.core.errors import ConfigError
+from etude.core.events import Start
+from etude.core.signature import Definition
+from etude.engines.simulated import Simulated
+from etude.fit.plan import FitPlan, Wanted
+from etude.fit.prepared import Prepared
+from etude.fit.weights import Weights, read_weights
+from etude.fitted import Fit
+from etude.launch import Launch, LiveStudy
+from etude.rebuilt import build, load_into
+from etude.tune.question import Question
+
+
+def final(
+    experiment: Definition, params: Mapping[str, Any], weights: Sequence[object], call: Call, *, seeds: Sequence[int]
+) -> LiveStudy:
+    """Start a study that trains with each of some weights, and each of some seeds.
+
+    Args:
+        experiment: Whose functions are run.
+        params: The configuration.
+        weights: What the model begins with, as calls say it.
+        call: How it is to be run.
+        seeds: The training seeds.
+
+    Raises:
+        ConfigError: It cannot be.
+        StateError: Weights cannot be read, or do not fit the model at all.
+        StudyError: The study's folder cannot be used.
+    """
+    if isinstance(call.engine, Simulated):
+        raise ConfigError("fit() trains a model, and a simulated engine trains nothing. Leave engine= out.")
+    given = [read_weights(one) for one in weights]
+    notes = [note for one in given if one is not None if (note := _tried(experiment, params, one, seeds[0]))]
+    prepared = Prepared(given)
+    try:
+        question = _question(experiment, params, prepared, seeds=seeds, notes=notes)
+        return Launch(experiment, question, call, result=Fit).start()
+    finally:
+        prepared.close()
+
+
+def _tried(experiment: Definition, params: Mapping[str, Any], weights: Weights, seed: int) -> str:
+    """Load weights into the model, here, and return what is to be said of it: nothing if all of them fit."""
+    told = load_into(build(experiment, params, seed), weights)
+    return "" if told.whole else f"The model begins with a part of {weights.name}: {told}."
+
+
+def _question(
+    experiment: Definition,
+    params: Mapping[str, Any],
+    prepared: Prepared,
+    *,
+    seeds: Sequence[int],
+    notes: Sequence[str] = (),
+) -> Question:
+    """Return the question that a call of ``fit`` puts: each start with each seed.
+
+    Args:
+        experiment: Whose functions are run.
+        params: The configuration.
+        prepared: The weights to begin with.
+        seeds: The training seeds.
+        notes: What is to be said when the study begins.
+    """
+    wanted = tuple(Wanted(dict(params), seed, start) for start in prepared.starts for seed in seeds)
+    told = [_as_plain(start) for start in prepared.starts]
+    return Question(
+        plan=FitPlan(wanted),
+        metrics=experiment.metrics,
+        trials=len(wanted),
+        parts={
+            "params": json.dumps(params, sort_keys=True, default=repr),
+            "metric": repr(experiment.metrics),
+            "seeds": ", ".join(map(str, seeds)),
+            "weights": json.dumps(told),
+        },
+        meta={"verb": "fit", "params": dict(params), "seeds": list(seeds), "weights": told, "trials": len(wanted)},
+        files={n: prepared.files[trial.start.digest] for n, trial in enumerate(wanted) if trial.start is not None},
+        notes=tuple(notes),
+    )
+
+
+def _as_plain(start: Start | None) -> dict[str, Any] | str:
+    if start is None:
+        return "random"
+    return {"name": start.name, "digest": start.digest, "shrink": start.shrink, "perturb": start.perturb}

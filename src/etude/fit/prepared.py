@@ -1,0 +1,65 @@
+"""What a call of ``fit`` says: the weights to begin with, written down for a study to take, and the seeds."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from etude.core.errors import ConfigError
+from etude.core.events import Start
+from etude.core.numbers import seed_of, whole
+from etude.core.text import brief
+from etude.fit.weights import Weights
+
+
+class Prepared:
+    """Weights to begin with, each written to a file that a study can take.
+
+    Args:
+        given: Them; None for random ones.
+    """
+
+    def __init__(self, given: Sequence[Weights | None]) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="etude-start-"))
+        self.starts: list[Start | None] = []
+        self.files: dict[str, Path] = {}
+        """Digest -> file."""
+        try:
+            for weights in given:
+                self.starts.append(self._prepared(weights) if weights is not None else None)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepared(self, weights: Weights) -> Start:
+        from etude.frameworks import state_file
+        from etude.frameworks.trees import take_apart
+
+        path = self._folder / f"{len(self.starts)}.safetensors"
+        digest, _ = state_file.write(path, *take_apart(dict(weights.load()), path=""))
+        self.files[digest] = path
+        return Start(weights.name, digest, weights.shrink, weights.perturb, weights.ancestors)
+
+    def close(self) -> None:
+        """Remove the files."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def read_seeds(seeds: int | Sequence[int] | None, seed: int) -> tuple[int, ...]:
+    """Return the training seeds of a call: those it lists, or so many, the first of which is ``seed``.
+
+    Raises:
+        ConfigError: They are none.
+    """
+    if seeds is None:
+        return (seed_of(seed),)
+    if isinstance(seeds, list | tuple | range):
+        found = tuple(map(seed_of, seeds))
+        if not found or len(set(found)) < len(found):
+            raise ConfigError(
+                f"seeds={brief(seeds)} has none, or one twice. Pass different whole numbers, or how many."
+            )
+        return found
+    return tuple(range(seed_of(seed), seed_of(seed) + whole("seeds", seeds, 1, "nothing would be run")))

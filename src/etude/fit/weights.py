@@ -1,0 +1,314 @@
+"""Weights that a training run may begin with: of a trial, of several, or from a file.
+
+search.best.weights                        # as they were after its best epoch
+search.best.weights.at("last")             # or after another one that was kept
+search.best.weights.shrunk(0.4, 0.1)       # shrink and perturb
+etude.soup(search.top(3))                  # the mean of several
+etude.weights("resnet.safetensors")        # from elsewhere
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from etude.core.errors import ConfigError, StateError
+from etude.core.events import BEST
+from etude.core.numbers import is_number
+from etude.core.text import brief
+
+Parts = Mapping[str, Mapping[str, Any]]
+"""What a module is called -> name -> array."""
+
+Ancestor = tuple[str, int, int]
+"""A study, a trial of it, and how many epochs that had trained."""
+
+SHRINK: Final = 0.4
+PERTURB: Final = 0.1
+"""What Zaidi et al. found to do well over many image tasks; see ``Weights.shrunk``."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights to begin with.
+
+    Attributes:
+        name: What they are called, for people.
+        ancestors: Whose they were, as far as that is known.
+        shrink: How much of them is taken.
+        perturb: How much of random weights is added.
+    """
+
+    name: str
+    ancestors: tuple[Ancestor, ...] = ()
+    shrink: float = 1.0
+    perturb: float = 0.0
+
+    def load(self) -> Parts:
+        """Return them: what a module is called -> name -> array, before anything is shrunk.
+
+        Raises:
+            StateError: They cannot be read.
+        """
+        raise NotImplementedError
+
+    def shrunk(self, shrink: float = SHRINK, perturb: float = PERTURB) -> Weights:
+        """Return the same, shrunk and perturbed: ``shrink`` times the weights plus ``perturb`` times random ones.
+
+        It keeps what was learned, and gives back some of the ease with which a new network learns. Buffers, such as
+        the means of batch norm, are taken as they are.
+
+        Args:
+            shrink: How much is taken of these weights, from 0 to 1.
+            perturb: How much is taken of the random ones that the run would have begun with, 0 or more.
+
+        Raises:
+            ConfigError: One of them cannot be.
+
+        Source:
+            Ash and Adams 2020, "On Warm-Starting Neural Network Training", arXiv:1910.08475. As with Zaidi et al. 2022,
+            "When Does Re-initialization Work?", arXiv:2206.10011, the noise is another initialisation; their values are
+            the defaults.
+        """
+        if not is_number(shrink) or not 0 <= shrink <= 1:
+            raise ConfigError(f"shrink={brief(shrink)} is no share of the weights. Pass a number from 0 to 1.")
+        if not is_number(perturb) or not 0 <= perturb < float("inf"):
+            raise ConfigError(
+                f"perturb={brief(perturb)} is no share of random weights. Pass a number that is 0 or more."
+            )
+        name = f"{self.name}, shrunk to {shrink:g} and perturbed by {perturb:g}"
+        return replace(self, name=name, shrink=float(shrink), perturb=float(perturb))
+
+    def save(self, path: str | os.PathLike[str], **metadata: str) -> Path:
+        """Write them as one safetensors file, which any tool reads, and return its path.
+
+        Args:
+            path: Of the file; one that is there is replaced.
+            metadata: What else is written into it.
+
+        Raises:
+            StateError: They cannot be read.
+            OSError: The file cannot be written.
+        """
+        from etude.frameworks import state_file
+        from etude.frameworks.trees import take_apart
+
+        state_file.write(Path(path), *take_apart(dict(self.load()), path=""), metadata={"name": self.name, **metadata})
+        return Path(path)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file of weights: where it is, what its digest was, and how many epochs they had trained for."""
+
+    path: Path
+    digest: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class TrialWeights(Weights):
+    """The weights of a trial that were kept.
+
+    Attributes:
+        study: The study's name.
+        trial: The trial's number.
+        kept: Name of an epoch -> where its weights are.
+        chosen: Which of them these are.
+    """
+
+    study: str = ""
+    trial: int = 0
+    kept: Mapping[str | int, Place] = None  # type: ignore[assignment] # fields with defaults come before it
+    chosen: str | int = BEST
+
+    def at(self, epoch: str | int) -> TrialWeights:
+        """Return those after another epoch.
+
+        Args:
+            epoch: ``"best"``, ``"last"``, or how many epochs had been done.
+
+        Raises:
+            ConfigError: They were not kept; the message says which were.
+        """
+        found = epoch if epoch in self.kept else next((n for n, p in self.kept.items() if p.epoch == epoch), None)
+        if found is None:
+            there = ", ".join(f"{name!r} (epoch {place.epoch})" for name, place in self.kept.items())
+            raise ConfigError(
+                f"Trial {self.trial} of {self.study!r} kept no weights of epoch {epoch!r}. There are {there}. Say "
+                f"which are kept when the study is run: tune(..., keep=etude.Keep(epochs=('last', 'best', {epoch!r})))."
+            )
+        return replace(self, chosen=found, **_told(self.study, self.trial, self.kept[found].epoch))
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs they had trained for."""
+        return self.kept[self.chosen].epoch
+
+    @property
+    def path(self) -> Path:
+        """The safetensors file that they are in."""
+        return self.kept[self.chosen].path
+
+    def load(self) -> Parts:
+        """Return them."""
+        from etude.frameworks import state_file
+
+        found: Parts = state_file.read(self.path, self.kept[self.chosen].digest)
+        return found
+
+
+def of_trial(study: str, trial: int, kept: Mapping[str | int, Place]) -> TrialWeights:
+    """Return the weights that were kept of a trial: those after its best epoch, unless another one is asked for.
+
+    Raises:
+        ConfigError: There are none.
+    """
+    if not kept:
+        raise ConfigError(
+            f"Trial {trial} of {study!r} has no weights: its function kept none, or others were better. Keep them with "
+            "kept = run.keep(net=net) and run.epochs(n); tune(..., keep=5) keeps those of the five best trials."
+        )
+    chosen = BEST if BEST in kept else next(iter(kept))
+    return TrialWeights(study=study, trial=trial, kept=kept, chosen=chosen, **_told(study, trial, kept[chosen].epoch))
+
+
+def _told(study: str, trial: int, epoch: int) -> dict[str, Any]:
+    return {"name": f"epoch {epoch} of trial {trial} of {study}", "ancestors": ((study, trial, epoch),)}
+
+
+@dataclass(frozen=True)
+class FileWeights(Weights):
+    """Weights from a safetensors file.
+
+    Attributes:
+        path: Of the file.
+    """
+
+    path: Path = Path()
+
+    def load(self) -> Parts:
+        """Return them; what the file does not tell apart is one module's."""
+        from etude.frameworks import state_file
+
+        found: Parts = state_file.read_weights(self.path)
+        return found
+
+
+def weights(path: str | os.PathLike[str]) -> FileWeights:
+    """Return the weights in a safetensors file, of Étude or of any other tool.
+
+    Args:
+        path: Of the file.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    there = Path(path)
+    if not there.is_file():
+        raise ConfigError(
+            f"weights={str(path)!r}: there is no such file. Pass a safetensors file, or search.best.weights."
+        )
+    return FileWeights(str(there), path=there)
+
+
+@dataclass(frozen=True)
+class Soup(Weights):
+    """The mean of several weights.
+
+    Attributes:
+        of: Which.
+    """
+
+    of: tuple[Weights, ...] = ()
+
+    def load(self) -> Parts:
+        """Return the mean of each array, in double precision on the way; of whole numbers, what the first has."""
+        first, *others = [one.load() for one in self.of]
+        for one, other in zip(self.of[1:], others, strict=True):
+            _check_alike(first, other, self.of[0].name, one.name)
+        return {
+            part: {name: _mean([array, *(other[part][name] for other in others)]) for name, array in arrays.items()}
+            for part, arrays in first.items()
+        }
+
+
+class HasWeights(Protocol):
+    """A trial."""
+
+    @property
+    def weights(self) -> TrialWeights:
+        """Its weights."""
+        ...
+
+
+def soup(given: Sequence[HasWeights | Weights]) -> Soup:
+    """Return the mean of the weights of several trials; they must have the same shapes.
+
+    It works where they lie in one basin, as trials do that were fine-tuned from the same weights; of networks that
+    began at random it may be no better than random weights.
+
+    Args:
+        given: Trials, such as ``search.top(3)``, or weights.
+
+    Raises:
+        ConfigError: There is nothing to mix, or it is shrunk.
+
+    Source:
+        Wortsman et al. 2022, "Model soups", arXiv:2203.05482: the uniform soup.
+    """
+    mixed = tuple(one if isinstance(one, Weights) else one.weights for one in given)
+    if not mixed:
+        raise ConfigError("A soup of nothing has no weights. Pass trials: etude.soup(search.top(3)).")
+    if any((one.shrink, one.perturb) != (1.0, 0.0) for one in mixed):
+        raise ConfigError("A soup is shrunk as a whole. Mix first: etude.soup(search.top(3)).shrunk().")
+    name = "the mean of " + "; ".join(one.name for one in mixed)
+    return Soup(name, tuple(ancestor for one in mixed for ancestor in one.ancestors), of=mixed)
+
+
+def _check_alike(first: Parts, other: Parts, name: str, others: str) -> None:
+    for part, arrays in first.items():
+        there = other.get(part, {})
+        for key, array in arrays.items():
+            if key not in there or tuple(there[key].shape) != tuple(array.shape) or len(there) != len(arrays):
+                raise StateError(
+                    f"No mean of weights of different shapes: {part}.{key} is {tuple(array.shape)} in {name}, and "
+                    f"{tuple(there[key].shape) if key in there else 'not there'} in {others}. Mix trials of one "
+                    "architecture."
+                )
+
+
+def _mean(arrays: list[Any]) -> Any:
+    first = arrays[0]
+    if hasattr(first, "is_floating_point"):  # a tensor
+        if not first.is_floating_point():
+            return first
+        return (sum(array.double() for array in arrays) / len(arrays)).to(first.dtype)
+    if first.dtype.kind != "f":
+        return first
+    return (sum(array.astype("f8") for array in arrays) / len(arrays)).astype(first.dtype)
+
+
+def read_weights(given: object) -> Weights | None:
+    """Return what a call says of weights to begin with; None for random ones.
+
+    Raises:
+        ConfigError: It is no weights.
+    """
+    if given is None or given == "random":
+        return None
+    if isinstance(given, Weights):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return weights(given)
+    if hasattr(given, "weights"):
+        found = given.weights
+        if isinstance(found, Weights):
+            return found
+    raise ConfigError(
+        f"weights={brief(given)} is no weights. Pass search.best.weights, etude.soup(search.top(3)), the path of a "
+        "safetensors file, or 'random'."
+    )

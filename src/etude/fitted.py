@@ -1,0 +1,60 @@
+"""What came of a final training."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from etude.core.signature import Definition
+from etude.core.text import count
+from etude.fit.weights import TrialWeights
+from etude.results import Search
+
+
+class Fit(Search):
+    """What came, or comes, of a final training: a study whose trials were known beforehand.
+
+    With several seeds, ``value``, ``weights``, ``model`` and ``save`` are those of the best trial; ``trials`` has all.
+    """
+
+    @property
+    def value(self) -> float | None:
+        """The main metric of its best trial."""
+        return self.best.value
+
+    @property
+    def weights(self) -> TrialWeights:
+        """The weights of its best trial; as ``TrialResult.weights``."""
+        return self.best.weights
+
+    def model(self, experiment: Definition | None = None) -> Any:
+        """Return the model of its best trial with its weights, ready to predict; as ``TrialResult.model``."""
+        return self.best.model(experiment)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the weights of its best trial as one safetensors file, and return its path.
+
+        The file's metadata say what they are: the parameters, the metric, a digest of the code, and whose weights they
+        grew from.
+
+        Raises:
+            ConfigError: No weights were kept.
+            OSError: The file cannot be written.
+        """
+        best, weights = self.best, self.best.weights
+        start = self._history.trials[best.number].start
+        ancestors = [*(start.ancestors if start is not None else ()), *weights.ancestors]
+        return weights.save(
+            path,
+            params=json.dumps(best.params),
+            seed=str(best.seed),
+            metrics=json.dumps(best.values),
+            code=str(self.meta.get("code", "")),
+            ancestors=json.dumps([{"study": s, "trial": t, "epochs": e} for s, t, e in ancestors]),
+        )
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else "complete" if self.complete else "not complete"
+        return f"<fit {self.name!r}: {count(len(self._history.trials), 'trial')}, {state}>"

@@ -1,0 +1,66 @@
+"""A trial's model, built again in this process: with random weights, or with those that were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from etude.core.errors import ConfigError, StateError
+from etude.core.signature import Definition
+from etude.fit.weights import Weights
+from etude.frameworks import torch_adapter
+from etude.frameworks.loading import Loaded
+from etude.worker.bind import Bound, kept_generators
+from etude.worker.run import Run
+
+
+def build(experiment: Definition, params: Mapping[str, Any], seed: int) -> Any:
+    """Return the model that a trial begins with, on the CPU; the global generators stay as they are.
+
+    Raises:
+        ConfigError: The experiment has no model function.
+        Exception: Whatever the functions raise.
+    """
+    if "model" not in experiment.functions:
+        raise ConfigError(
+            "The experiment has no model function, so nothing says what the weights belong to. Build the model in one: "
+            "etude.Experiment(train, model=model, ...)."
+        )
+    signature = experiment.signature
+    handle = Run(metrics=experiment.metrics.names, params={**signature.defaults(), **params}, seed=seed)
+    with kept_generators():
+        return Bound(experiment.functions, signature, params, handle).model()
+
+
+def load_into(model: Any, weights: Weights) -> Loaded:
+    """Load weights into a model, and tell which.
+
+    Raises:
+        StateError: They cannot be read, or nothing fits.
+    """
+    torch = torch_adapter()
+    if torch is None or not torch.modules(model):
+        raise StateError(
+            f"model() gave no module of torch, and weights ({weights.name}) are loaded into those alone. Return the "
+            "module, or a tuple or dict of modules."
+        )
+    told: Loaded = torch.load_weights(model, weights.load(), shrink=weights.shrink, perturb=weights.perturb)
+    return told
+
+
+def with_weights(experiment: Definition, params: Mapping[str, Any], seed: int, weights: Weights) -> Any:
+    """Return a trial's model with its weights, ready to predict: on the CPU, and in evaluation mode.
+
+    Raises:
+        StateError: The weights are not those of this model.
+    """
+    model = build(experiment, params, seed)
+    told = load_into(model, weights)
+    if not told.whole:
+        raise StateError(
+            f"The model is not the one that {weights.name} belongs to: {told}. The experiment may have been "
+            "edited since."
+        )
+    for module in torch_adapter().modules(model).values():
+        module.eval()
+    return model

@@ -1,0 +1,33 @@
+"""The weights that a trial begins with, where they are not random."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from etude.core.errors import StateError
+from etude.core.events import START, Start
+from etude.frameworks import torch_adapter
+
+
+def load_start(folder: Path, start: Start, model: Any) -> None:
+    """Load the weights that a trial begins with into the model that its model function gave.
+
+    Args:
+        folder: The trial's.
+        start: What they are.
+        model: A module, or any nesting of modules, as it is at random.
+
+    Raises:
+        StateError: They are not there, or damaged, or do not fit at all.
+    """
+    from etude.frameworks import state_file
+
+    torch = torch_adapter()
+    if torch is None:
+        raise StateError(
+            f"The trial is to begin with the weights {start.name!r}, and its functions use no torch: weights are "
+            "loaded into the modules of torch alone."
+        )
+    weights = state_file.read(folder / START, start.digest)
+    torch.load_weights(model, weights, shrink=start.shrink, perturb=start.perturb)

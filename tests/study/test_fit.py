@@ -1,0 +1,206 @@
+"""Final trainings: from random weights, and from those of a search."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+from torch import nn
+
+import etude
+from etude.core.errors import ConfigError, StateError
+
+WIDTH = {"width": [8], "lr": etude.loguniform(0.01, 0.2)}
+
+
+def model(width: int = 8) -> nn.Module:
+    return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 2))
+
+
+def data() -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+    return x, (x.sum(1) > 0).long()
+
+
+def train(model, data, run, lr: float, epochs: int = 3, fresh: bool = False):
+    net, (x, y) = model(), data()
+    run.log(f"begins with {net[0].weight.sum().item():.6f}")
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    run.keep(net=net, optimizer=optimizer)
+    for _ in run.epochs(epochs):
+        loss = nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        run.report(loss=float(loss))
+
+
+def make(of: Any = model) -> etude.Experiment:
+    return etude.Experiment(train, model=of, data=data, metric="loss", mode="min")
+
+
+@pytest.fixture
+def search() -> etude.Search:
+    return make().tune(
+        WIDTH, trials=3, workers=1, sampler="random", stopper="none", keep=etude.Keep(epochs=("last", 2))
+    )
+
+
+def begun_with(trial: Any) -> float:
+    return float(trial.log.read_text().split()[2])
+
+
+def test_without_weights_it_is_a_trial_like_any_other() -> None:
+    final = make().fit(at={"lr": 0.1}, seed=4)
+    assert final.complete
+    assert final.trials[0].params == {"lr": 0.1}
+    assert final.trials[0].start is None
+    run = make().fit(at={"lr": 0.1}, seed=4, name="again")
+    assert run.value == final.value
+    assert make().fit(at={"lr": 0.1}, seed=5).value != final.value
+
+
+def test_a_final_training_begins_with_the_weights_of_the_winner(search: etude.Search) -> None:
+    best = search.best
+    there = best.weights.load()["net"]
+    final = make().fit(at=best, weights=best.weights)
+    assert begun_with(final.trials[0]) == pytest.approx(float(there["0.weight"].sum()), abs=1e-5)
+    assert final.trials[0].start == f"epoch 3 of trial {best.number} of {search.name}"
+    assert final.trials[0].curve[0] < best.curve[0], "it goes on where the other was"
+
+
+def test_other_epochs_can_be_named(search: etude.Search) -> None:
+    weights = search.best.weights
+    assert (weights.at(2).epoch, weights.at("last").epoch, weights.at(3).epoch) == (2, 3, 3)
+    assert not torch.equal(weights.at(2).load()["net"]["0.weight"], weights.load()["net"]["0.weight"])
+    with pytest.raises(
+        ConfigError, match=r"kept no weights of epoch 1\. There are 'last' \(epoch 3\), 2 \(epoch 2\)\."
+    ):
+        weights.at(1)
+
+
+def test_shrunk_weights_are_between_those_and_random_ones(search: etude.Search) -> None:
+    best = search.best
+    random = make().fit(at=best, seed=9, name="random")
+    shrunk = make().fit(at=best, seed=9, weights=best.weights.shrunk(0.4, 0.1), name="shrunk")
+    there = float(best.weights.load()["net"]["0.weight"].sum())
+    expected = 0.4 * there + 0.1 * begun_with(random.trials[0])
+    assert begun_with(shrunk.trials[0]) == pytest.approx(expected, abs=1e-4)
+    assert "shrunk to 0.4 and perturbed by 0.1" in str(shrunk.trials[0].start)
+
+
+@pytest.mark.parametrize(("shrink", "perturb"), [(1.1, 0.1), (math.nan, 0.1), (0.5, -1), ("half", 0)])
+def test_shares_that_cannot_be_are_refused(shrink: Any, perturb: Any, search: etude.Search) -> None:
+    with pytest.raises(ConfigError):
+        search.best.weights.shrunk(shrink, perturb)
+
+
+def test_a_soup_is_the_mean_and_whole_numbers_are_the_first_ones(search: etude.Search) -> None:
+    top = search.top(3)
+    mean = etude.soup(top).load()["net"]
+    each = [trial.weights.load()["net"] for trial in top]
+    assert torch.allclose(mean["0.weight"], sum(one["0.weight"] for one in each) / 3)
+    assert mean["1.num_batches_tracked"] == each[0]["1.num_batches_tracked"]
+    final = make().fit(at=top[0], weights=etude.soup(top))
+    assert begun_with(final.trials[0]) == pytest.approx(float(mean["0.weight"].sum()), abs=1e-5)
+
+
+def test_a_soup_of_different_shapes_is_refused() -> None:
+    search = make().tune({"width": [4, 8], "lr": [0.1]}, workers=1, sampler="grid", stopper="none")
+    with pytest.raises(StateError, match="Mix trials of one architecture"):
+        make().fit(at=search.best, weights=etude.soup(search.top(2)))
+
+
+def test_weights_of_another_shape_are_loaded_in_part_and_that_is_said(
+    search: etude.Search, capsys: pytest.CaptureFixture[str]
+) -> None:
+    final = make().fit(at={"lr": 0.1, "width": 16}, weights=search.best.weights)
+    assert final.complete
+    said = capsys.readouterr().err
+    assert "The model begins with a part of epoch 3 of trial" in said
+    assert "2 of 9 tensors loaded; of another shape: 0.weight" in said
+
+
+def test_weights_that_do_not_fit_at_all_are_refused_before_anything_starts(
+    search: etude.Search, tmp_path: Path
+) -> None:
+    def other() -> nn.Module:
+        return nn.Conv2d(1, 1, 3)
+
+    with pytest.raises(StateError, match="do not fit the model at all"):
+        make(other).fit(at={"lr": 0.1}, weights=search.best.weights, name="refused")
+    assert not (search.folder.parent / "refused").exists()
+
+
+def test_weights_from_elsewhere(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    net = model()
+    path = tmp_path / "net.safetensors"
+    safetensors.torch.save_file(net.state_dict(), path)
+    final = make().fit(at={"lr": 0.1}, weights=path)
+    assert begun_with(final.trials[0]) == pytest.approx(net[0].weight.sum().item(), abs=1e-5)
+    (tmp_path / "torch.pt").write_bytes(b"PK\x03\x04 something that torch pickled")
+    with pytest.raises(StateError, match="is no safetensors file"):
+        make().fit(at={"lr": 0.1}, weights=tmp_path / "torch.pt")
+    with pytest.raises(ConfigError, match="there is no such file"):
+        make().fit(at={"lr": 0.1}, weights=tmp_path / "nowhere.safetensors")
+    with pytest.raises(ConfigError, match="is no weights"):
+        make().fit(at={"lr": 0.1}, weights=3)
+
+
+def test_a_trials_model_is_rebuilt_in_one_line(search: etude.Search) -> None:
+    net = search.best.model()
+    assert not net.training
+    for name, tensor in search.best.weights.load()["net"].items():
+        assert torch.equal(net.state_dict()[name], tensor)
+    read = etude.open(search.folder).best
+    with pytest.raises(ConfigError, match="Pass the experiment"):
+        read.model()
+    assert torch.equal(read.model(make())[0].weight, net[0].weight)
+
+
+def test_a_model_that_was_edited_since_is_refused(search: etude.Search) -> None:
+    def edited(width: int = 8) -> nn.Module:
+        return nn.Sequential(*model(width), nn.Linear(2, 2))
+
+    with pytest.raises(StateError, match="not the one that"):
+        etude.open(search.folder).best.model(make(edited))
+
+
+def test_a_trial_without_weights_says_how_to_have_some() -> None:
+    search = make().tune(WIDTH, trials=2, workers=1, sampler="random", stopper="none", keep=1)
+    assert search.best.weights.epoch == 3
+    with pytest.raises(ConfigError, match=r"keep=5"):
+        search.top(2)[1].weights  # noqa: B018 - asked for
+
+
+def test_a_final_model_is_saved_with_where_it_is_from(search: etude.Search, tmp_path: Path) -> None:
+    final = make().fit(at=search.best, weights=search.best.weights)
+    path = final.save(tmp_path / "final.safetensors")
+    with safetensors.safe_open(path, framework="pt") as file:
+        said = file.metadata()
+        assert torch.equal(file.get_tensor("net.0.weight"), final.model()[0].weight)
+    assert json.loads(said["params"]) == final.best.params
+    ancestors = json.loads(said["ancestors"])
+    assert [one["study"] for one in ancestors] == [search.name, final.name]
+    assert said["code"] == final.meta["code"]
+    again = make().fit(at=search.best, weights=path, name="once-more")
+    assert begun_with(again.trials[0]) == pytest.approx(final.model()[0].weight.sum().item(), abs=1e-5)
+
+
+def test_several_seeds_are_trials_of_one_study_and_it_goes_on_where_it_was(search: etude.Search) -> None:
+    final = make().fit(at=search.best, weights=search.best.weights, seeds=3, name="three")
+    assert [trial.seed for trial in final.trials] == [0, 1, 2]
+    assert final.value == min(trial.value for trial in final.trials if trial.value is not None)
+    again = make().fit(at=search.best, weights=search.best.weights, seeds=3, name="three")
+    assert [trial.started_at for trial in again.trials] == [trial.started_at for trial in final.trials]
+    with pytest.raises(etude.DefinitionChangedError):
+        make().fit(at=search.best, seeds=3, name="three")
+    with pytest.raises(ConfigError, match="one twice"):
+        make().fit(at=search.best, seeds=[1, 1])
