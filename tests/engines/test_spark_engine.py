@@ -20,10 +20,12 @@ import pytest
 from etude.core.errors import ConfigError
 from etude.core.resources import Machine, Resources
 from etude.core.version import VERSION
-from etude.engines import node, spark, spark_session
+from etude.engines import node, spark, spark_refusals, spark_session
 from etude.engines.named import read_engine
 from etude.engines.spark import Place, Spark, carry_until_hung_up, gpus_visible
-from etude.engines.spark_session import find_or_make, in_short, refuse_without_slot, where_to_listen
+from etude.engines.spark_errors import in_short
+from etude.engines.spark_refusals import refuse_without_slot
+from etude.engines.spark_session import find_or_make, where_to_listen
 from etude.wire.credentials import Invitation
 
 
@@ -448,7 +450,7 @@ def test_what_a_trial_needs_has_to_be_what_spark_gives_a_task(
 def test_more_memory_than_this_machine_has_is_refused_where_tasks_run_here(
     pyspark: object, monkeypatch: pytest.MonkeyPatch, master: str, memory_gb: float, least: int, message: str
 ) -> None:
-    monkeypatch.setattr(spark_session, "this_machine", lambda: Machine(cores=1, memory_gb=23.456))
+    monkeypatch.setattr(spark_refusals, "this_machine", lambda: Machine(cores=1, memory_gb=23.456))
     context = FakeContext(found_everything, master=master)
     asked = Resources(cpus=1, memory_gb=memory_gb)
     assert refusal(lambda: Spark(session=context).prepare(8, asked, least=least)) == (
@@ -462,7 +464,7 @@ def test_more_memory_than_this_machine_has_is_refused_where_tasks_run_here(
 
 
 def test_what_spark_gives_a_task_may_be_said(pyspark: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_session, "this_machine", lambda: Machine(cores=1, memory_gb=64.0))
+    monkeypatch.setattr(spark_refusals, "this_machine", lambda: Machine(cores=1, memory_gb=64.0))
     gives = {"spark.task.cpus": "2", "spark.task.resource.gpu.amount": "0.25"}
     for conf, resources in ((gives, Resources(cpus=2, gpus=0.25, memory_gb=64)), ({}, Resources(gpus=0)), ({}, None)):
         engine = Spark(session=FakeContext(found_everything, **conf))

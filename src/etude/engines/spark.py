@@ -25,16 +25,14 @@ from etude.core.errors import ConfigError, StudyError
 from etude.core.numbers import amount, port_to_open
 from etude.core.resources import VISIBLE_GPUS, Resources
 from etude.engines import Door
-from etude.engines.spark_session import (
-    find_or_make,
-    in_short,
-    is_stopped,
+from etude.engines.spark_errors import in_short
+from etude.engines.spark_refusals import (
     refuse_other_shares,
     refuse_too_few_threads,
     refuse_too_little_memory,
     refuse_without_slot,
-    where_to_listen,
 )
+from etude.engines.spark_session import find_or_make, is_stopped, where_to_listen
 from etude.wire.credentials import Invitation
 from etude.worker.processes import variable_set
 
