@@ -338,7 +338,8 @@ def test_a_cluster_that_is_not_there_is_said_so_before_anything_is_begun(
     script: Path, around_ray: dict[str, str]
 ) -> None:
     assert refused(script, around_ray, "ray(address='127.0.0.1:1')").startswith(
-        "ConfigError: The Ray cluster at '127.0.0.1:1' cannot be reached: [Errno 111] Connection refused. "
+        "ConfigError: The Ray cluster at '127.0.0.1:1' cannot be reached: [Errno 111] Connection refused "
+        "(127.0.0.1:1). Start one with "
     )
     assert not (script.parent / "studies").exists()
 

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any, Final
 from etude.core.errors import ConfigError
 from etude.core.resources import Resources
 from etude.core.text import brief
+from etude.engines.knock import knock
 from etude.engines.spark_errors import in_short
 
 TASK_CORES: Final = "spark.task.cpus"
@@ -26,8 +26,6 @@ LOCAL: Final = re.compile(r"local(?:\[\s*(?P<threads>\d+|\*)\s*(?:,\s*(?P<failur
 LOOPBACK: Final = "127.0.0.1"
 STANDALONE: Final = "spark://"
 
-REACH_S: Final = 10.0
-"""Seconds that the masters have together to be reached."""
 ATTEMPTS: Final = 2
 """So many a task needs at least, for a lost worker to be replaced."""
 
@@ -139,24 +137,15 @@ def _refuse_without_java() -> None:
 
 
 def _refuse_where_nobody_listens(master: str) -> None:
-    """See whether anybody is at a master of Spark's own: Spark takes more than a minute to find that nobody is."""
+    """See whether anybody is at a master of Spark's own."""
     if not master.startswith(STANDALONE):
         return
-    places = [place.rpartition(":") for place in master.removeprefix(STANDALONE).split(",")]
-    if not all(host and port.isdigit() for host, _, port in places):
-        return  # Spark itself refuses what is no address
-    faults = []
-    for host, _, port in places:
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S / len(places)):
-                return
-        except (OSError, OverflowError, ValueError) as error:  # a host or a port may be none
-            faults.append(f"{error} ({host}:{port})")
-    raise ConfigError(
-        f"The Spark master at {master!r} cannot be reached: {'; '.join(faults)}. Start one with "
-        "`sbin/start-master.sh`, pass the address that it says it is at, or leave master= out for threads of this "
-        "machine."
-    )
+    if fault := knock(master.removeprefix(STANDALONE).split(",")):
+        raise ConfigError(
+            f"The Spark master at {master!r} cannot be reached: {fault}. Start one with "
+            "`sbin/start-master.sh`, pass the address that it says it is at, or leave master= out for threads of this "
+            "machine."
+        )
 
 
 def _made(pyspark: Any, master: str, config: Mapping[str, str]) -> Any:
