@@ -10,12 +10,10 @@ from typing import Any, Final
 
 from etude.core.errors import ConfigError
 from etude.core.resources import Resources
-from etude.core.room import how_many_fit, mend, why_not
 from etude.core.text import count
 from etude.core.version import VERSION
 from etude.engines.spark_errors import in_short
-from etude.engines.spark_session import LOCAL, TASK_CORES, is_here, is_stopped
-from etude.worker.machine import this_machine
+from etude.engines.spark_session import LOCAL, TASK_CORES, is_stopped
 
 SHARES: Final = {"cpus": (TASK_CORES, "1"), "gpus": ("spark.task.resource.gpu.amount", "0")}
 """What ``resources=`` calls it -> the setting that says how much of it each task has, and what that is if not set."""
@@ -56,25 +54,6 @@ def refuse_too_few_threads(context: Any, least: int) -> None:
             f"The first trial waits for {least} workers, and Spark at {context.master!r} runs {threads // each} "
             f"tasks at a time: it has {count(threads, 'thread')}, and each task takes {each} ({TASK_CORES}). Wait for "
             f"fewer, or make the session with master='local[{least * each},4]'."
-        )
-
-
-def refuse_too_little_memory(context: Any, resources: Resources | None, least: int) -> None:
-    """See whether this machine has the memory for so many workers, where it is this machine that has all tasks.
-
-    Spark does not count what its tasks take, so nothing else would hold them back.
-
-    Raises:
-        ConfigError: It has not.
-    """
-    if resources is None or not is_here(context):
-        return  # nobody knows the machines, and others may come
-    each, machine = Resources(memory_gb=resources.counted.memory_gb), this_machine()
-    if why := why_not(least, each, machine, asked=f"The first trial waits for {least} workers, which"):
-        fewer = f"workers=({how_many_fit(each, machine)}, None)"
-        raise ConfigError(
-            f"Spark at {context.master!r} runs its tasks on this machine. {why} "
-            f"{mend(least, each, machine, fewer=fewer)}"
         )
 
 

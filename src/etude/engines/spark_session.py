@@ -57,7 +57,7 @@ def find_or_make(
     if session is not None:
         context = _context_of(session)
     else:
-        context = pyspark.SparkContext._active_spark_context
+        context = _context_of_this_process()
         if context is not None and (master is not None or config):
             raise ConfigError(
                 f"This process has a Spark session at {context.master!r}, and cannot have another one. Leave master= "
@@ -78,18 +78,23 @@ def find_or_make(
     return _made(pyspark, master or f"local[{threads},4]", config), True
 
 
+def are_tasks_here(session: Any, master: str | None) -> bool:
+    """Say whether all tasks will run on this machine, given what ``find_or_make`` is; nothing is made.
+
+    Raises:
+        ConfigError: The session is none that can carry workers.
+    """
+    context = _context_of(session) if session is not None else _context_of_this_process()
+    return _is_here(context.master if context is not None else master or "local")
+
+
 def where_to_listen(context: Any) -> tuple[str, tuple[str, ...]]:
     """Return the address at which executors reach this machine as Spark does, and the names that they know it by."""
-    if is_here(context):
+    if _is_here(context.master):
         return LOOPBACK, ()
     conf = context.getConf()
     host = str(conf.get("spark.driver.host") or LOOPBACK)
     return str(conf.get("spark.driver.bindAddress") or host), (host,)
-
-
-def is_here(context: Any) -> bool:
-    """Say whether all tasks run on this machine: in the threads of one process, or in executors that are beside it."""
-    return str(context.master).startswith("local")
 
 
 def is_stopped(context: Any) -> bool:
@@ -107,6 +112,17 @@ def _context_of(session: Any) -> Any:
     if not hasattr(context, "setJobGroup"):
         raise ConfigError(f"session={brief(session)} is no SparkSession.")
     return context
+
+
+def _context_of_this_process() -> Any:
+    """Return the SparkContext that this process has, or None."""
+    kind = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    return kind._active_spark_context if kind is not None else None
+
+
+def _is_here(master: object) -> bool:
+    """Say whether tasks run on this machine: in the threads of one process, or in executors that are beside it."""
+    return str(master).startswith("local")
 
 
 def _refuse(context: Any) -> None:
