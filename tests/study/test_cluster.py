@@ -485,6 +485,18 @@ def test_credentials_of_an_earlier_run_are_told_apart_from_a_driver_that_is_gone
         assert driver.wait(60) == 0
 
 
+def test_credentials_of_a_killed_run_go_when_the_study_goes_on_without_nodes(script: Path) -> None:
+    with running(start_script(script, "2", "cluster")) as driver:
+        credentials = credentials_of(script)
+        driver.kill()
+        driver.wait()
+    assert credentials.exists(), "nobody was there to remove them"
+    with running(start_script(script, "2", "local")) as driver:
+        assert driver.wait(60) == 0
+    assert etude.open(folder_of(script)).counts() == {"finished": 2}
+    assert not credentials.exists()
+
+
 def test_a_driver_that_falls_silent_without_hanging_up_is_left(script: Path) -> None:
     impatient = f"import etude.engines.node as n; n.SILENT_S, n.LOOK_S = 2.0, 0.1; {ETUDE}"
     with (
