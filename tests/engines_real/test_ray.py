@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from apart import END_S, LIMIT_S, Started, above, command, from_others, started, started_command, table, wait_for
+from own_disk import check_that_all_comes_home, only_for_root
 from support import write_script
 
 import etude
@@ -286,6 +287,11 @@ def test_when_the_driver_is_killed_its_actors_end(script: Path, machines: Machin
         driver.process.kill()
         driver.process.wait(END_S)
         wait_for(lambda: not machines.carriers(), "no actor is left")
+
+
+@only_for_root
+def test_without_a_shared_disk_files_logs_and_states_come_home(tmp_path: Path, machines: Machines) -> None:
+    check_that_all_comes_home(tmp_path, machines.engine(), node="Carrier", environment=machines.environment)
 
 
 def test_what_ray_ships_and_assigns_reaches_trials(script: Path, tmp_path: Path, machines: Machines) -> None:
