@@ -128,7 +128,7 @@ class Call:
             workers=most,
             least_workers=least or 1,
             resources=needs,
-            gpus=machine.gpus if machine is not None else (),
+            gpus=(machine.gpus or ()) if machine is not None else (),
             note=note,
             name=name,
             retries=whole("retries", retries, 0, "0 already runs every trial just once"),
@@ -300,6 +300,7 @@ def _fitted(least: int | None, asked: int | None, usual: int, needs: Resources, 
     if fit is None:
         return asked or usual, ""
     if asked is None:
-        return fit if needs.cpus is not None else min(fit, usual), ""
+        by_cores = needs.cpus is not None and machine.cores is not None
+        return fit if by_cores else min(fit, usual), ""
     cut = why_not(asked, needs, machine, asked=whole_range)
     return min(fit, asked), f"{cut} So {fit} run at a time." if cut else ""

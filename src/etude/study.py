@@ -59,6 +59,7 @@ from etude.core.text import count
 from etude.crew import Crew, as_events
 from etude.desk import Desk, thinks, wanted_workers
 from etude.engines import Engine
+from etude.engines.cluster import CREDENTIALS
 from etude.pulse import Pulse
 from etude.safekeeping import Safekeeping
 from etude.store.artifacts import Artifacts
@@ -204,6 +205,7 @@ class Study(AtWork):
                 self._sampler.tell([fact])
         for earlier in set(self.history.drivers) - {self._driver_id}:
             self._sweep(earlier)
+        (self.folder / CREDENTIALS).unlink(missing_ok=True)  # of a run whose driver was killed: they let nobody in
         self._sweep_states()  # nobody writes there any more
         self._safekeeping.attach(self._note)
 

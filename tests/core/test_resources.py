@@ -123,8 +123,10 @@ def test_as_many_fit_as_there_is_room_for_whatever_is_scarcest(needs: Resources,
     assert how_many_fit(needs, TWO) == fit
 
 
-def test_memory_that_cannot_be_told_limits_nothing() -> None:
+def test_what_cannot_be_told_or_is_counted_by_somebody_else_limits_nothing() -> None:
     assert how_many_fit(Resources(memory_gb=4), Machine(cores=2)) is None
+    assert how_many_fit(Resources(cpus=4, gpus=1), Machine(cores=None, gpus=None, memory_gb=8)) is None
+    assert how_many_fit(Resources(cpus=4, gpus=1, memory_gb=4), Machine(cores=None, gpus=None, memory_gb=8)) == 2
 
 
 @pytest.mark.parametrize(

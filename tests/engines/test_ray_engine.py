@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import sys
 from collections.abc import Sequence
@@ -266,7 +267,12 @@ def test_where_nobody_listens_ray_is_not_even_asked(monkeypatch: pytest.MonkeyPa
     fake = use(monkeypatch, FakeRay())
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
-    assert f"'127.0.0.1:{port}' cannot be reached" in refusal(Ray(address=f"127.0.0.1:{port}"))
+    assert re.fullmatch(
+        rf"The Ray cluster at '127\.0\.0\.1:{port}' cannot be reached: \[Errno \d+\] Connection refused "
+        rf"\(127\.0\.0\.1:{port}\)\. Start one with `ray start --head`, or leave address= out for one on this machine "
+        r"alone\.",
+        refusal(Ray(address=f"127.0.0.1:{port}")),
+    )
     assert fake.asked == []
 
 

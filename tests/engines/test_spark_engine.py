@@ -17,13 +17,16 @@ from typing import Any
 
 import pytest
 
+from etude.call import Call
 from etude.core.errors import ConfigError
-from etude.core.resources import Machine, Resources
+from etude.core.resources import Resources
 from etude.core.version import VERSION
 from etude.engines import node, spark, spark_session
 from etude.engines.named import read_engine
 from etude.engines.spark import Place, Spark, carry_until_hung_up, gpus_visible
-from etude.engines.spark_session import find_or_make, in_short, refuse_without_slot, where_to_listen
+from etude.engines.spark_errors import in_short
+from etude.engines.spark_refusals import refuse_without_slot
+from etude.engines.spark_session import find_or_make, where_to_listen
 from etude.wire.credentials import Invitation
 
 
@@ -428,41 +431,91 @@ def test_what_a_trial_needs_has_to_be_what_spark_gives_a_task(
     assert refusal(lambda: Spark(session=FakeContext(**conf)).prepare(1, resources)) == message
 
 
+def asked_of(engine: Spark, workers: Any, resources: str | None) -> Call:
+    """Return what comes of a call of ``tune``, as far as it says how a study is run."""
+    return Call.read(
+        workers=workers,
+        resources=resources,
+        name=None,
+        retries=0,
+        timeout_s=None,
+        grace_s=1.0,
+        reuse_child=False,
+        engine=engine,
+    )
+
+
 @pytest.mark.parametrize(
-    ("memory_gb", "least", "message"),
+    ("workers", "resources", "message"),
     [
         (
-            4000.0,
             1,
+            "cpus=1,memory_gb=4000",
             "One trial with memory_gb=4000 needs 4000 GB of memory, and this machine has 23.4 GB. Pass memory_gb=23.4.",
         ),
         (
-            10.0,
-            4,
-            "The first trial waits for 4 workers, which with memory_gb=10 need 40 GB of memory, and this machine has "
-            "23.4 GB. Pass workers=(2, None), or memory_gb=5.8.",
+            8,
+            "cpus=1,memory_gb=4",
+            "workers=8 with memory_gb=4 need 32 GB of memory, and this machine has 23.4 GB. Pass workers=5, or "
+            "memory_gb=2.9.",
+        ),
+        (
+            (4, 8),
+            "memory_gb=10",
+            "workers=(4, 8) begin with 4 trials, which with memory_gb=10 need 40 GB of memory, and this machine has "
+            "23.4 GB. Pass workers=(2, 8), or memory_gb=5.8.",
         ),
     ],
 )
 @pytest.mark.parametrize("master", ["local[8,4]", "local-cluster[8,1,1024]"])
 def test_more_memory_than_this_machine_has_is_refused_where_tasks_run_here(
-    pyspark: object, monkeypatch: pytest.MonkeyPatch, master: str, memory_gb: float, least: int, message: str
+    pyspark: types.ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    master: str,
+    workers: Any,
+    resources: str,
+    message: str,
 ) -> None:
-    monkeypatch.setattr(spark_session, "this_machine", lambda: Machine(cores=1, memory_gb=23.456))
-    context = FakeContext(found_everything, master=master)
-    asked = Resources(cpus=1, memory_gb=memory_gb)
-    assert refusal(lambda: Spark(session=context).prepare(8, asked, least=least)) == (
-        f"Spark at {master!r} runs its tasks on this machine. {message}"
+    monkeypatch.setattr(spark, "memory_gb", lambda: 23.456)
+    engines = [Spark(session=FakeContext(master=master)), Spark(master=master), Spark()]
+    for engine in engines:
+        assert refusal(lambda engine=engine: asked_of(engine, workers, resources)) == message  # type: ignore[misc]
+    pyspark.SparkContext._active_spark_context = FakeContext(master="spark://head:7077")
+    for elsewhere in (Spark(), Spark(session=FakeContext(master="yarn")), Spark(session=FakeContext(master="k8s://h"))):
+        assert asked_of(elsewhere, workers, resources).note == ""
+    pyspark.SparkContext._active_spark_context = None
+    assert asked_of(Spark(master="spark://head:7077"), workers, resources).note == ""
+
+
+def test_where_tasks_run_here_as_many_work_as_memory_suffices_for(
+    pyspark: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark, "memory_gb", lambda: 23.456)
+    monkeypatch.setattr("etude.call.available_cores", lambda: 7)
+    call = asked_of(Spark(), (2, 16), "memory_gb=4")
+    assert (call.workers, call.least_workers) == (5, 2)
+    assert call.note == (
+        "workers=(2, 16) with memory_gb=4 need 64 GB of memory, and this machine has 23.4 GB. So 5 run at a time."
     )
-    assert context.ran == 0
-    for fits in (Resources(cpus=1, memory_gb=5.8), Resources(memory_gb="auto"), None):
-        Spark(session=FakeContext(found_everything, master=master)).prepare(8, fits, least=4)
-    elsewhere = FakeContext(found_everything, master="spark://head:7077")
-    Spark(session=elsewhere).prepare(8, asked, least=least)
+    for workers, resources, most in (
+        (None, "cpus=1,memory_gb=4", 5),
+        (None, "cpus=1,memory_gb=2", 7),  # though memory would suffice for 11
+        (5, "memory_gb=4", 5),
+        (8, "memory_gb=auto", 8),
+        (8, "cpus=4,gpus=1", 8),  # which Spark counts
+        (8, None, 8),
+    ):
+        call = asked_of(Spark(), workers, resources)
+        assert (call.workers, call.note, call.gpus) == (most, "", ())
 
 
-def test_what_spark_gives_a_task_may_be_said(pyspark: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_session, "this_machine", lambda: Machine(cores=1, memory_gb=64.0))
+def test_what_is_no_session_is_refused_before_its_memory_is_looked_at(pyspark: object) -> None:
+    assert (
+        refusal(lambda: asked_of(Spark(session="yarn"), 8, "memory_gb=4")) == "session='yarn' (str) is no SparkSession."
+    )
+
+
+def test_what_spark_gives_a_task_may_be_said(pyspark: object) -> None:
     gives = {"spark.task.cpus": "2", "spark.task.resource.gpu.amount": "0.25"}
     for conf, resources in ((gives, Resources(cpus=2, gpus=0.25, memory_gb=64)), ({}, Resources(gpus=0)), ({}, None)):
         engine = Spark(session=FakeContext(found_everything, **conf))

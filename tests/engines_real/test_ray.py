@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from apart import END_S, LIMIT_S, Started, above, command, from_others, started, started_command, table, wait_for
+from own_disk import check_that_all_comes_home, only_for_root
 from support import write_script
 
 import etude
@@ -288,6 +289,11 @@ def test_when_the_driver_is_killed_its_actors_end(script: Path, machines: Machin
         wait_for(lambda: not machines.carriers(), "no actor is left")
 
 
+@only_for_root
+def test_without_a_shared_disk_files_logs_and_states_come_home(tmp_path: Path, machines: Machines) -> None:
+    check_that_all_comes_home(tmp_path, machines.engine(), node="Carrier", environment=machines.environment)
+
+
 def test_what_ray_ships_and_assigns_reaches_trials(script: Path, tmp_path: Path, machines: Machines) -> None:
     machines.add("C", num_cpus=2, num_gpus=1, resources={"slot": 1})
     folder = tmp_path / "data"
@@ -338,7 +344,8 @@ def test_a_cluster_that_is_not_there_is_said_so_before_anything_is_begun(
     script: Path, around_ray: dict[str, str]
 ) -> None:
     assert refused(script, around_ray, "ray(address='127.0.0.1:1')").startswith(
-        "ConfigError: The Ray cluster at '127.0.0.1:1' cannot be reached: [Errno 111] Connection refused. "
+        "ConfigError: The Ray cluster at '127.0.0.1:1' cannot be reached: [Errno 111] Connection refused "
+        "(127.0.0.1:1). Start one with "
     )
     assert not (script.parent / "studies").exists()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from apart import Started, above, command, from_others, started, started_command, table, wait_for
+from own_disk import check_that_all_comes_home, only_for_root
 from support import write_script
 
 import etude
@@ -266,6 +267,18 @@ def test_a_range_of_workers_begins_with_those_that_are_there_and_takes_in_who_co
         assert "{'finished': 9} []" in driver.end()
         wait_for(lambda: not nodes(first) and not nodes(second), "no node is left on the cluster, which goes on")
     assert {t.attempts for t in etude.open(driver.study).trials} == {1}
+
+
+@only_for_root
+def test_without_a_shared_disk_files_logs_and_states_come_home(around_spark: dict[str, str], tmp_path: Path) -> None:
+    (project := tmp_path / "project").mkdir()
+    with daemon("Master", "--port", "0", folder=tmp_path / "master", environment=around_spark) as master:
+        master.wait_for(lambda: ADDRESS.search(master.said()), "it says where it is")
+        address = ADDRESS.findall(master.said())[0]
+        options = ["--cores", "2", "--memory", "2g", address]
+        with daemon("Worker", *options, folder=tmp_path / "worker", environment=around_spark):
+            engine = f"spark(master={address!r})"
+            check_that_all_comes_home(project, engine, node="pyspark.daemon", environment=around_spark)
 
 
 REFUSALS = """

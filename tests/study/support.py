@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from etude.core.events import Assigned, Settled
 from etude.engines.local import DRIVER_MARK
+from etude.store.journal import Journal
 from etude.worker import processes
 
 PATIENCE_S = 60.0
@@ -78,6 +80,25 @@ def _alive(pid: int) -> bool:
         return False
 
 
+def running_at_once(folder: Path, trial: int, attempt: int) -> set[int]:
+    """Return which trials held a worker while an attempt did, as the journal has it."""
+    live: set[int] = set()
+    found: set[int] = set()
+    with contextlib.closing(Journal.read(folder)) as journal:
+        for fact in journal.facts():
+            if isinstance(fact, Assigned):
+                live.add(fact.trial)
+            elif isinstance(fact, Settled) and fact.attempt is not None:
+                live.discard(fact.trial)
+                if (fact.trial, fact.attempt) == (trial, attempt):
+                    return found - {trial}
+            if trial in live:
+                found |= live
+            elif isinstance(fact, Settled):
+                found.clear()
+        raise AssertionError("the attempt has not ended")
+
+
 @contextlib.contextmanager
 def running(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
     """End a process, however the block ends."""
@@ -118,6 +139,7 @@ __all__ = [
     "processes",
     "run_script",
     "running",
+    "running_at_once",
     "small_disk",
     "start_script",
     "wait_for",

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import processes, running, start_script, wait_for, write_script
+from support import processes, running, running_at_once, start_script, wait_for, write_script
 
 import etude
-from etude.core.events import Joined, Resumed
+from etude.core.events import How, Joined, Resumed, Settled
 from etude.engines.local import WORKER_MARK
 from etude.store.journal import Journal
 from etude.wire.credentials import read_invitation
@@ -485,6 +485,18 @@ def test_credentials_of_an_earlier_run_are_told_apart_from_a_driver_that_is_gone
         assert driver.wait(60) == 0
 
 
+def test_credentials_of_a_killed_run_go_when_the_study_goes_on_without_nodes(script: Path) -> None:
+    with running(start_script(script, "2", "cluster")) as driver:
+        credentials = credentials_of(script)
+        driver.kill()
+        driver.wait()
+    assert credentials.exists(), "nobody was there to remove them"
+    with running(start_script(script, "2", "local")) as driver:
+        assert driver.wait(60) == 0
+    assert etude.open(folder_of(script)).counts() == {"finished": 2}
+    assert not credentials.exists()
+
+
 def test_a_driver_that_falls_silent_without_hanging_up_is_left(script: Path) -> None:
     impatient = f"import etude.engines.node as n; n.SILENT_S, n.LOOK_S = 2.0, 0.1; {ETUDE}"
     with (
@@ -555,3 +567,135 @@ def test_what_a_trial_keeps_comes_home_and_goes_to_the_machine_where_it_goes_on(
     with running(start_script(script, "2", "local")) as driver:
         assert driver.wait(60) == 0
     assert [(trial.value, trial.curve) for trial in etude.open(folder_of(script)).trials] == expected
+
+
+OUT_OF_MEMORY = """
+    import os, time
+    from pathlib import Path
+    import etude
+
+    HOME = Path(os.getcwd())
+
+    def train(x: float, run):
+        (HOME / f"began-{run.trial}").touch()
+        out_of_memory = HOME / "out-of-memory"
+        if run.trial == 1 and not out_of_memory.exists():
+            while len(list(HOME.glob("began-*"))) < 3:
+                time.sleep(0.001)
+            out_of_memory.touch()
+            raise MemoryError("no more")
+        while not out_of_memory.exists():
+            time.sleep(0.001)
+        for step in run.epochs(20):
+            run.report(score=x)
+        return x
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+
+    if __name__ == "__main__":
+        experiment.tune(
+            {"x": etude.uniform(0, 1)}, trials=6, workers=3, sampler="random", stopper="none", engine="cluster",
+            name="study", on_oom="retry_alone",
+        )
+"""
+
+
+def test_a_trial_that_ran_out_of_memory_on_a_node_runs_alone_there(tmp_path: Path) -> None:
+    script = write_script(tmp_path, OUT_OF_MEMORY)
+    with running(start_script(script)) as driver, node(credentials_of(script), "--workers", "3"):
+        assert driver.wait(60) == 0
+    search = etude.open(folder_of(script))
+    assert search.counts() == {"finished": 6}
+    assert [trial.attempts for trial in search.trials] == [1, 2, 1, 1, 1, 1]
+    assert running_at_once(search.folder, 1, 1) >= {0, 2}
+    assert running_at_once(search.folder, 1, 2) == set()
+    assert "Out of memory: 1 attempt of trial 1; none failed for good." in search.summary()
+
+
+STANDING_STILL = """
+    import os, time
+    from pathlib import Path
+    import etude, etude.crew
+    from etude.launch import Launch
+    import msgspec
+
+    HOME = Path(os.getcwd())
+
+    def train(x: float, run):
+        node = os.environ["NODE"]
+        (HOME / f"began-{run.trial}-{node}").touch()
+        (run.folder / "where").write_text(node)
+        value = {"frozen": -1.0, "other": 1.0}[node]
+        while run.trial == 0 and not (HOME / f"go-{node}").exists():
+            time.sleep(0.001)
+        for step in run.epochs(3):
+            run.report(score=value)
+        (HOME / f"ends-{run.trial}-{node}").touch()
+        return value
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+
+    def impatient(launch, *args, serve=Launch._serve):
+        return msgspec.structs.replace(serve(launch, *args), silence_s=SILENCE_S)
+
+    SILENCE_S = 4.0
+
+    if __name__ == "__main__":
+        Launch._serve = impatient
+        etude.crew.NODE_S = 0.1
+        experiment.tune(
+            {"x": etude.uniform(0, 1)}, trials=3, workers=2, sampler="random", stopper="none", engine="cluster",
+            name="study",
+        )
+"""
+
+
+def below(pid: int) -> list[int]:
+    """Return the processes that another one started, at any remove, the nearest first."""
+    parents = {int(entry): processes.parent(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()}
+    found = [pid]
+    for above in found:
+        found += [child for child, parent in parents.items() if parent == above]
+    return found[1:]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a node started is told by what /proc says")
+def test_a_node_that_stands_still_is_left_and_what_it_says_afterwards_harms_nothing(tmp_path: Path) -> None:
+    script = write_script(tmp_path, STANDING_STILL)
+
+    def joined() -> list[str]:
+        return [fact.worker for fact in facts_of(folder_of(script)) if isinstance(fact, Joined)]
+
+    with running(start_script(script)) as driver:
+        credentials = credentials_of(script)
+        with node(credentials, NODE="frozen") as frozen:
+            wait_for((tmp_path / "began-0-frozen").exists)
+            with node(credentials, NODE="other"):
+                wait_for(lambda: etude.open(folder_of(script)).counts().get("finished") == 2)
+                frozen.send_signal(signal.SIGSTOP)
+                (tmp_path / "go-frozen").touch()  # its worker goes on, and what it says waits in the node's line
+                wait_for((tmp_path / "ends-0-frozen").exists)
+                still = below(frozen.pid)
+                for pid in still:
+                    with contextlib.suppress(ProcessLookupError):  # the attempt may end by now
+                        os.kill(pid, signal.SIGSTOP)
+                wait_for((tmp_path / "began-0-other").exists)
+                before = set(joined())
+                for pid in [*still, frozen.pid]:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGCONT)
+                wait_for(lambda: set(joined()) - before)  # its first worker's last words come before the next one joins
+                (tmp_path / "go-other").touch()
+                assert driver.wait(60) == 0
+                assert frozen.wait(60) == 0, "it is of use again"
+    search = etude.open(folder_of(script))
+    assert search.counts() == {"finished": 3}
+    assert [trial.value for trial in search.trials] == [1.0, 1.0, 1.0]
+    assert list(search.trials[0].curve) == [1.0] * 3
+    assert (search.trials[0].folder / "where").read_text() == "other"
+    first, *_, last = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Settled) and fact.trial == 0]
+    assert first.attempt == 1
+    assert first.outcome is not None
+    assert first.outcome.how is How.LOST
+    assert first.outcome.reason.endswith(" left: silent for 4 s")
+    assert last.attempt == search.trials[0].attempts > 1

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import running_at_once
 
 import etude
 from etude.core import packing
-from etude.core.events import Assigned, Settled
 from etude.engines.local import close_warm_workers
 from etude.frameworks import torch as torch_adapter
-from etude.store.journal import Journal
 from etude.worker.machine import memory_gb
 
 
@@ -22,28 +21,6 @@ def tune(train: Any, **kwargs: Any) -> Any:
     experiment = etude.Experiment(train, metric="score", mode="max")
     space = {"x": etude.integers(0, 10**6)}
     return experiment.tune(space, sampler="random", stopper="none", **{"trials": 6, "workers": 3, **kwargs})
-
-
-def running_at_once(folder: Path, trial: int, attempt: int) -> set[int]:
-    """Return which trials held a worker while an attempt did, as the journal has it."""
-    live: set[int] = set()
-    found: set[int] = set()
-    journal = Journal.read(folder)
-    try:
-        for fact in journal.facts():
-            if isinstance(fact, Assigned):
-                live.add(fact.trial)
-            elif isinstance(fact, Settled) and fact.attempt is not None:
-                live.discard(fact.trial)
-                if (fact.trial, fact.attempt) == (trial, attempt):
-                    return found - {trial}
-            if trial in live:
-                found |= live
-            elif isinstance(fact, Settled):
-                found.clear()
-        raise AssertionError("the attempt has not ended")
-    finally:
-        journal.close()
 
 
 def test_a_trial_that_ran_out_of_memory_runs_alone_and_is_told_of(tmp_path: Path) -> None:

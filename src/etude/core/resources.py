@@ -128,16 +128,16 @@ FIELDS: Final = tuple(field.name for field in dataclasses.fields(Resources))
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine has for workers.
+    """What a machine has for workers. What is None limits nothing: it cannot be told, or somebody else counts it.
 
     Attributes:
         cores: How many this process may use.
         gpus: The ids of its GPUs, as ``CUDA_VISIBLE_DEVICES`` takes them.
-        memory_gb: Its main memory in GB; None if that cannot be told.
+        memory_gb: Its main memory in GB.
     """
 
-    cores: int
-    gpus: tuple[str, ...] = ()
+    cores: int | None
+    gpus: tuple[str, ...] | None = ()
     memory_gb: float | None = None
 
 

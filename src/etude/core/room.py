@@ -119,9 +119,9 @@ class _Part:
 def _parts(each: Resources, machine: Machine) -> list[_Part]:
     """Return what is counted."""
     parts = []
-    if each.gpus:
+    if each.gpus and machine.gpus is not None:
         parts.append(_Part("gpus", each.gpus, len(machine.gpus), machine.gpus))
-    if each.cpus is not None:
+    if each.cpus is not None and machine.cores is not None:
         parts.append(_Part("cpus", each.cpus, machine.cores))
     if isinstance(each.memory_gb, float) and machine.memory_gb is not None:
         parts.append(_Part("memory_gb", each.memory_gb, machine.memory_gb))

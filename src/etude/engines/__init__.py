@@ -54,8 +54,8 @@ class Engine(Protocol):
     each worker needs, and ``prepare(n, resources, least=k)`` if ``k`` of them have to be there before the first trial,
     as in ``workers=(k, n)``: an engine that will never have so many refuses that. ``machine()`` says that workers get
     what ``resources=`` asks for: it returns the machine that all of them share (``etude.worker.machine.this_machine``
-    for those that are started here), so that it is seen how many fit, or None if each finds room where it is. Without
-    it, a call that says ``resources=`` is refused.
+    for those that are started here), so that it is seen how many fit, or None if each finds room where it is. A part
+    of that machine that is None is not counted. Without it, a call that says ``resources=`` is refused.
     """
 
     def start(self, n: int, door: Door) -> None:

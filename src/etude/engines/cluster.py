@@ -11,7 +11,6 @@ from etude.core.numbers import port_to_open
 from etude.core.resources import Resources
 from etude.core.text import brief
 from etude.engines import Door
-from etude.wire.credentials import write_invitation
 
 CREDENTIALS: Final = "credentials.json"
 """In the study's folder, unless another place is named."""
@@ -71,6 +70,8 @@ class Cluster:
     def start(self, n: int, door: Door) -> None:
         """Let workers in; how many come is not ours to say."""
         if self._written is None:
+            from etude.wire.credentials import write_invitation  # studies know us by name, and most let nobody in
+
             path = Path(self.credentials or door.folder / CREDENTIALS)
             invitation = door.invite(self.bind, self.port, tuple(self.advertise))
             write_invitation(invitation, path)

@@ -273,7 +273,7 @@ class Node:
             if not fit:
                 raise NoRoomError(f"{short} The study asks for that with resources=. Bring a machine that has as much.")
             self._most = fit
-        self._shares = Shares(machine.gpus, each.gpus)
+        self._shares = Shares(machine.gpus or (), each.gpus)
 
     async def work(self) -> None:
         """Carry workers until the driver is done, or gone."""

@@ -10,7 +10,6 @@ import asyncio
 import math
 import os
 import re
-import socket
 import sys
 import threading
 import time
@@ -28,13 +27,13 @@ from etude.core.numbers import is_finite
 from etude.core.resources import FIELDS, NEARLY, Resources
 from etude.core.text import brief, count
 from etude.engines import Door
+from etude.engines.knock import knock
 from etude.wire.credentials import Invitation
 
 QUIET: Final = {"log_to_driver": False, "configure_logging": False}
 OWN_STORE_B: Final = 200 * 2**20
 """Of the object store of a cluster of our own, which nothing goes through."""
 GB: Final = 2**30
-REACH_S: Final = 10.0
 LEAVE_S: Final = 3.0
 """Seconds that actors have to clean up behind them; then Ray ends them."""
 AGAIN_S: Final = (0.0, 1.0, 4.0, 15.0)
@@ -203,15 +202,13 @@ class Ray:
             options |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": OWN_STORE_B}
         if shipped:
             options["runtime_env"] = shipped
+        if fault := knock([address]):
+            raise _unreachable(address, fault)
         try:
-            _knock(address)
             ray.init(**options)
         except (Exception, SystemExit) as error:  # it gives up on a cluster by sys.exit
             told = f"Ray gave up on it with code {error}" if isinstance(error, SystemExit) else str(error)
-            raise ConfigError(
-                f"The Ray cluster at {address!r} cannot be reached: {told.rstrip('.')}. "
-                "Start one with `ray start --head`, or leave address= out for one on this machine alone."
-            ) from error
+            raise _unreachable(address, told) from error
 
     def _refuse_what_never_fits(self, nodes: list[dict[str, Any]], least: int) -> None:
         wanted = {"CPU": self._asks.cpus, "GPU": self._asks.gpus, **self.custom}
@@ -350,12 +347,11 @@ def _where_to_listen(ray: Any) -> str:
     return "127.0.0.1" if alone else own
 
 
-def _knock(address: str) -> None:
-    """See whether anybody is at an address with a port: Ray itself takes more than a minute to find that nobody is."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdigit() and "://" not in address:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S):
-            pass
+def _unreachable(address: str, told: str) -> ConfigError:
+    return ConfigError(
+        f"The Ray cluster at {address!r} cannot be reached: {told.rstrip('.')}. "
+        "Start one with `ray start --head`, or leave address= out for one on this machine alone."
+    )
 
 
 def _refuse_client(name: str, address: str | None) -> None:

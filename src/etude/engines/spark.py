@@ -23,19 +23,13 @@ import msgspec
 
 from etude.core.errors import ConfigError, StudyError
 from etude.core.numbers import amount, port_to_open
-from etude.core.resources import VISIBLE_GPUS, Resources
+from etude.core.resources import VISIBLE_GPUS, Machine, Resources
 from etude.engines import Door
-from etude.engines.spark_session import (
-    find_or_make,
-    in_short,
-    is_stopped,
-    refuse_other_shares,
-    refuse_too_few_threads,
-    refuse_too_little_memory,
-    refuse_without_slot,
-    where_to_listen,
-)
+from etude.engines.spark_errors import in_short
+from etude.engines.spark_refusals import refuse_other_shares, refuse_too_few_threads, refuse_without_slot
+from etude.engines.spark_session import are_tasks_here, find_or_make, is_stopped, where_to_listen
 from etude.wire.credentials import Invitation
+from etude.worker.machine import memory_gb
 from etude.worker.processes import variable_set
 
 LIVED_S: Final = 30.0
@@ -91,8 +85,15 @@ class Spark:
         self.port = port_to_open("port", self.port)
         self.wait_s = amount("wait_s", self.wait_s, above=True, most=LONGEST_S)
 
-    def machine(self) -> None:
-        """Spark finds room for each worker where there is some."""
+    def machine(self) -> Machine | None:
+        """Return the memory of this machine if its tasks share that, since Spark counts none; None for a cluster.
+
+        Raises:
+            ConfigError: What was given is no session that can carry workers.
+        """
+        if not are_tasks_here(self.session, self.master):
+            return None  # nobody knows the machines, and others may come
+        return Machine(cores=None, gpus=None, memory_gb=memory_gb())
 
     def prepare(self, n: int, resources: Resources | None = None, *, least: int = 1) -> None:
         """Find or make a session, and see whether its tasks may fail, have a slot and find Étude.
@@ -100,8 +101,7 @@ class Spark:
         Args:
             n: Workers that there are to be.
             resources: What each of them needs. Spark fixes for a session what a task has, so one that is made here has
-                the cores. Memory is held against that of this machine if the tasks run here, and is taken as said
-                elsewhere.
+                the cores. Memory is not looked at: see ``machine``.
             least: Workers that have to be there before the first trial.
 
         Raises:
@@ -111,7 +111,6 @@ class Spark:
         try:
             refuse_other_shares(self._context, resources)
             refuse_too_few_threads(self._context, least)
-            refuse_too_little_memory(self._context, resources, least)
             refuse_without_slot(self._context, wait_s=self.wait_s)
         except BaseException:
             self._let_go()

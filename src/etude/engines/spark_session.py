@@ -1,51 +1,36 @@
-"""A Spark session that can carry workers: found or made, looked at, and refused with the way out."""
+"""A Spark session for workers: found or made. Whether it has room for them is seen in ``spark_refusals``."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-import secrets
 import shutil
 import signal
-import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from etude.core.errors import ConfigError
 from etude.core.resources import Resources
-from etude.core.room import how_many_fit, mend, why_not
-from etude.core.text import brief, count
-from etude.core.version import VERSION
-from etude.worker.machine import this_machine
+from etude.core.text import brief
+from etude.engines.knock import knock
+from etude.engines.spark_errors import in_short
 
 TASK_CORES: Final = "spark.task.cpus"
-SHARES: Final = {"cpus": (TASK_CORES, "1"), "gpus": ("spark.task.resource.gpu.amount", "0")}
-"""What ``resources=`` calls it -> the setting that says how much of it each task has, and what that is if not set."""
+"""The setting that says how many cores each task has; 1 if it is not set."""
 
 LOCAL: Final = re.compile(r"local(?:\[\s*(?P<threads>\d+|\*)\s*(?:,\s*(?P<failures>\d+)\s*)?\])?")
 LOOPBACK: Final = "127.0.0.1"
 STANDALONE: Final = "spark://"
-
-REACH_S: Final = 10.0
-"""Seconds that the masters have together to be reached."""
-LEAVE_S: Final = 2.0
-"""Seconds that a job which was cancelled has to end."""
 
 ATTEMPTS: Final = 2
 """So many a task needs at least, for a lost worker to be replaced."""
 
 QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
 """Of a session that is made: Spark writes a page about each lost task, and the study says what came of it."""
-
-FRAME: Final = (
-    r"(?:[\w$<>-]+[./])+[\w$<>]+\((?:[\w$]+\.(?:java|scala|kt)(?::\d+)?|Native Method|Unknown Source|<generated>)\)"
-)
-PAGES: Final = re.compile(rf"\n\s*(?:at (?=[\w$<>-]+[./])|Caused by: |Driver stacktrace:|{FRAME})|\s+SQLSTATE:")
-"""Where the pages of Java begin that follow what an error is about."""
 
 CONNECT: Final = (
     "This is Spark Connect, whose sessions run no tasks of ours. Pass a classic session, made where the driver of "
@@ -72,7 +57,7 @@ def find_or_make(
     if session is not None:
         context = _context_of(session)
     else:
-        context = pyspark.SparkContext._active_spark_context
+        context = _context_of_this_process()
         if context is not None and (master is not None or config):
             raise ConfigError(
                 f"This process has a Spark session at {context.master!r}, and cannot have another one. Leave master= "
@@ -93,9 +78,19 @@ def find_or_make(
     return _made(pyspark, master or f"local[{threads},4]", config), True
 
 
+def are_tasks_here(session: Any, master: str | None) -> bool:
+    """Say whether all tasks will run on this machine, given what ``find_or_make`` is; nothing is made.
+
+    Raises:
+        ConfigError: The session is none that can carry workers.
+    """
+    context = _context_of(session) if session is not None else _context_of_this_process()
+    return _is_here(context.master if context is not None else master or "local")
+
+
 def where_to_listen(context: Any) -> tuple[str, tuple[str, ...]]:
     """Return the address at which executors reach this machine as Spark does, and the names that they know it by."""
-    if _is_here(context):
+    if _is_here(context.master):
         return LOOPBACK, ()
     conf = context.getConf()
     host = str(conf.get("spark.driver.host") or LOOPBACK)
@@ -110,135 +105,6 @@ def is_stopped(context: Any) -> bool:
         return True
 
 
-def refuse_other_shares(context: Any, resources: Resources | None) -> None:
-    """See whether tasks have what a trial needs, which Spark fixes when a session is made.
-
-    Raises:
-        ConfigError: They have more or less.
-    """
-    conf = context.getConf()
-    for name, (setting, usual) in SHARES.items():
-        wanted, has = getattr(resources, name, None), float(conf.get(setting) or usual)
-        if wanted is not None and wanted != has:
-            raise ConfigError(
-                f"resources='{resources}' says {name}={wanted:g}, and each task of this Spark session has {has:g}, "
-                f"which is fixed when a session is made. Make it with {setting}={wanted:g}, or pass {name}={has:g}."
-            )
-
-
-def refuse_too_few_threads(context: Any, least: int) -> None:
-    """See whether so many tasks can run at a time, where that will not change: in the threads of one process.
-
-    Raises:
-        ConfigError: They cannot.
-    """
-    found = LOCAL.fullmatch(context.master)
-    if found is None:
-        return  # executors may come
-    each = int(float(context.getConf().get(TASK_CORES) or 1))
-    threads = os.cpu_count() or 1 if found["threads"] == "*" else int(found["threads"] or 1)
-    if threads // each < least:
-        raise ConfigError(
-            f"The first trial waits for {least} workers, and Spark at {context.master!r} runs {threads // each} "
-            f"tasks at a time: it has {count(threads, 'thread')}, and each task takes {each} ({TASK_CORES}). Wait for "
-            f"fewer, or make the session with master='local[{least * each},4]'."
-        )
-
-
-def refuse_too_little_memory(context: Any, resources: Resources | None, least: int) -> None:
-    """See whether this machine has the memory for so many workers, where it is this machine that has all tasks.
-
-    Spark does not count what its tasks take, so nothing else would hold them back.
-
-    Raises:
-        ConfigError: It has not.
-    """
-    if resources is None or not _is_here(context):
-        return  # nobody knows the machines, and others may come
-    each, machine = Resources(memory_gb=resources.counted.memory_gb), this_machine()
-    if why := why_not(least, each, machine, asked=f"The first trial waits for {least} workers, which"):
-        fewer = f"workers=({how_many_fit(each, machine)}, None)"
-        raise ConfigError(
-            f"Spark at {context.master!r} runs its tasks on this machine. {why} "
-            f"{mend(least, each, machine, fewer=fewer)}"
-        )
-
-
-def refuse_without_slot(context: Any, *, wait_s: float) -> None:
-    """Run a small task, and see whether it finds what a worker needs.
-
-    Raises:
-        ConfigError: None was run within ``wait_s`` seconds, or Étude is not there, or another version of it; or the
-            session has ended.
-    """
-    _refuse_ended(context)
-    group, found = f"etude-{secrets.token_hex(4)}", []
-
-    def look() -> None:
-        try:
-            context.setJobGroup(group, "Étude: is there a slot?", interruptOnCancel=True)
-            found.extend(context.parallelize([0], 1).mapPartitions(look_around).collect())
-        except Exception as error:
-            found.append(error)
-
-    looking = threading.Thread(target=look, name=group, daemon=True)
-    looking.start()
-    looking.join(wait_s)
-    _refuse_ended(context)
-    if looking.is_alive():
-        has = _slots_of(context)
-        context.cancelJobGroup(group)
-        looking.join(LEAVE_S)
-        raise ConfigError(
-            f"Spark at {context.master!r} had no slot for a worker within {wait_s:g} s: it has {has}. Wait until one "
-            "is free, add an executor, or pass a longer wait_s=."
-        )
-    [answer] = found
-    if isinstance(answer, Exception):
-        raise ConfigError(
-            f"A task on Spark at {context.master!r} cannot be a worker: {in_short(answer)} Executors need the same "
-            "Python as the driver (PYSPARK_PYTHON says which), with etude installed."
-        ) from answer
-    if answer != VERSION:
-        raise ConfigError(f"The driver runs Étude {VERSION}, and Spark's executors {answer}. Install the same on both.")
-
-
-def look_around(_: Iterable[Any]) -> list[str]:
-    """Be a task that says which version of Étude it finds, with all that a node needs."""
-    import etude.engines.node  # noqa: F401 - whether it can be imported is the question
-
-    return [VERSION]
-
-
-def in_short(error: BaseException) -> str:
-    """Return what an error of Spark's is about, without the pages around it."""
-    java = getattr(error, "java_exception", None)
-    text = str(java.getMessage() if java is not None else error)
-    said, *pages = PAGES.split(text, maxsplit=1)
-    text = said.strip()
-    if pages and text.endswith(":"):  # "This stopped SparkContext was created at:"
-        text = text.rpartition("\n")[0].strip() or text
-    if "Traceback (most recent call last)" in text:
-        lines = text.splitlines()
-        after = 1 + max((n for n, line in enumerate(lines) if line.startswith("  ")), default=-1)
-        text = "\n".join(lines[after:]).strip()
-    return text if text.endswith(".") else f"{text}."
-
-
-def _is_here(context: Any) -> bool:
-    """Say whether all tasks run on this machine: in the threads of one process, or in executors that are beside it."""
-    return str(context.master).startswith("local")
-
-
-def _slots_of(context: Any) -> str:
-    spark = context._jsc.sc()
-    executors = spark.getExecutorMemoryStatus().size()
-    if LOCAL.fullmatch(context.master) is None:
-        executors -= 1  # the driver is counted as one
-    running = sum(info.numRunningTasks() for info in spark.statusTracker().getExecutorInfos())
-    return f"{count(executors, 'executor')}, and {count(running, 'task')} at work"
-
-
 def _context_of(session: Any) -> Any:
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise ConfigError(CONNECT)
@@ -246,6 +112,17 @@ def _context_of(session: Any) -> Any:
     if not hasattr(context, "setJobGroup"):
         raise ConfigError(f"session={brief(session)} is no SparkSession.")
     return context
+
+
+def _context_of_this_process() -> Any:
+    """Return the SparkContext that this process has, or None."""
+    kind = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    return kind._active_spark_context if kind is not None else None
+
+
+def _is_here(master: object) -> bool:
+    """Say whether tasks run on this machine: in the threads of one process, or in executors that are beside it."""
+    return str(master).startswith("local")
 
 
 def _refuse(context: Any) -> None:
@@ -276,32 +153,14 @@ def _refuse_without_java() -> None:
 
 
 def _refuse_where_nobody_listens(master: str) -> None:
-    """See whether anybody is at a master of Spark's own: Spark takes more than a minute to find that nobody is."""
+    """See whether anybody is at a master of Spark's own."""
     if not master.startswith(STANDALONE):
         return
-    places = [place.rpartition(":") for place in master.removeprefix(STANDALONE).split(",")]
-    if not all(host and port.isdigit() for host, _, port in places):
-        return  # Spark itself refuses what is no address
-    faults = []
-    for host, _, port in places:
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S / len(places)):
-                return
-        except (OSError, OverflowError, ValueError) as error:  # a host or a port may be none
-            faults.append(f"{error} ({host}:{port})")
-    raise ConfigError(
-        f"The Spark master at {master!r} cannot be reached: {'; '.join(faults)}. Start one with "
-        "`sbin/start-master.sh`, pass the address that it says it is at, or leave master= out for threads of this "
-        "machine."
-    )
-
-
-def _refuse_ended(context: Any) -> None:
-    if is_stopped(context):
+    if fault := knock(master.removeprefix(STANDALONE).split(",")):
         raise ConfigError(
-            f"The Spark session at {context.master!r} ended before it ran a task, as it does where a master does not "
-            "answer or turns the application away. See whether that master is at work. Spark logs why; "
-            "config={'spark.log.level': 'WARN'} shows that of a session that is made."
+            f"The Spark master at {master!r} cannot be reached: {fault}. Start one with "
+            "`sbin/start-master.sh`, pass the address that it says it is at, or leave master= out for threads of this "
+            "machine."
         )
 
 
