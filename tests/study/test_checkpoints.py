@@ -301,3 +301,26 @@ def test_where_what_is_kept_hangs_on_the_budget_it_starts_anew_and_that_is_said(
     assert {fact.origin.key for fact in resumed} == {None}
     assert len(resumed) == sum(trial.promotes is not None for trial in search.trials)
     assert "could not use what trial" in capsys.readouterr().err
+
+
+def test_where_there_is_nothing_to_carry_on_it_starts_anew_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The budget is a share of the data, and all trials have as many epochs."""
+
+    def train(run, lr: float, share: int):
+        kept = run.keep(total=0.0)
+        for _ in run.epochs(2):
+            kept.total += lr * share
+            run.report(score=kept.total)
+        return kept.total
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    search = experiment.tune(
+        {"lr": etude.uniform(0, 1)}, fidelity="share", budget=(1, 9), trials=12, workers=1, stopper="asha"
+    )
+    assert any(trial.promotes is not None for trial in search.trials)
+    for trial in search.trials:
+        assert trial.value == pytest.approx(2 * trial.params["lr"] * trial.params["share"])
+        assert len(trial.curve) == 2
+    assert "could not use" not in capsys.readouterr().err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from etude.core.signature import Signature
 from etude.frameworks import state_file
 from etude.frameworks.trees import take_apart
 from etude.worker.bind import Bound
-from etude.worker.run import Run, State
+from etude.worker.run import Run, State, WhyNot
 
 EPOCHS = 4
 
@@ -49,8 +49,8 @@ class Paper:
     def report(self, step: int, metrics: dict[str, float]) -> None:
         self.reports.append((step, metrics))
 
-    def take_up(self, usable: Callable[[State], bool]) -> State | None:
-        return next((state for state in self.states if usable(state)), None)
+    def take_up(self, why_not: WhyNot) -> State | None:
+        return next((state for state in self.states if why_not(state) is None), None)
 
     def save(self, state: State) -> None:
         path = self.folder / f"{len(self.saved)}.safetensors"

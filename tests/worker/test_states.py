@@ -89,7 +89,7 @@ def saved_twice(folder: Path) -> tuple[Checkpoint, ...]:
 def test_the_newest_state_is_taken_up(tmp_path: Path) -> None:
     points, driver = saved_twice(tmp_path), Driver()
     states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
-    assert states.take_up(lambda state: True) == state(2)
+    assert states.take_up(lambda state: None) == state(2)
     assert driver.said == [TakenUp(0, 2, Origin((1, 0, 2), 2, "", {"loss": 0.5}))]
 
 
@@ -103,7 +103,7 @@ def test_a_damaged_newest_state_is_left_aside_for_the_one_before(how: str, tmp_p
     else:
         path.write_bytes(content[:-1] if how == "cut" else content[:-1] + bytes([content[-1] ^ 1]))
     states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
-    assert states.take_up(lambda state: True) == state(1)
+    assert states.take_up(lambda state: None) == state(1)
     told, warned = driver.said
     assert isinstance(told, TakenUp)
     assert (told.origin.key, told.origin.step) == ((1, 0, 1), 1)
@@ -118,7 +118,7 @@ def test_without_any_that_can_be_read_it_starts_over_and_says_so(tmp_path: Path)
     for point in points:
         (tmp_path / "00000" / point.name("weights")).write_bytes(b"nothing")
     states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
-    assert states.take_up(lambda state: True) is None
+    assert states.take_up(lambda state: None) is None
     told, warned = driver.said
     assert isinstance(told, TakenUp)
     assert (told.origin.key, told.origin.step) == (None, 0)

@@ -50,7 +50,7 @@ from etude.worker.edits import edited, not_imported
 from etude.worker.result import read_result
 from etude.worker.run import Hold as HoldSeen
 from etude.worker.run import Run as RunHandle
-from etude.worker.run import State, default_device
+from etude.worker.run import State, WhyNot, default_device
 from etude.worker.run import Stop as StopSeen
 from etude.worker.start import load_start
 from etude.worker.states import States
@@ -311,9 +311,9 @@ class ChildLine:
         self._rows.append((step, metrics))
         self._wake()
 
-    def take_up(self, usable: Callable[[State], bool]) -> State | None:
+    def take_up(self, why_not: WhyNot) -> State | None:
         """Return the state to go on from."""
-        return self._states.take_up(usable)
+        return self._states.take_up(why_not)
 
     @property
     def settled(self) -> bool:

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from etude.core.errors import ResultError
 from etude.core.streams import stream_seed
@@ -50,6 +50,16 @@ class State(NamedTuple):
     source: int | None = None
 
 
+WhyNot = Callable[[State], str | None]
+"""Says why a state is of no use: empty if nobody needs to hear of it, None if it is of use."""
+
+OTHERWISE: Final = (
+    "what is kept began otherwise there, as a schedule does that is made for so many epochs. Make it for as many as "
+    "there may be at most, and trials can be carried on"
+)
+"""Why one trial cannot go on from the state of another."""
+
+
 class Line(Protocol):
     """What connects a run handle to the study."""
 
@@ -60,7 +70,7 @@ class Line(Protocol):
         """Pass a report on, without waiting."""
         ...
 
-    def take_up(self, usable: Callable[[State], bool]) -> State | None:
+    def take_up(self, why_not: WhyNot) -> State | None:
         """Return the newest state that earlier attempts left, and that is of use; None to begin at the start.
 
         It is asked once.
@@ -85,7 +95,7 @@ class NoLine:
     def report(self, step: int, metrics: dict[str, float]) -> None:
         """Forget the report."""
 
-    def take_up(self, usable: Callable[[State], bool]) -> State | None:
+    def take_up(self, why_not: WhyNot) -> State | None:
         """There was no attempt before this one."""
         return None
 
@@ -222,7 +232,7 @@ class Run:
         if not self._took_up:
             self._took_up = True
             self.keeper.begin()
-            self._before = self._line.take_up(lambda state: self._is_of_use(state, loop, n))
+            self._before = self._line.take_up(lambda state: self._why_not(state, loop, n))
         before = self._before
         if before is None:
             return 0
@@ -233,11 +243,13 @@ class Run:
         self._step, self.last = before.step, dict(before.last)
         return before.epoch
 
-    def _is_of_use(self, state: State, loop: int, n: int) -> bool:
-        """Whether to go on from a state; from another trial's only if all that is kept began there as it does here."""
+    def _why_not(self, state: State, loop: int, n: int) -> str | None:
+        """Say why not to go on from a state; from another trial's only if what is kept began there as it does here."""
+        if state.loop == loop and state.epoch >= n:  # it was over
+            return ""
         if state.source is not None and state.rest.get("beginning") != self.keeper.beginning:
-            return False
-        return state.loop != loop or state.epoch < n
+            return OTHERWISE
+        return None
 
     def _state(self, loop: int, epoch: int) -> State:
         return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), self.keeper.rest())

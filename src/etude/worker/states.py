@@ -17,16 +17,10 @@ import msgspec
 from etude.core.errors import StateError
 from etude.core.events import PARTS, Checkpoint, Origin
 from etude.wire.messages import Run, Saved, TakenUp, Warned
-from etude.worker.run import State
+from etude.worker.run import State, WhyNot
 
 NOTED_S: Final = 10.0
 """Seconds that the end of an attempt waits for the driver, so that its last state can be written."""
-
-OTHERWISE: Final = (
-    "what is kept began otherwise there, as a schedule does that is made for so many epochs. Make it for as many as "
-    "there may be at most, and trials can be carried on"
-)
-"""Why one trial cannot go on from the state of another."""
 
 Say = Callable[[Saved | TakenUp | Warned], None]
 
@@ -55,7 +49,7 @@ class States:
         self.taken_up: TakenUp | None = None
         """From where it went on, once that is known."""
 
-    def take_up(self, usable: Callable[[State], bool]) -> State | None:
+    def take_up(self, why_not: WhyNot) -> State | None:
         """Return the newest state of earlier attempts that can be read and is of use, and tell which that is."""
         from etude.frameworks import state_file
 
@@ -69,11 +63,11 @@ class States:
             except (StateError, KeyError, TypeError) as error:
                 problems.append(f"epoch {point.epoch}: {error}")
                 continue
-            if usable(found):
+            problem = why_not(found)
+            if problem is None:
                 self._tell_taken_up(point.key, found, problems)
                 return found
-            if source is not None:
-                problems.append(f"epoch {point.epoch}: {OTHERWISE}")
+            problems += [f"epoch {point.epoch}: {problem}"] if problem else []
         if self._job.points:
             self._tell_taken_up(None, None, problems)
         return None
