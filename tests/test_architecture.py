@@ -64,6 +64,7 @@ ARROWS: Final = {
         *{"core", "worker", "frameworks", "tune", "redefined", "results"},
         *{"call", "launch", "check", "forecasting", "fit", "fitted", "final"},
     },
+    "comparing": {"core", "fit", "call", "final", "results", "experiment"},
     "demo": {"core", "results", "worker"},
     "cli": None,  # on top: it may import everything
     "etude": None,  # the window shows everything

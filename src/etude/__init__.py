@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from etude.core.version import VERSION
 
 if TYPE_CHECKING:
+    from etude.comparing import compare_starts
     from etude.core.data import Data
     from etude.core.errors import (
         ConfigError,
@@ -110,6 +111,7 @@ _HOME = {
     "Weights": "etude.fit.weights",
     "weights": "etude.fit.weights",
     "soup": "etude.fit.weights",
+    "compare_starts": "etude.comparing",
     "Fit": "etude.fitted",
     "forecast": "etude.forecasting.forecast",
     "Forecast": "etude.forecasting.result",
@@ -187,6 +189,7 @@ __all__ = [
     "WallTime",
     "Weights",
     "choice",
+    "compare_starts",
     "forecast",
     "integers",
     "loguniform",

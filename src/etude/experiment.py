@@ -328,7 +328,7 @@ class Experiment:
             keep=keep,
             engine=engine,
         )
-        params = self._checked(at.params if isinstance(at, TrialResult) else dict(at or {}))
+        params = self.checked(at)
         live = final(self, params, [weights], call, seeds=read_seeds(seeds, seed))
         fitted: Fit = live.search  # type: ignore[assignment] # as was asked for
         self.last = fitted
@@ -355,6 +355,14 @@ class Experiment:
 
         last = self.last if self.last is not None and not self.last.simulated else newest_study_of(self)
         return forecast(last, trials=trials, **options)
+
+    def checked(self, at: TrialResult | Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the parameters of a trial, or those given, by name.
+
+        Raises:
+            SignatureError: One is unknown, missing or of the wrong type.
+        """
+        return self._checked(at.params if isinstance(at, TrialResult) else dict(at or {}))
 
     def _checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         flat = self.signature.flat(params)

@@ -121,6 +121,8 @@ class TrialResult:
         self.traceback = outcome.traceback if outcome is not None else ""
         self.start = trial.start.name if trial.start is not None else None
         """The weights that it began with, in words; None if they were random."""
+        self.ancestors = trial.start.ancestors if trial.start is not None else ()
+        """Whose weights it began with: study, trial, and how many epochs that had trained for."""
         self._study = study
         self._folder = study.folder
 

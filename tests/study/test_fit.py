@@ -204,3 +204,39 @@ def test_several_seeds_are_trials_of_one_study_and_it_goes_on_where_it_was(searc
         make().fit(at=search.best, seeds=3, name="three")
     with pytest.raises(ConfigError, match="one twice"):
         make().fit(at=search.best, seeds=[1, 1])
+
+
+def test_starts_are_compared_over_seeds_in_one_call(search: etude.Search) -> None:
+    def compare() -> Any:
+        starts = [search.best.weights, "random", search.best.weights.shrunk()]
+        at = {**search.best.params, "epochs": 4}
+        return etude.compare_starts(make(), at=at, starts=starts, seeds=3, target=0.69, workers=2, steps_per_epoch=1)
+
+    found = compare()
+    assert found.starts[0].name == "random"
+    assert len(found.starts) == 3
+    assert [trial.seed for trial in found.fit.trials] == [0, 1, 2] * 3
+    warm = found.starts[1]
+    bests = [[min(trial.curve) for trial in found.fit.trials[n : n + 3]] for n in (0, 3)]
+    assert warm.better.difference == pytest.approx((sum(bests[1]) - sum(bests[0])) / 3)
+    by_clock = {clock.value: units for clock, units in warm.times.items()}
+    assert by_clock["charged"]["epochs"].mean == pytest.approx(by_clock["sunk"]["epochs"].mean + 3)
+    assert by_clock["sunk"]["steps"].mean == by_clock["sunk"]["epochs"].mean
+    assert by_clock["sunk"]["seconds"].mean > 0
+    assert f"epoch 3 of trial {search.best.number}" in str(found)
+    assert by_clock["sunk"]["epochs"].missed == 0
+    (over,) = found.over([0.69])
+    assert over[1]["random"] == found.starts[0].times[next(iter(found.starts[0].times))]["epochs"]
+    again = compare()
+    assert [t.started_at for t in again.fit.trials] == [t.started_at for t in found.fit.trials]
+
+
+def test_a_comparison_of_what_went_well_alone_is_refused(search: etude.Search) -> None:
+    def failing(model, data, run, lr: float, epochs: int = 3, fresh: bool = False):
+        if run.seed == 1:
+            raise etude.Invalid("not this one")
+        return train(model, data, run, lr, epochs)
+
+    experiment = etude.Experiment(failing, model=model, data=data, metric="loss", mode="min")
+    with pytest.raises(etude.StudyError, match=r"Of 4 runs, \[1, 3\] did not come to their end"):
+        etude.compare_starts(experiment, at={"lr": 0.1}, starts=[search.best.weights], seeds=2)

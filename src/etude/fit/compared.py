@@ -1,0 +1,239 @@
+"""Starts side by side: what each came to, how soon, and whether that can be told from random weights.
+
+Runs with the same seed are a pair: they see the same batches, and differ in the weights that they begin with. So each
+start is compared with random weights seed by seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Final
+
+from etude.core.errors import ConfigError
+from etude.core.metrics import Mode
+from etude.core.text import count
+from etude.fit.clocks import (
+    Curve,
+    Reached,
+    RestrictedMean,
+    Target,
+    over_targets,
+    restricted_mean,
+    shared_horizon,
+    time_to,
+)
+from etude.fit.costs import UNITS, Charges, Clock, Unit
+
+RANDOM: Final = "random"
+LEVEL: Final = 0.95
+"""Of the intervals."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """The runs of one start.
+
+    Attributes:
+        name: What it begins with.
+        curves: What its runs measured, seed by seed.
+        charges: What its weights had cost.
+    """
+
+    name: str
+    curves: tuple[Curve, ...]
+    charges: Charges
+
+
+@dataclass(frozen=True)
+class Paired:
+    """How far a start is from random weights, over pairs of runs with the same seed.
+
+    Attributes:
+        difference: The mean of the start's values less those of random weights.
+        low: Lower end of its 95 % interval, by a bootstrap over the pairs.
+        high: Upper end.
+        p: Of a permutation test that lets each pair change sides, two-sided.
+        p_holm: The same, corrected by Holm for all starts of the comparison.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_holm: float = math.nan
+
+
+@dataclass(frozen=True)
+class Start:
+    """What came of one start.
+
+    Attributes:
+        name: What it begins with.
+        best: The best values of the metric that its runs reported, seed by seed.
+        better: These against random weights; None for random weights themselves.
+        times: Clock -> unit -> the mean time to the target, in which runs that missed it count up to a horizon that all
+            starts share; empty without a target.
+        sooner: Clock -> these times against those of random weights, in epochs: below 0 is sooner. Empty without a
+            target, and for random weights.
+    """
+
+    name: str
+    best: tuple[float, ...]
+    better: Paired | None
+    times: Mapping[Clock, Mapping[Unit, RestrictedMean]]
+    sooner: Mapping[Clock, Paired]
+
+
+def compare(arms: Sequence[Arm], *, mode: Mode, target: Target | None) -> list[Start]:
+    """Return what came of each start, random weights first.
+
+    Args:
+        arms: Their runs, as many for each, in the order of the same seeds; the first begins with random weights.
+        mode: Whether more of the metric is better.
+        target: What the runs were to reach; None if that was not said beforehand.
+
+    Raises:
+        ConfigError: scipy is missing.
+
+    Source:
+        Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure". The paired permutation test and the
+        bootstrap are ``scipy.stats.permutation_test`` and ``bootstrap`` (BCa).
+    """
+    best = [tuple(_best(curve.values, mode) for curve in arm.curves) for arm in arms]
+    better = _corrected([_paired(one, best[0]) for one in best[1:]])
+    times = [_times(arms, clock, target) for clock in Clock] if target is not None else []
+    sooner = [_corrected([_paired(one, clocked[0]) for one in clocked[1:]]) for clocked, _ in times]
+    found = []
+    for nth, arm in enumerate(arms):
+        found.append(
+            Start(
+                arm.name,
+                best[nth],
+                better[nth - 1] if nth else None,
+                {clock: means[nth] for clock, (_, means) in zip(Clock, times, strict=False)},
+                {clock: paired[nth - 1] for clock, paired in zip(Clock, sooner, strict=False)} if nth else {},
+            )
+        )
+    return found
+
+
+def _best(values: Iterable[float], mode: Mode) -> float:
+    return max(values, key=lambda v: -math.inf if math.isnan(v) else v if mode == "max" else -v)
+
+
+def _times(
+    arms: Sequence[Arm], clock: Clock, target: Target
+) -> tuple[list[tuple[float, ...]], list[dict[Unit, RestrictedMean]]]:
+    """Return the times in epochs of each arm's runs, up to a horizon that all share, and their means in each unit."""
+    reached: list[list[Reached]] = [
+        [time_to(target, curve, clock=clock, charges=arm.charges) for curve in arm.curves] for arm in arms
+    ]
+    horizons = {unit: shared_horizon(reached, unit=unit) for unit in UNITS}
+    epochs = [tuple(min(run.spent.epochs, horizons["epochs"]) for run in runs) for runs in reached]
+    means = [{unit: restricted_mean(runs, unit=unit, horizon=horizons[unit]) for unit in UNITS} for runs in reached]
+    return epochs, means
+
+
+def _paired(values: Sequence[float], others: Sequence[float]) -> Paired:
+    import numpy as np
+
+    try:
+        from scipy.stats import bootstrap, permutation_test
+    except ImportError as error:
+        raise ConfigError("Starts are compared with scipy, which is missing. Install it: pip install scipy.") from error
+    differences = np.array(values) - np.array(others)
+    mean = float(differences.mean())
+    if len(differences) < 2 or np.ptp(differences) == 0 or not np.isfinite(differences).all():  # noqa: PLR2004
+        return Paired(mean, mean, mean, 1.0 if mean == 0 or len(differences) < 2 else _alike(len(differences)))  # noqa: PLR2004
+    generator = np.random.default_rng(0)
+    tested = permutation_test(
+        (np.array(values), np.array(others)),
+        lambda one, other, axis: (one - other).mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        rng=generator,
+    )
+    interval = bootstrap((differences,), np.mean, confidence_level=LEVEL, rng=generator).confidence_interval
+    return Paired(mean, float(interval.low), float(interval.high), float(tested.pvalue))
+
+
+def _alike(n: int) -> float:
+    """Return the p-value if all of ``n`` pairs differ by the same: it takes all of them to change sides, or none."""
+    return 0.5 ** (n - 1)
+
+
+def _corrected(found: Sequence[Paired]) -> list[Paired]:
+    """Return the same with Holm's correction."""
+    order = sorted(range(len(found)), key=lambda nth: found[nth].p)
+    corrected, largest = list(found), 0.0
+    for rank, nth in enumerate(order):
+        largest = max(largest, min(1.0, (len(found) - rank) * found[nth].p))
+        one = found[nth]
+        corrected[nth] = Paired(one.difference, one.low, one.high, one.p, largest)
+    return corrected
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of starting from several weights.
+
+    Attributes:
+        metric: What was measured.
+        starts: What came of each, random weights first.
+        target: What the runs were to reach; None if that was not said beforehand.
+        fit: The study that ran them.
+    """
+
+    metric: str
+    starts: tuple[Start, ...]
+    target: Target | None
+    arms: tuple[Arm, ...]
+    fit: Any = None
+
+    def over(self, targets: Iterable[float], *, clock: Clock | str = Clock.SUNK, unit: Unit = "epochs") -> Any:
+        """Return, for each target, the mean time of each start: nothing is chosen after the runs were seen.
+
+        Args:
+            targets: Values of the metric.
+            clock: ``"sunk"``, ``"marginal"`` or ``"charged"``.
+            unit: ``"epochs"``, ``"steps"`` or ``"seconds"``.
+        """
+        mode = self.fit.metrics.modes[self.metric]
+        arms = [(arm.curves, arm.charges) for arm in self.arms]
+        found = over_targets([Target(value, mode) for value in targets], arms, clock=Clock(clock), unit=unit)
+        names = [arm.name for arm in self.arms]
+        return [(target.value, dict(zip(names, means, strict=True))) for target, means in found]
+
+    def __str__(self) -> str:
+        """Return it as lines of text."""
+        seeds = len(self.starts[0].best)
+        lines = [f"{count(len(self.starts), 'start')}, each with {count(seeds, 'seed')}; best {self.metric}:"]
+        for start in self.starts:
+            told = f"  {fmean(start.best):.4g}  {start.name}"
+            if start.better is not None:
+                told += f": {_told(start.better)} against random"
+            lines.append(told)
+        if self.target is not None:
+            lines.append(f"Epochs to {self.metric} {self.target.value:g}, by who pays for the weights:")
+            for start in self.starts:
+                means = {clock: by_unit["epochs"] for clock, by_unit in start.times.items()}
+                shown = ", ".join(f"{clock.value} {_mean(mean)}" for clock, mean in means.items())
+                lines.append(f"  {start.name}: {shown}")
+                for clock, paired in start.sooner.items():
+                    lines.append(f"    {clock.value}: {_told(paired)} epochs against random")
+        return "\n".join(lines)
+
+
+def _told(paired: Paired) -> str:
+    return (
+        f"{paired.difference:+.4g} ({paired.low:+.4g} to {paired.high:+.4g}), p = {paired.p:.3g}, "
+        f"{paired.p_holm:.3g} corrected"
+    )
+
+
+def _mean(mean: RestrictedMean) -> str:
+    missed = f" ({mean.missed} of {mean.runs} missed, counted up to {mean.horizon:g})" if mean.missed else ""
+    return f"{mean.mean:.4g}{missed}"
