@@ -91,8 +91,12 @@ class Call:
         engine: object = None,
         on_oom: str | None = None,
         keep: Keep | int | str | None = None,
+        trials: int | None = None,
     ) -> Call:
         """Read what a verb was given.
+
+        With ``trials``, the number that there will be, no more run at a time unless the call says so: few trials get
+        more threads each.
 
         Raises:
             ConfigError: Something of it cannot be.
@@ -121,6 +125,8 @@ class Call:
         machine = _machine_for(needs, engine) if needs is not None else None
         least, asked = _asked_for(workers, engine)
         usual = max(least or 1, getattr(engine, "usual_workers", None) or available_cores())
+        if trials is not None and trials > 0:
+            usual = max(least or 1, min(usual, trials))
         most, note = asked or usual, ""
         if needs is not None and machine is not None:
             most, note = _fitted(least, asked, usual, needs.counted, machine)

@@ -82,6 +82,7 @@ def compare_starts(
         reuse_child=False,
         keep=0,
         engine=engine,
+        trials=len(listed) * (1 + len(own)),
     )
     params = experiment.checked(at)
     live = final(experiment, params, [None, *own], call, seeds=listed)

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from etude.core.errors import SignatureError
+from etude.core.errors import ConfigError, SignatureError
 from etude.core.metrics import Metrics, Mode
 from etude.core.signature import Kind, Signature
+from etude.core.text import brief
 from etude.redefined import Redefined
 from etude.results import Search, TrialResult
 from etude.tune.domains import Domain
@@ -237,6 +238,7 @@ class Experiment:
             mirror=mirror,
             keep=keep,
             engine=engine,
+            trials=trials if isinstance(trials, int) else None,
         )
         check_fidelity(fidelity, self.signature)
         question = search(
@@ -315,6 +317,7 @@ class Experiment:
         from etude.fit.prepared import read_seeds
 
         self._redefined.warn(stacklevel=2)
+        listed = read_seeds(seeds, seed)
         call = Call.read(
             workers=workers,
             resources=resources,
@@ -327,9 +330,9 @@ class Experiment:
             mirror=mirror,
             keep=keep,
             engine=engine,
+            trials=len(listed),
         )
-        params = self.checked(at)
-        live = final(self, params, [weights], call, seeds=read_seeds(seeds, seed))
+        live = final(self, self.checked(at), [weights], call, seeds=listed)
         fitted: Fit = live.search  # type: ignore[assignment] # as was asked for
         self.last = fitted
         if wait:
@@ -353,16 +356,25 @@ class Experiment:
         from etude.forecasting.forecast import forecast
         from etude.forecasting.found import newest_study_of
 
-        last = self.last if self.last is not None and not self.last.simulated else newest_study_of(self)
+        known = self.last is not None and not self.last.simulated and self.last.verb == "tune"
+        last = self.last if self.last is not None and known else newest_study_of(self)
         return forecast(last, trials=trials, **options)
 
     def checked(self, at: TrialResult | Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the parameters of a trial, or those given, by name.
 
         Raises:
+            ConfigError: It is neither.
             SignatureError: One is unknown, missing or of the wrong type.
         """
-        return self._checked(at.params if isinstance(at, TrialResult) else dict(at or {}))
+        if isinstance(at, TrialResult):
+            return self._checked(at.params)
+        if at is not None and not isinstance(at, Mapping):
+            told = "a study" if isinstance(at, Search) else brief(at)
+            raise ConfigError(
+                f"at= got {told}, which is no configuration. Pass a trial, at=search.best, or parameters."
+            )
+        return self._checked(dict(at or {}))
 
     def _checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         flat = self.signature.flat(params)

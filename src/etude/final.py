@@ -82,12 +82,17 @@ def _question(
             "params": json.dumps(params, sort_keys=True, default=repr),
             "metric": repr(experiment.metrics),
             "seeds": ", ".join(map(str, seeds)),
-            "weights": json.dumps(told),
+            "weights": json.dumps([_identity(start) for start in prepared.starts]),
         },
         meta={"verb": "fit", "params": dict(params), "seeds": list(seeds), "weights": told, "trials": len(wanted)},
         files={n: prepared.files[trial.start.digest] for n, trial in enumerate(wanted) if trial.start is not None},
         notes=tuple(notes),
     )
+
+
+def _identity(start: Start | None) -> list[str | float]:
+    """Return what counts of weights: what they are, and not what they are called."""
+    return [] if start is None else [start.digest, start.shrink, start.perturb]
 
 
 def _as_plain(start: Start | None) -> dict[str, Any] | str:

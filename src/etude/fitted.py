@@ -44,15 +44,12 @@ class Fit(Search):
             OSError: The file cannot be written.
         """
         best, weights = self.best, self.best.weights
-        start = self._history.trials[best.number].start
-        ancestors = [*(start.ancestors if start is not None else ()), *weights.ancestors]
         return weights.save(
             path,
             params=json.dumps(best.params),
             seed=str(best.seed),
             metrics=json.dumps(best.values),
             code=str(self.meta.get("code", "")),
-            ancestors=json.dumps([{"study": s, "trial": t, "epochs": e} for s, t, e in ancestors]),
         )
 
     def __repr__(self) -> str:

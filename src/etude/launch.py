@@ -6,6 +6,7 @@ Everything that can be refused is refused here or before, while nothing has been
 from __future__ import annotations
 
 import dataclasses
+import filecmp
 import functools
 import hashlib
 import os
@@ -134,8 +135,14 @@ class Launch:
         meta = journal.meta()  # before the driver's thread has the journal for itself
         for place in ("spool", "trials"):
             (folder / place).mkdir(exist_ok=True)
-        for trial, source in self._question.files.items():
-            _place(source, folder / "trials" / f"{trial:05d}" / START)
+        try:
+            for trial, source in self._question.files.items():
+                _place(source, folder / "trials" / f"{trial:05d}" / START)
+        except OSError as error:
+            journal.close()
+            if is_new:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise StudyError(f"The weights to begin with cannot be written to {folder}: {error.strerror}.") from error
         recipe = Recipe(
             question=self._question,
             engine=self._call.engine,
@@ -288,13 +295,16 @@ class Launch:
 
 
 def _place(source: Path, place: Path) -> None:
-    """Have a file at a place, whole or not at all; fine if it is there already."""
-    if place.exists():
+    """Have a file at a place, whole or not at all; what is there already stays if it is the same."""
+    if place.exists() and filecmp.cmp(source, place, shallow=False):
         return
     place.parent.mkdir(parents=True, exist_ok=True)
-    aside = place.with_name(f".{place.name}.part")
-    shutil.copyfile(source, aside)
-    aside.rename(place)
+    aside = place.with_name(f".{place.name}.{os.getpid()}.part")
+    try:
+        shutil.copyfile(source, aside)
+        aside.rename(place)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 @functools.cache

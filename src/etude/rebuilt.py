@@ -56,7 +56,7 @@ def with_weights(experiment: Definition, params: Mapping[str, Any], seed: int, w
     """
     model = build(experiment, params, seed)
     told = load_into(model, weights)
-    if not told.whole:
+    if not told.complete:
         raise StateError(
             f"The model is not the one that {weights.name} belongs to: {told}. The experiment may have been "
             "edited since."

@@ -75,7 +75,8 @@ class TrialResult:
     Attributes:
         number: Its number, from 0.
         params: Its configuration.
-        seed: Its training seed: ``experiment.run(**trial.params, seed=trial.seed)`` runs it again.
+        seed: Its training seed: ``experiment.run(**trial.params, seed=trial.seed)`` runs it again, if it began with
+            random weights.
         state: Where it stands: ``"finished"``, ``"stopped"``, ``"failed"``, ``"invalid"``, ...
         value: The study's metric, the main one of several; None unless it finished.
         values: Each of the study's metrics by name; empty unless it finished.
@@ -119,8 +120,10 @@ class TrialResult:
         self.usage = outcome.usage if outcome is not None else None
         """Wall and CPU seconds and peak memory of the last attempt; None if none has ended."""
         self.traceback = outcome.traceback if outcome is not None else ""
+        self.begins_with = trial.start
+        """The weights that it began with, as the journal has them; None if they were random."""
         self.start = trial.start.name if trial.start is not None else None
-        """The weights that it began with, in words; None if they were random."""
+        """The same in words."""
         self.ancestors = trial.start.ancestors if trial.start is not None else ()
         """Whose weights it began with: study, trial, and how many epochs that had trained for."""
         self._study = study
@@ -136,7 +139,7 @@ class TrialResult:
         kept = self._study.history.shelf.weights(self.number)
         there = self._folder / "trials" / f"{self.number:05d}"
         places = {name: Place(there / p.name("weights"), p.digests[0], p.epoch) for name, p in kept.items()}
-        return of_trial(shared.home_of(self._folder).name, self.number, places)
+        return of_trial(shared.home_of(self._folder).name, self.number, places, before=self.ancestors)
 
     def model(self, experiment: Definition | None = None) -> Any:
         """Return its model with its weights, ready to predict: on the CPU, and in evaluation mode.
@@ -322,6 +325,11 @@ class Search:
     def simulated(self) -> bool:
         """Whether no trial was run: what they reported came from curves, and all times are virtual."""
         return self.meta.get("simulated") is not None
+
+    @property
+    def verb(self) -> str:
+        """What made it: ``"tune"`` or ``"fit"``."""
+        return str((self.meta.get("question") or {}).get("verb", "tune"))
 
     @property
     def makespan_s(self) -> float | None:

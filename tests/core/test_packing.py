@@ -213,6 +213,14 @@ def test_while_nothing_is_known_of_gpus_a_trial_has_its_own_to_itself() -> None:
     assert sorted(stage.hands) == ["a", "c"]
 
 
+def test_no_more_is_proposed_than_idle_workers_could_take_where_all_that_comes_needs_too_much() -> None:
+    stage = Stage(200, limits=Limits(workers=4), need=lambda trial: Needed(1.0, 5000.0))
+    stage.join("a", memory_mb=1000.0, gpus_mb={"0": 100_000.0})
+    stage.join("b", "c", memory_mb=1000.0, gpus_mb={"1": 8_000.0})
+    assert sorted(stage.hands) == ["a", "b"], "the second GPU is full, and on the first nobody is idle"
+    assert len(stage.trials) == 3
+
+
 def test_who_waits_for_a_gpu_keeps_that_one_and_leaves_the_others() -> None:
     stage = Stage(6, limits=Limits(workers=4), need=lambda trial: Needed(1.0, 8000.0 if trial.number == 3 else 3000.0))
     stage.join("a", "b", memory_mb=1000.0, gpus_mb={"0": 10_000.0})

@@ -135,7 +135,7 @@ def test_without_reports_checkpoints_are_kept_all_the_same() -> None:
     assert newest_assign(stage).points == (saved[2], saved[1])
     stage.resume(0, saved[2])
     stage.end(0)
-    assert {point.epoch for point in stage.driver.history.shelf.weights(0).values()} == {1, 3}
+    assert {point.epoch for point in stage.driver.history.shelf.weights(0).values()} == {3}
 
 
 def test_at_no_moment_there_is_more_than_the_bound() -> None:
@@ -191,13 +191,16 @@ def test_a_trial_goes_on_from_the_newest_state_of_the_one_that_it_carries_on() -
     stage.report(1, 0.3)
     assert list(stage.trial(1).curve) == [0.1, 0.2, 0.3]
     third = stage.save(1, 3)
-    assert (0, second.name("rest")) not in stage.files, "trial 1 has its own now"
+    assert (0, second.name("rest")) in stage.files, "trial 1 has but one of its own, which may be damaged"
+    stage.report(1, 0.4)
+    fourth = stage.save(1, 4)
+    assert (0, second.name("rest")) not in stage.files
     stage.leave("a")
     stage.join("b")
     assign = newest_assign(stage)
-    assert (assign.points, assign.source) == ((third,), None)
-    stage.resume(1, third)
-    assert list(stage.trial(1).curve) == [0.1, 0.2, 0.3]
+    assert (assign.points, assign.source) == ((fourth, third), None)
+    stage.resume(1, fourth)
+    assert list(stage.trial(1).curve) == [0.1, 0.2, 0.3, 0.4]
     stage.end(1)
     assert not [name for _, name in stage.files if ".rest." in name]
 
@@ -267,15 +270,51 @@ def test_another_driver_may_keep_more_from_then_on_or_less_at_once() -> None:
     stage.join("a", "b", "c")
     for trial in range(3):
         epochs(stage, trial, 0.1 * trial, 0.2 * trial)
+        stage.end(trial, value=0.2 * trial)
+    assert len(stage.files) == 2 + 2 + 2 - 3, "last and best are the same epoch"
     stage.keep = Keep(1, ("last",))
-    stage.take_over(3)
+    stage.take_over(4)
     weights = stage.driver.history.shelf.weights
-    assert [bool(weights(trial)) for trial in range(3)] == [False, False, True]
-    stage.join("d", "e", "f")
-    for trial in range(3):
-        stage.end(trial)
+    assert [list(weights(trial)) for trial in range(3)] == [[], [], ["last"]]
     assert stage.files == stage.driver.history.shelf.files
     assert len(stage.files) == 1
+
+
+def test_the_best_trial_by_its_final_value_has_its_weights_whatever_others_reported_on_their_way() -> None:
+    stage = Stage(3, limits=PATIENT)
+    stage.keep = Keep(1)
+    stage.join("a")
+    epochs(stage, 0, 0.9, 0.4)
+    stage.end(0, value=0.4)
+    epochs(stage, 1, 0.6, 0.6)
+    stage.end(1, value=0.6)
+    assert [bool(stage.driver.history.shelf.weights(trial)) for trial in (0, 1)] == [False, True]
+    stage.save(2, 1, step=0)
+    stage.end(2, value=0.7)
+    assert stage.driver.history.shelf.weights(2), "it never reported"
+
+
+def test_a_trial_that_runs_takes_nobodys_place() -> None:
+    stage = Stage(2, limits=Limits(workers=1, retries=0))
+    stage.keep = Keep(1)
+    stage.join("a")
+    epochs(stage, 0, 0.5)
+    stage.end(0, value=0.5)
+    epochs(stage, 1, 0.8, 0.9)
+    assert stage.driver.history.shelf.weights(0)
+    stage.end(1, How.KILLED)
+    assert stage.driver.history.shelf.weights(0)
+    assert {trial for trial, _ in stage.files} == {0}
+
+
+def test_a_trial_that_runs_keeps_its_newest_checkpoint_and_its_best_or_the_one_before() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.join("a")
+    seen = []
+    for epoch, value in enumerate([0.1, 0.2, 0.9, 0.3, 0.4, 0.95], start=1):
+        epochs(stage, 0, value, first=epoch)
+        seen.append([point.epoch for point in stage.driver.history.shelf.points(0)])
+    assert seen == [[1], [2, 1], [3, 2], [4, 3], [5, 3], [6, 5]]
 
 
 @pytest.mark.parametrize(

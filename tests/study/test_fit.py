@@ -240,3 +240,55 @@ def test_a_comparison_of_what_went_well_alone_is_refused(search: etude.Search) -
     experiment = etude.Experiment(failing, model=model, data=data, metric="loss", mode="min")
     with pytest.raises(etude.StudyError, match=r"Of 4 runs, \[1, 3\] did not come to their end"):
         etude.compare_starts(experiment, at={"lr": 0.1}, starts=[search.best.weights], seeds=2)
+
+
+def keeps_more(model, data, run, lr: float, epochs: int = 2):
+    """Keep a wrapped network, an average of it, and something else that has weights."""
+    net, (x, y) = model(), data()
+    wrapped = torch.nn.DataParallel(net)
+    average = torch.optim.swa_utils.AveragedModel(net)
+    judge = nn.CrossEntropyLoss(weight=torch.ones(2))
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    run.keep(net=wrapped, ema=average, judge=judge, optimizer=optimizer)
+    for _ in run.epochs(epochs):
+        loss = judge(wrapped(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        average.update_parameters(net)
+        run.report(loss=loss.item())
+
+
+def test_a_model_is_found_among_other_things_that_are_kept_and_behind_wrappers() -> None:
+    experiment = etude.Experiment(keeps_more, model=model, data=data, metric="loss", mode="min")
+    search = experiment.tune({"lr": [0.1]}, workers=1, sampler="grid", stopper="none")
+    weights = search.best.weights.load()
+    net = search.best.model()
+    assert torch.equal(net[0].weight, weights["net"]["module.0.weight"])
+    assert not torch.equal(net[0].weight, weights["ema"]["module.0.weight"])
+    assert experiment.fit(at=search.best, weights=search.best.weights, name="warm").complete
+
+
+def test_a_fit_of_a_fit_knows_all_whose_weights_it_has(search: etude.Search, tmp_path: Path) -> None:
+    first = make().fit(at=search.best, weights=search.best.weights, name="first")
+    second = make().fit(at=search.best, weights=first.save(tmp_path / "first.safetensors"), name="second")
+    assert [study for study, _, _ in second.best.weights.ancestors] == [search.name, "first", "second"]
+
+
+def test_the_same_weights_from_another_place_are_the_same_study(search: etude.Search, tmp_path: Path) -> None:
+    path = search.best.weights.save(tmp_path / "one.safetensors")
+    first = make().fit(at=search.best, weights=path)
+    assert make().fit(at=search.best, weights=path.rename(tmp_path / "two.safetensors")).folder == first.folder
+
+
+def test_what_is_no_configuration_is_refused(search: etude.Search) -> None:
+    for given in (search, 3):
+        with pytest.raises(ConfigError, match="which is no configuration"):
+            make().fit(at=given)  # type: ignore[arg-type]
+
+
+def test_a_fit_is_no_evidence_for_forecasts(search: etude.Search) -> None:
+    experiment = make()
+    experiment.fit(at=search.best)
+    with pytest.raises(ConfigError, match=r"no study|Name one"):
+        experiment.forecast(trials=5)

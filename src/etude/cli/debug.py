@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -164,6 +165,7 @@ def _run(experiment: Experiment, metrics: Metrics, recorded: TrialResult, *, pdb
     from etude.worker.bind import Bound
     from etude.worker.result import read_result
     from etude.worker.run import Run, Stop, default_device
+    from etude.worker.start import load_start
 
     experiment.signature.check(recorded.params)
     line = _Line(metrics.watched, len(recorded.curve) if recorded.halted else None)
@@ -180,7 +182,9 @@ def _run(experiment: Experiment, metrics: Metrics, recorded: TrialResult, *, pdb
     came = Came("finished", curve=line.curve)
     returned: Any = None
     try:
-        returned = Bound(experiment.functions, experiment.signature, recorded.params, run).train()
+        begins = recorded.begins_with
+        start = partial(load_start, recorded.folder.parent, begins) if begins is not None else None
+        returned = Bound(experiment.functions, experiment.signature, recorded.params, run, start).train()
         if not run.stop_seen:
             came.values = _by_name(metrics, *read_result(returned, metrics=metrics.names, reported=run.last))
     except Stop:

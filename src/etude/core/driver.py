@@ -332,7 +332,9 @@ class Driver:
         idle, ready = self.history.idle, self.history.ready
         if idle and ready:  # what is left waits for other workers; those that may work want something new
             free = filter(self._packing.awaits_nobody, idle.values())
-            return len(self._proposals) < sum(rested_at(worker, self.limits) <= at for worker in free)
+            could_work = sum(rested_at(worker, self.limits) <= at for worker in free)
+            # What finds no room either would wait beside the others: there need be no more of these than idle workers.
+            return len(self._proposals) < min(could_work, len(idle) - self._packing.waiting)
         wanted = len(idle) + self._proposals.in_hand
         if not self.history.busy:  # nothing at work could teach the sampler more, as before the first worker is there
             wanted = max(1, wanted)

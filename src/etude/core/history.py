@@ -39,7 +39,7 @@ from etude.core.lifecycle import FINAL, LIVE, State, Turn, after
 from etude.core.memories import Memories, Site
 from etude.core.metrics import Metrics
 from etude.core.packed import NOTHING, Loose, Packed, slim
-from etude.core.shelf import Files, Shelf
+from etude.core.shelf import POINTS, Files, Rank, Shelf
 from etude.core.spending import Spending
 
 GOOD_ENDS: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED, How.INVALID})
@@ -451,7 +451,8 @@ class History:
         elif trial.state in FINAL:
             self.unsettled -= 1
             self.alone.discard(trial.number)
-            self.surplus = self.shelf.end(trial.number, well=trial.state is State.FINISHED, resumable=fact.resumable)
+            rank = self._rank(trial) if trial.state is State.FINISHED else None
+            self.surplus = self.shelf.end(trial.number, rank, resumable=fact.resumable)
             self._spare_what_it_carries_on(trial)
             self.failed += trial.state is State.FAILED
             trial.pack()
@@ -464,12 +465,18 @@ class History:
             if trial.state is State.FINISHED:
                 self.finished.append(trial)
 
+    def _rank(self, trial: Trial) -> Rank:
+        """Return what orders trials that finished as results do: by budget, then by the main metric."""
+        fidelity = self.metrics.fidelity
+        rung = fidelity.rung(trial.params) if fidelity is not None else 0
+        return (-rung, *self.metrics.rank(trial.value))
+
     def _freed(self, fact: Freed) -> None:
         self.surplus = self.shelf.free(fact.trials)
 
     def _spare_what_it_carries_on(self, trial: Trial) -> None:
-        """Let the states of the trial before go, once this one has its own, or has ended."""
-        if trial.promotes is not None:
+        """Let the states of the trial before go, once this one has two of its own, or has ended."""
+        if trial.promotes is not None and (trial.state in FINAL or len(self.shelf.points(trial.number)) == POINTS):
             self.surplus += self.shelf.free([trial.promotes])
 
     def _unfollow(self, first: int, number: int) -> None:

@@ -53,7 +53,7 @@ class Memories:
         self.sites[site] += 1
         for name, size_mb in sizes.items():
             memory = self.by_name.setdefault(name, Memory(name, of_gpu=name != machine))
-            memory.size_mb = size_mb
+            memory.size_mb = max(memory.size_mb, size_mb)  # who could not tell says 0
             memory.workers += 1
         return site
 

@@ -108,6 +108,12 @@ class Metrics:
         """Return a value of a metric, the watched one if left out, so that less is better. NaN is worst."""
         return math.inf if math.isnan(value) else self._signs[name or self.watched] * value
 
+    def rank(self, value: float | None) -> tuple[bool, float]:
+        """Return what orders values of the main metric, the best first; NaN is worse than infinity, and so is none."""
+        if value is None or math.isnan(value):
+            return (True, 0.0)
+        return (False, self.loss(value, self.main))
+
     def values(self, finished: Result) -> dict[str, float]:
         """Return all metrics of a finished trial: its value, and what it returned beside that."""
         given = {self.main: finished.value, **{name: finished.extra.get(name) for name in self.names[1:]}}

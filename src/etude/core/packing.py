@@ -45,11 +45,14 @@ class Packing:
         self._history = history
         self._need = need
         self._held: set[str] = set()
+        self.waiting = 0
+        """How many trials of the queue wait for room."""
         self._taken: dict[str, float | None] = {}  # memory -> what is needed of it; None if that is not known
 
     def begin(self) -> None:
         """Forget who waits for room, and what is taken: the queue is gone through again from its head."""
         self._held.clear()
+        self.waiting = 0
         self._taken.clear()
 
     def sites_for(self, trial: Trial) -> Container[Site]:
@@ -71,6 +74,7 @@ class Packing:
             return
         usable = [site for site in self._usable(trial) if self._held.isdisjoint(site)]
         full = self._full_for(trial)
+        self.waiting += bool(full)
         if usable and not any(full.isdisjoint(site) for site in usable):
             memories = self._history.memories.by_name
             soonest = min(usable, key=lambda site: max(len(memories[name].running) for name in full.intersection(site)))

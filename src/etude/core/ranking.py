@@ -53,7 +53,4 @@ def _comparable(finished: Iterable[Trial], metrics: Metrics) -> list[Trial]:
 
 
 def _rank(trial: Trial, metrics: Metrics) -> tuple[bool, float, int]:
-    value = trial.value
-    if value is None or value != value:  # noqa: PLR0124 - NaN, which is worse than infinity
-        return (True, 0.0, trial.number)
-    return (False, metrics.loss(value, metrics.main), trial.number)
+    return (*metrics.rank(trial.value), trial.number)

@@ -1,24 +1,28 @@
 """Which saved states of a study are kept: decided from its facts alone, at each moment.
 
-A trial that has not ended keeps its newest checkpoint and the one before, whole, so that its next attempt can go on;
-one that another trial may carry on keeps its newest. Of the best trials so far, the weights of some epochs are kept
-(``Keep``). Nothing else is: what is surplus goes before anything new is written.
+A trial that has not ended keeps two checkpoints, whole, so that its next attempt can go on: the newest, and the one
+after which it had reported its best value, or the one before if that is the newest. One that another trial may carry on
+keeps its newest. Of the trials that finished best, the weights of some epochs are kept (``Keep``); a trial that runs
+takes nobody's place, since nobody knows how it will end. Nothing else is kept: what is surplus goes before anything new
+is written.
 """
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from etude.core.events import BEST, LAST, PARTS, Checkpoint, Keep
+from etude.core.events import BEST, LAST, PARTS, USUAL, Checkpoint, Keep
 
 Files = tuple[tuple[int, str], ...]
 """Of checkpoints, as (trial, name)."""
 
+Rank = tuple[float, ...]
+"""Orders trials that finished, the best first."""
+
 POINTS: Final = 2
-"""Checkpoints of a trial that has not ended: a damaged newest leaves the one before."""
+"""Checkpoints of a trial that has not ended."""
 
 
 class Held:
@@ -26,43 +30,50 @@ class Held:
 
     Attributes:
         points: From where an attempt may go on, the newest last, each with what the trial had reported by then.
-        named: Name -> the checkpoint whose weights are kept under it, and what the trial had reported by then.
-        loss: The best that it had reported at one of all these.
+        named: Name -> the checkpoint whose weights are kept under it. Before a trial has ended these are the epochs
+            that were asked for by number.
+        rank: How it finished; None as long as it has not.
     """
 
-    __slots__ = ("loss", "named", "points")
+    __slots__ = ("named", "points", "rank")
 
     def __init__(self) -> None:
         self.points: list[tuple[float, Checkpoint]] = []
-        self.named: dict[str | int, tuple[float, Checkpoint]] = {}
-        self.loss = math.inf
+        self.named: dict[str | int, Checkpoint] = {}
+        self.rank: Rank | None = None
 
-    def name(self, keep: Keep) -> None:
-        """Give the checkpoints their names; what had one and is no point any more keeps it, but for the last."""
-        for loss, point in self.points:
-            for name in keep.epochs:
-                known = self.named.get(name)
-                if known is None or (name == LAST and known[1].key < point.key):
-                    fits = name in (LAST, BEST) or name == point.epoch
-                elif name == BEST:
-                    fits = loss < known[0]
-                else:
-                    fits = name == point.epoch and known[1].key < point.key
-                if fits:
-                    self.named[name] = (loss, point)
-        losses = [loss for loss, _ in (*self.points, *self.named.values())]
-        self.loss = min(losses, default=math.inf)
+    @property
+    def best(self) -> tuple[float, Checkpoint]:
+        """The point with the best value; the newest of equals."""
+        return min(reversed(self.points), key=lambda point: point[0])
 
-    def forget_weights(self, keep: Keep) -> None:
-        """Have what only the weights' sake kept gone: what is left is what the trial needs to go on."""
-        self.named.clear()
-        self.name(keep)
+    def put(self, checkpoint: Checkpoint, loss: float, keep: Keep) -> None:
+        """Take in a new checkpoint."""
+        self.points.append((loss, checkpoint))
+        *older, newest = self.points
+        spare = [self.best] if self.best is not newest else older[-1:]
+        self.points = [*spare, newest]
+        if checkpoint.epoch in keep.epochs:
+            self.named[checkpoint.epoch] = checkpoint
+
+    def back_to(self, key: tuple[int, int, int]) -> None:
+        """Forget checkpoints that are newer than one."""
+        self.points = [point for point in self.points if point[1].key <= key]
+        self.named = {name: checkpoint for name, checkpoint in self.named.items() if checkpoint.key <= key}
+
+    def finish(self, rank: Rank, keep: Keep, *, resumable: bool) -> None:
+        """Note how it finished: what is kept from now on are weights, and what another trial may go on from."""
+        self.rank = rank
+        if self.points:
+            self.named |= {LAST: self.points[-1][1]} if LAST in keep.epochs else {}
+            self.named |= {BEST: self.best[1]} if BEST in keep.epochs else {}
+        self.points = self.points[-1:] if resumable else []
 
     def files(self, *, is_best: bool) -> set[str]:
         """Return the names of the files that are kept."""
         names = {point.name(part) for _, point in self.points for part in PARTS}
-        if is_best:
-            names |= {point.name("weights") for _, point in self.named.values()}
+        if is_best or self.rank is None:
+            names |= {checkpoint.name("weights") for checkpoint in self.named.values()}
         return names
 
 
@@ -70,17 +81,17 @@ class Shelf:
     """The checkpoints of a study.
 
     Attributes:
-        keep: Of which trials the weights are kept, and of which epochs.
+        keep: Of how many trials the weights are kept, and of which epochs.
         used: Whether any trial has ever saved a state.
     """
 
     __slots__ = ("_held", "_ranks", "keep", "used")
 
     def __init__(self) -> None:
-        self.keep = Keep()
+        self.keep = USUAL
         self.used = False
         self._held: dict[int, Held] = {}
-        self._ranks: list[tuple[float, int]] = []  # loss and number of each trial that holds something, the best first
+        self._ranks: list[tuple[Rank, int]] = []  # of those that finished and hold something, the best first
 
     def points(self, trial: int) -> tuple[Checkpoint, ...]:
         """Return from where a trial may go on, the newest first."""
@@ -88,10 +99,8 @@ class Shelf:
         return tuple(checkpoint for _, checkpoint in reversed(held.points)) if held is not None else ()
 
     def weights(self, trial: int) -> dict[str | int, Checkpoint]:
-        """Return what is kept of a trial's weights, by the names of the epochs."""
-        if trial not in self._best():
-            return {}
-        return {name: checkpoint for name, (_, checkpoint) in self._held[trial].named.items()}
+        """Return what is kept of the weights of a trial that finished, by the names of the epochs."""
+        return dict(self._held[trial].named) if trial in self._best() else {}
 
     @property
     def files(self) -> set[tuple[int, str]]:
@@ -113,7 +122,6 @@ class Shelf:
             self.keep = keep
             for held in self._held.values():
                 held.named = {name: known for name, known in held.named.items() if name in keep.epochs}
-                held.name(keep)
 
         return self._surplus(list(self._held), change)
 
@@ -127,33 +135,19 @@ class Shelf:
         """
         self.used = True
         held = self._held.setdefault(trial, Held())
-
-        def change() -> None:
-            held.points = [*held.points, (loss, checkpoint)][-POINTS:]
-            held.name(self.keep)
-
-        return self._surplus([trial], change)
+        return self._surplus([trial], lambda: held.put(checkpoint, loss, self.keep))
 
     def resume(self, trial: int, checkpoint: tuple[int, int, int] | None) -> Files:
         """Take in from which checkpoint a trial went on, by its key, or from the start; later ones may go."""
         held = self._held.get(trial)
-        if held is None:
-            return ()
+        return self._surplus([trial], lambda: held.back_to(checkpoint or (0, 0, 0))) if held is not None else ()
 
-        def change() -> None:
-            keys = [point.key for _, point in held.points]
-            held.points = held.points[: keys.index(checkpoint) + 1] if checkpoint in keys else []
-            held.named = {name: known for name, known in held.named.items() if known[1].key <= (checkpoint or ())}
-            held.name(self.keep)
-
-        return self._surplus([trial], change)
-
-    def end(self, trial: int, *, well: bool, resumable: bool = False) -> Files:
+    def end(self, trial: int, rank: Rank | None, *, resumable: bool = False) -> Files:
         """Take in that a trial has ended; return what may go.
 
         Args:
             trial: Its number.
-            well: Whether it went well; else nothing of it is kept.
+            rank: How it finished; None if it did not, and then nothing of it is kept.
             resumable: Whether another trial may go on from its newest state.
         """
         held = self._held.get(trial)
@@ -161,9 +155,10 @@ class Shelf:
             return ()
 
         def change() -> None:
-            held.points = held.points[-1:] if resumable else []
-            if not well:
-                held.named.clear()
+            if rank is not None:
+                held.finish(rank, self.keep, resumable=resumable)
+            else:
+                held.points, held.named = [], {}
 
         return self._surplus([trial], change)
 
@@ -181,35 +176,34 @@ class Shelf:
         return {trial for _, trial in self._ranks[: self.keep.trials]}
 
     def _surplus(self, trials: list[int], change: Callable[[], None]) -> Files:
-        """Change what is held of some trials, and return what may go of theirs, and of those that were best."""
-        before_best = self._best()
-        touched = before_best.union(trials)
-        before = {(trial, name) for trial in touched for name in self._held[trial].files(is_best=trial in before_best)}
-        ranked = {trial: (self._held[trial].loss, trial) for trial in trials}
+        """Change what is held of some trials, and return what may go: of theirs, and of those that were best before."""
+        best = self._best()
+        touched = best.union(trials)
+        before = {(trial, name) for trial in touched for name in self._held[trial].files(is_best=trial in best)}
         change()
         for trial in trials:
-            self._rank_anew(trial, ranked[trial])
+            self._rank(trial)
         best = self._best()
         for trial in touched - best:
-            if (held := self._held.get(trial)) is not None:
-                rank = (held.loss, trial)
-                held.forget_weights(self.keep)
-                self._rank_anew(trial, rank)
-        after = {
-            (trial, name)
-            for trial in touched
-            if trial in self._held
-            for name in self._held[trial].files(is_best=trial in best)
-        }
+            held = self._held[trial]
+            if held.rank is not None:  # it finished, and others did better
+                held.named.clear()
+                self._rank(trial)
+            if not held.points and not held.named:
+                del self._held[trial]
+        kept = touched & self._held.keys()
+        after = {(trial, name) for trial in kept for name in self._held[trial].files(is_best=trial in best)}
         return tuple(sorted(before - after))
 
-    def _rank_anew(self, trial: int, rank: tuple[float, int]) -> None:
-        """Give a trial the rank that it has by now; one that holds nothing has none."""
-        at = bisect_left(self._ranks, rank)
-        if self._ranks[at : at + 1] == [rank]:
-            del self._ranks[at]
+    def _rank(self, trial: int) -> None:
+        """Give a trial its place among those that finished, if it has weights; else none."""
         held = self._held[trial]
-        if held.points or held.named:
-            insort(self._ranks, (held.loss, trial))
-        else:
-            del self._held[trial]
+        if held.rank is None:
+            return
+        place = (held.rank, trial)
+        at = bisect_left(self._ranks, place)
+        is_there = self._ranks[at : at + 1] == [place]
+        if is_there and not held.named:
+            del self._ranks[at]
+        elif held.named and not is_there:
+            insort(self._ranks, place)

@@ -73,7 +73,7 @@ def find_or_make(
     _refuse_where_nobody_listens(master or "")
     cores = resources.cpus if resources is not None else None
     config = {**({TASK_CORES: f"{cores:g}"} if cores is not None else {}), **config}
-    each = config.get(TASK_CORES, "1")
+    each = str(config.get(TASK_CORES, "1"))
     threads = n * int(each) if each.isdigit() else n  # Spark itself refuses what is no number of cores
     return _made(pyspark, master or f"local[{threads},4]", config), True
 

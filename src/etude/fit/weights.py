@@ -9,6 +9,7 @@ etude.weights("resnet.safetensors")        # from elsewhere
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,9 @@ Parts = Mapping[str, Mapping[str, Any]]
 
 Ancestor = tuple[str, int, int]
 """A study, a trial of it, and how many epochs that had trained."""
+
+ANCESTORS: Final = "ancestors"
+"""Where a file's metadata say whose weights it has."""
 
 SHRINK: Final = 0.4
 PERTURB: Final = 0.1
@@ -96,7 +100,9 @@ class Weights:
         from etude.frameworks import state_file
         from etude.frameworks.trees import take_apart
 
-        state_file.write(Path(path), *take_apart(dict(self.load()), path=""), metadata={"name": self.name, **metadata})
+        ancestors = [{"study": study, "trial": trial, "epochs": epochs} for study, trial, epochs in self.ancestors]
+        told = {"name": self.name, ANCESTORS: json.dumps(ancestors), **metadata}
+        state_file.write(Path(path), *take_apart(dict(self.load()), path=""), metadata=told)
         return Path(path)
 
 
@@ -118,12 +124,14 @@ class TrialWeights(Weights):
         trial: The trial's number.
         kept: Name of an epoch -> where its weights are.
         chosen: Which of them these are.
+        before: Whose weights the trial had begun with.
     """
 
     study: str = ""
     trial: int = 0
     kept: Mapping[str | int, Place] = None  # type: ignore[assignment] # fields with defaults come before it
     chosen: str | int = BEST
+    before: tuple[Ancestor, ...] = ()
 
     def at(self, epoch: str | int) -> TrialWeights:
         """Return those after another epoch.
@@ -141,7 +149,7 @@ class TrialWeights(Weights):
                 f"Trial {self.trial} of {self.study!r} kept no weights of epoch {epoch!r}. There are {there}. Say "
                 f"which are kept when the study is run: tune(..., keep=etude.Keep(epochs=('last', 'best', {epoch!r})))."
             )
-        return replace(self, chosen=found, **_told(self.study, self.trial, self.kept[found].epoch))
+        return replace(self, chosen=found, **_told(self.study, self.trial, self.kept[found].epoch, self.before))
 
     @property
     def epoch(self) -> int:
@@ -161,8 +169,16 @@ class TrialWeights(Weights):
         return found
 
 
-def of_trial(study: str, trial: int, kept: Mapping[str | int, Place]) -> TrialWeights:
+def of_trial(
+    study: str, trial: int, kept: Mapping[str | int, Place], *, before: tuple[Ancestor, ...] = ()
+) -> TrialWeights:
     """Return the weights that were kept of a trial: those after its best epoch, unless another one is asked for.
+
+    Args:
+        study: The study's name.
+        trial: The trial's number.
+        kept: Name of an epoch -> where its weights are.
+        before: Whose weights it had begun with.
 
     Raises:
         ConfigError: There are none.
@@ -173,11 +189,12 @@ def of_trial(study: str, trial: int, kept: Mapping[str | int, Place]) -> TrialWe
             "kept = run.keep(net=net) and run.epochs(n); tune(..., keep=5) keeps those of the five best trials."
         )
     chosen = BEST if BEST in kept else next(iter(kept))
-    return TrialWeights(study=study, trial=trial, kept=kept, chosen=chosen, **_told(study, trial, kept[chosen].epoch))
+    told = _told(study, trial, kept[chosen].epoch, before)
+    return TrialWeights(study=study, trial=trial, kept=kept, chosen=chosen, before=before, **told)
 
 
-def _told(study: str, trial: int, epoch: int) -> dict[str, Any]:
-    return {"name": f"epoch {epoch} of trial {trial} of {study}", "ancestors": ((study, trial, epoch),)}
+def _told(study: str, trial: int, epoch: int, before: tuple[Ancestor, ...]) -> dict[str, Any]:
+    return {"name": f"epoch {epoch} of trial {trial} of {study}", "ancestors": (*before, (study, trial, epoch))}
 
 
 @dataclass(frozen=True)
@@ -212,7 +229,18 @@ def weights(path: str | os.PathLike[str]) -> FileWeights:
         raise ConfigError(
             f"weights={str(path)!r}: there is no such file. Pass a safetensors file, or search.best.weights."
         )
-    return FileWeights(str(there), path=there)
+    return FileWeights(str(there), _ancestors_in(there), path=there)
+
+
+def _ancestors_in(path: Path) -> tuple[Ancestor, ...]:
+    """Return whose weights a file of ours says that it has."""
+    from etude.frameworks import state_file
+
+    try:
+        told = json.loads(state_file.metadata_of(path).get(ANCESTORS, "[]"))
+        return tuple((one["study"], one["trial"], one["epochs"]) for one in told)
+    except (StateError, ValueError, KeyError, TypeError):
+        return ()  # what is wrong with it is said when it is read
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def newest_study_of(experiment: object) -> Search:
 def _newest(file: Path, name: str, *, told: str) -> Search:
     newest_first = sorted(studies_here(), key=lambda folder: (folder / FILE).stat().st_mtime, reverse=True)
     for search in _readable(newest_first):
-        if search.simulated:  # nothing was measured in it
+        if search.simulated or search.verb != "tune":  # nothing was measured in it, or no configurations were tried
             continue
         there, _, called = str(search.meta.get("experiment") or "").rpartition(":")
         base = search.folder / str(search.meta.get("cwd", "."))

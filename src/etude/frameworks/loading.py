@@ -33,9 +33,14 @@ class Loaded:
     unused: tuple[str, ...] = ()
 
     @property
+    def complete(self) -> bool:
+        """Whether all of the model has weights."""
+        return not (self.missing or self.reshaped)
+
+    @property
     def whole(self) -> bool:
         """Whether all of the model has weights, and all weights were of use."""
-        return not (self.missing or self.reshaped or self.unused)
+        return self.complete and not self.unused
 
     def __str__(self) -> str:
         """Say what was loaded, and what was not, by name.
@@ -56,47 +61,73 @@ class Loaded:
         return "; ".join(told)
 
 
-def match(modules: Parts, weights: Parts) -> tuple[dict[str, str], Loaded]:
-    """Return which part of the weights each module gets, and what will be loaded.
+def match(modules: Parts, weights: Parts) -> tuple[dict[str, dict[str, Any]], Loaded]:
+    """Return what each module is to load, and what that leaves over.
 
-    A module gets the part with which it has most in common, by name and shape; each part goes to one module.
+    A module gets the part with which it has most in common, by name and shape, and of several such parts the first;
+    each part goes to one module. Prefixes of wrappers (``module.``, ``_orig_mod.``) count for nothing.
 
     Args:
-        modules: What the model is made of.
+        modules: The states of the modules that the model is made of.
         weights: What there is to load.
 
     Raises:
         StateError: Nothing fits.
     """
+    given = {part: {plain_name(name): array for name, array in arrays.items()} for part, arrays in weights.items()}
     common = {
-        (module, part): sum(_shape(state.get(name)) == _shape(array) for name, array in given.items())
+        (module, part): sum(_fits(array, there.get(plain_name(name))) for name, array in state.items())
         for module, state in modules.items()
-        for part, given in weights.items()
+        for part, there in given.items()
     }
     pairs: dict[str, str] = {}
-    for module, part in sorted(common, key=lambda pair: (-common[pair], pair)):
+    for module, part in sorted(common, key=lambda pair: -common[pair]):  # stable: of equals the first
         if module not in pairs and part not in pairs.values() and common[module, part]:
             pairs[module] = part
     found: dict[str, list[str]] = {"loaded": [], "missing": [], "reshaped": [], "unused": []}
+    loads: dict[str, dict[str, Any]] = {}
     for module, state in modules.items():
-        given = weights[pairs[module]] if module in pairs else {}
+        there = given[pairs[module]] if module in pairs else {}
+        loads[module] = {}
         for name, array in state.items():
-            how = "missing" if name not in given else "loaded" if _shape(given[name]) == _shape(array) else "reshaped"
+            other = there.get(plain_name(name))
+            how = "missing" if other is None else "loaded" if _fits(array, other) else "reshaped"
             found[how].append(_called(module, name))
-        found["unused"] += [_called(pairs[module], name) for name in given if name not in state]
-    for part in weights.keys() - set(pairs.values()):
-        found["unused"] += [_called(part, name) for name in weights[part]]
+            if how == "loaded":
+                loads[module][name] = other
+        known = {plain_name(name) for name in state}
+        found["unused"] += [_called(pairs[module], name) for name in there if name not in known]
+    for part in given.keys() - set(pairs.values()):
+        found["unused"] += [_called(part, name) for name in given[part]]
     told = Loaded(**{how: tuple(names) for how, names in found.items()})
     if not told.loaded:
         raise StateError(
             f"The weights do not fit the model at all: {told}. Give weights of this model, or of one that shares "
             "layers with it by name and shape."
         )
-    return pairs, told
+    return loads, told
 
 
-def _shape(array: Any) -> tuple[int, ...] | None:
-    return tuple(array.shape) if array is not None else None
+def plain_name(name: str) -> str:
+    """Return a name without what wrappers add to it.
+
+    Example:
+        >>> plain_name("module._orig_mod.0.weight")
+        '0.weight'
+    """
+    name = name.replace("_orig_mod.", "")
+    while name.startswith("module."):
+        name = name.removeprefix("module.")
+    return name
+
+
+def _fits(here: Any, there: Any) -> bool:
+    """Whether something that is kept may take the place of what a model has by now."""
+    if there is None:
+        return False
+    if type(here).__name__.startswith("Uninitialized"):  # of a lazy module, which takes the shape of what it is given
+        return hasattr(there, "shape")
+    return getattr(here, "shape", None) == getattr(there, "shape", None)
 
 
 def _called(part: str, name: str) -> str:

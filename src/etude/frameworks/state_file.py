@@ -107,6 +107,19 @@ def read_weights(path: Path) -> Any:
         ) from error
 
 
+def metadata_of(path: Path) -> Mapping[str, str]:
+    """Return what else is written in a safetensors file.
+
+    Raises:
+        StateError: It is not there, or no safetensors file.
+    """
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            return file.metadata() or {}
+    except (OSError, safetensors.SafetensorError) as error:
+        raise StateError(f"{path} is no safetensors file ({error}).") from error
+
+
 def _save(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
     if "torch" in sys.modules:
         import torch

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Final, TypeVar
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader
 
 from etude.core.data import Data
@@ -116,20 +117,15 @@ def load_weights(model: Any, weights: Parts, *, shrink: float = 1.0, perturb: fl
     """
     found = modules(model)
     states = {name: module.state_dict() for name, module in found.items()}
-    pairs, told = match(states, weights)
-    with torch.no_grad():
-        for name, part in pairs.items():
-            learned = {key for key, _ in found[name].named_parameters(remove_duplicate=False)}
-            done: set[int] = set()
-            for key, here in states[name].items():
-                there = weights[part].get(key)
-                if there is None or tuple(there.shape) != tuple(here.shape) or here.data_ptr() in done:
-                    continue  # tied weights have two names, and are loaded once
-                done.add(here.data_ptr())
-                if key in learned and (shrink, perturb) != (1.0, 0.0):
-                    here.copy_(shrink * there.to(here.dtype) + perturb * here)
-                else:
-                    here.copy_(there)
+    loads, told = match(states, weights)
+    for name, module in found.items():
+        learned = {key for key, _ in module.named_parameters(remove_duplicate=False)}
+        if (shrink, perturb) != (1.0, 0.0):
+            for key in loads[name].keys() & learned:
+                here = states[name][key]
+                if not is_lazy(here):
+                    loads[name][key] = shrink * loads[name][key].to(here) + perturb * here
+        module.load_state_dict(loads[name], strict=False)
     return told
 
 

@@ -59,6 +59,8 @@ OTHERWISE: Final = (
 )
 """Why one trial cannot go on from the state of another."""
 
+SEVERAL: Final = "it was in a later one of several loops of run.epochs, and nothing says how far the first is to go"
+
 
 class Line(Protocol):
     """What connects a run handle to the study."""
@@ -211,7 +213,7 @@ class Run:
             finally:
                 self._in_loop &= not keeps
             if keeps:
-                self._line.save(self._state(loop, epoch + 1))
+                self._line.save(self._state(loop, epoch + 1, n))
 
     def _make_ready(self) -> None:
         """Load what saving takes. If numpy comes with it, its global generator is as if it had been there before."""
@@ -245,14 +247,17 @@ class Run:
 
     def _why_not(self, state: State, loop: int, n: int) -> str | None:
         """Say why not to go on from a state; from another trial's only if what is kept began there as it does here."""
-        if state.loop == loop and state.epoch >= n:  # it was over
+        if state.source is None:
+            return "" if state.epoch >= state.rest.get("of", sys.maxsize) else None  # it was over: do the last again
+        if state.loop != loop:
+            return SEVERAL
+        if state.epoch >= n:
             return ""
-        if state.source is not None and state.rest.get("beginning") != self.keeper.beginning:
-            return OTHERWISE
-        return None
+        return OTHERWISE if state.rest.get("beginning") != self.keeper.beginning else None
 
-    def _state(self, loop: int, epoch: int) -> State:
-        return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), self.keeper.rest())
+    def _state(self, loop: int, epoch: int, n: int) -> State:
+        rest = {**self.keeper.rest(), "of": n}
+        return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), rest)
 
     def log(self, *words: object) -> None:
         """Write a line to the attempt's log."""
