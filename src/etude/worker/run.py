@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -36,7 +36,7 @@ class State(NamedTuple):
         step: How many reports of the watched metric were sent.
         last: The newest value of each metric.
         weights: The states of the modules that are kept, by name.
-        rest: The states of all else (``worker.kept``).
+        rest: The states of all else (``worker.kept``), and whether the loop is over though it had epochs left.
     """
 
     loop: int
@@ -45,6 +45,10 @@ class State(NamedTuple):
     last: dict[str, float]
     weights: dict[str, Any]
     rest: dict[str, Any]
+
+    def is_before(self, n: int) -> bool:
+        """Whether its loop has anything left to do of ``n`` epochs."""
+        return self.epoch < n and not self.rest.get("over")
 
 
 class Line(Protocol):
@@ -165,8 +169,9 @@ class Run:
         """Keep objects and values from one attempt to the next; ``epochs`` saves them and brings them back.
 
         Args:
-            things: Anything with ``state_dict`` and ``load_state_dict`` (modules, optimizers, schedulers, scalers), and
-                plain values: numbers, texts, arrays, and dicts and lists of them.
+            things: Anything with ``state_dict`` and ``load_state_dict`` (modules, optimizers, schedulers, scalers);
+                Keras models, optimizers and callbacks; scikit-learn estimators with ``partial_fit``; and plain values:
+                numbers, texts, arrays, and dicts and lists of them.
 
         Returns:
             All of them as attributes. A plain value is changed by setting it: ``kept.best = 0.9``.
@@ -177,11 +182,12 @@ class Run:
         self._make_ready()
         return self.keeper.keep(things)
 
-    def epochs(self, n: int) -> Iterator[int]:
+    def epochs(self, n: int) -> Generator[int, bool | None, None]:
         """Give the epochs 0 ... n - 1, and stop or pause between them if the study says so.
 
         With something kept, each end of an epoch is saved, and the next attempt begins after the last that was: with
-        what is kept, and all random generators, as they were then.
+        what is kept, and all random generators, as they were then. Whoever is no for-loop may send True for an epoch
+        after which there is no other.
         """
         keeps = self.keeper.kept is not None and not self._in_loop
         loop, self._loops = self._loops, self._loops + keeps
@@ -194,11 +200,13 @@ class Run:
             self.epoch = epoch
             self._in_loop |= keeps
             try:
-                yield epoch
+                over = yield epoch
             finally:
                 self._in_loop &= not keeps
             if keeps:
-                self._line.save(self._state(loop, epoch + 1))
+                self._line.save(self._state(loop, epoch + 1, over=bool(over)))
+            if over:
+                return
 
     def _make_ready(self) -> None:
         """Load what saving takes. If numpy comes with it, its global generator is as if it had been there before."""
@@ -218,7 +226,7 @@ class Run:
         """
         if not self._took_up:
             self._took_up = True
-            self._before = self._line.take_up(lambda state: state.loop != loop or state.epoch < n)
+            self._before = self._line.take_up(lambda state: state.loop != loop or state.is_before(n))
         before = self._before
         if before is None:
             return 0
@@ -229,8 +237,9 @@ class Run:
         self._step, self.last = before.step, dict(before.last)
         return before.epoch
 
-    def _state(self, loop: int, epoch: int) -> State:
-        return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), self.keeper.rest())
+    def _state(self, loop: int, epoch: int, *, over: bool) -> State:
+        rest = {**self.keeper.rest(), "over": over}
+        return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), rest)
 
     def log(self, *words: object) -> None:
         """Write a line to the attempt's log."""
