@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from etude.experiment import Experiment
     from etude.forecasting.forecast import forecast
     from etude.forecasting.result import Forecast
+    from etude.frameworks.callbacks import callback
     from etude.results import Search, TrialResult
     from etude.results import read as open  # noqa: A004
     from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
@@ -104,6 +105,7 @@ _HOME = {
     "SyntheticCurves": "etude.engines.curves",
     "forecast": "etude.forecasting.forecast",
     "Forecast": "etude.forecasting.result",
+    "callback": "etude.frameworks.callbacks",
     "Search": "etude.results",
     "TrialResult": "etude.results",
     "open": "etude.results",
@@ -172,6 +174,7 @@ __all__ = [
     "Told",
     "TrialResult",
     "WallTime",
+    "callback",
     "choice",
     "forecast",
     "integers",
