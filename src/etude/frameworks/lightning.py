@@ -31,6 +31,10 @@ PARAMETERS: Final = (
 """Parts of a checkpoint from which a class could be made anew. Here the training function does that."""
 
 
+LOOPS: Final = ("fit_loop", "validate_loop", "test_loop", "predict_loop")
+"""Of a trainer, as its checkpoint has them."""
+
+
 def callback(turns: Turns) -> Any:
     """Return the callback, for whichever of its two names the library was loaded under."""
     package = "pytorch_lightning" if "lightning" not in sys.modules and "pytorch_lightning" in sys.modules else None
@@ -59,8 +63,7 @@ class Hooks:
             self._content = _Content()
             self._turns.run.keep(lightning=self._content)
         self._content.trainer, self._content.saved = trainer, None
-        most = trainer.max_epochs
-        self._turns.begin(math.inf if most is None or most < 0 else most)
+        self._turns.begin(_most(trainer))
         self._began, self._loops = True, None
         if self._content.saved is None:
             return None
@@ -90,12 +93,13 @@ class Hooks:
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Report."""
         assert self._content is not None
-        self._loops = copy.deepcopy(_connector(trainer).dump_checkpoint(weights_only=True)["loops"])
+        loops = {name: getattr(trainer, name).state_dict() for name in LOOPS}
+        self._loops = copy.deepcopy(loops)
         self._turns.report(trainer.callback_metrics)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Save the last epoch."""
-        self._end(over=True)
+        self._end(over=trainer.current_epoch < _most(trainer))
         self._began = False
 
     def _end(self, *, over: bool) -> bool:
@@ -130,6 +134,12 @@ class _Content:
 
     def bring_back(self, weights: Mapping[str, Any], rest: Mapping[str, Any]) -> None:
         self.saved = {**rest, "state_dict": dict(weights)}
+
+
+def _most(trainer: Any) -> float:
+    """Return how many epochs a trainer goes for at most."""
+    most = trainer.max_epochs
+    return math.inf if most is None or most < 0 else float(most)
 
 
 def _connector(trainer: Any) -> Any:
