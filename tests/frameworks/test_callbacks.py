@@ -13,7 +13,7 @@ import etude
 from etude.core.errors import ConfigError, StateError
 from etude.frameworks import state_file
 from etude.frameworks.kinds import handle
-from etude.frameworks.trees import take_apart
+from etude.frameworks.trees import put_together, take_apart
 from etude.worker.run import Hold, NoLine, Run, State, Stop
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries
@@ -314,6 +314,24 @@ def test_another_model_than_the_one_that_was_saved_is_refused() -> None:
         StateError, match=r"was not compiled when its state was saved, and now it is\. Compile it before"
     ):
         given.bring_back(bare.weights(), bare.rest())
+
+
+def test_a_keras_callback_is_kept_with_what_it_compares_by() -> None:
+    import keras
+
+    one, other = (keras.callbacks.EarlyStopping(patience=2, min_delta=0.5) for _ in range(2))
+    net = keras_net()
+    net.fit(X, Y, epochs=2, validation_data=(X, Y), verbose=0, callbacks=[one])
+    taken, given = handle(one, path="kept.enough"), handle(other, path="kept.enough")
+    assert taken is not None
+    assert given is not None
+    plain, arrays = take_apart(taken.rest(), path="")
+    given.bring_back(None, put_together(plain, arrays))
+    mine = {"model", "params", "_model", "_params"}
+    assert {k: v for k, v in vars(other).items() if k not in mine} == {
+        k: v for k, v in vars(one).items() if k not in mine
+    }
+    assert other.monitor_op is keras.ops.less
 
 
 def test_an_optimizer_that_stands_alone_is_kept() -> None:

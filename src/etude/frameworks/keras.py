@@ -108,7 +108,11 @@ class _Optimizer:
 
 
 class _Callback:
-    """A callback: its attributes, but for functions and what ``fit`` gives it."""
+    """A callback: its attributes, but for functions of the user's and what ``fit`` gives it.
+
+    Operations of Keras are saved by name. A callback that looks for its own (``keras.ops.less``) when it begins turns
+    the sign of ``min_delta`` with it, and must not do so again.
+    """
 
     def __init__(self, callback: Any, path: str) -> None:
         self._callback = callback
@@ -118,10 +122,16 @@ class _Callback:
         return None
 
     def rest(self) -> Any:
-        return {k: v for k, v in vars(self._callback).items() if k not in OF_THE_FIT and not callable(v)}
+        mine = {name: value for name, value in vars(self._callback).items() if name not in OF_THE_FIT}
+        operations = {name: getattr(value, "__name__", "") for name, value in mine.items() if callable(value)}
+        return {
+            "values": {name: value for name, value in mine.items() if name not in operations},
+            "operations": {name: op for name, op in operations.items() if getattr(keras.ops, op, None) is mine[name]},
+        }
 
     def bring_back(self, weights: Any, rest: Any) -> None:
-        vars(self._callback).update(rest)
+        vars(self._callback).update(rest["values"])
+        vars(self._callback).update({name: getattr(keras.ops, op) for name, op in rest["operations"].items()})
 
 
 def _values(variables: Sequence[Any]) -> dict[str, Any]:
