@@ -18,6 +18,8 @@ from hypothesis import settings
 
 from etude.worker import processes
 
+os.environ.setdefault("KERAS_BACKEND", "torch")  # the only one that is installed for the tests
+
 settings.register_profile("etude", deadline=None)  # no test depends on speed
 settings.load_profile("etude")
 

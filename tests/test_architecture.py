@@ -79,6 +79,9 @@ that come from elsewhere."""
 
 ONLY_IN: Final = {
     "torch": {"frameworks", "demo"},
+    "keras": {"frameworks"},
+    "lightning": {"frameworks"},
+    "transformers": {"frameworks"},
     "optuna": {"tune"},
     "sqlite3": {"store", "at_work", "study", "simulation", "cli"},
     "fsspec": {"store"},
@@ -253,6 +256,9 @@ def test_no_circle_is_hidden_in_a_function_or_from_type_checkers() -> None:
 
 HEAVY: Final = (
     "torch",
+    "keras",
+    "lightning",
+    "transformers",
     "ray",
     "pyspark",
     "optuna",

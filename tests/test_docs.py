@@ -30,6 +30,8 @@ NOT_RUN = re.compile(r"<!-- not run: *(.*?) *-->\s*\Z", re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 DIAGRAM = re.compile(r"(```mermaid\n)(stateDiagram-v2\n.*?)(\n```)", re.DOTALL)
 NEEDS_TORCH = {"etude.frameworks.torch"}
+LOADS_A_TRAINER = {"etude.frameworks.keras", "etude.frameworks.keras_fit", "etude.frameworks.transformers"}
+"""They have no examples, and their libraries take ten seconds to load; tests/frameworks/test_callbacks.py does that."""
 
 
 def as_script(page: str) -> str:
@@ -71,7 +73,7 @@ def words() -> list[str]:
 
 def modules() -> list[str]:
     found = [m.name for m in pkgutil.walk_packages(etude.__path__, "etude.")]
-    return ["etude", *(name for name in found if not name.endswith("__main__"))]
+    return ["etude", *(name for name in found if not name.endswith("__main__") and name not in LOADS_A_TRAINER)]
 
 
 def name_of(page: Path) -> str:

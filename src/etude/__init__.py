@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from etude.fitted import Fit
     from etude.forecasting.forecast import forecast
     from etude.forecasting.result import Forecast
+    from etude.frameworks.callbacks import callback
     from etude.results import Search, TrialResult
     from etude.results import read as open  # noqa: A004
     from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
@@ -115,6 +116,7 @@ _HOME = {
     "Fit": "etude.fitted",
     "forecast": "etude.forecasting.forecast",
     "Forecast": "etude.forecasting.result",
+    "callback": "etude.frameworks.callbacks",
     "Search": "etude.results",
     "TrialResult": "etude.results",
     "open": "etude.results",
@@ -188,6 +190,7 @@ __all__ = [
     "TrialResult",
     "WallTime",
     "Weights",
+    "callback",
     "choice",
     "compare_starts",
     "forecast",

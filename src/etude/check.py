@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -163,7 +163,7 @@ class _OneEpoch(Run):
         super().report(metrics, **named)
         self.counts.update({**(metrics or {}), **named}.keys())
 
-    def epochs(self, n: int) -> Iterator[int]:
+    def epochs(self, n: int) -> Generator[int, bool | None, None]:
         return super().epochs(min(n, 1))
 
 

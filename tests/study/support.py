@@ -50,11 +50,13 @@ def start_script(path: Path, *args: str, **environment: str) -> subprocess.Popen
     )
 
 
-def run_script(path: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_script(
+    path: Path, *args: str, patience_s: float = PATIENCE_S, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run a user's script to its end."""
     process = start_script(path, *args, **environment)
     try:
-        out, err = process.communicate(timeout=PATIENCE_S)
+        out, err = process.communicate(timeout=patience_s)
     except subprocess.TimeoutExpired:
         process.kill()
         raise

@@ -5,7 +5,7 @@
     stream "train" -> the training function, with both as functions of no argument
 
 Each function draws from a stream of its own, whatever order the training function calls them in:
-the global generators of ``random``, numpy and torch are set before a call and put back after it.
+the global generators of ``random``, numpy, torch and Keras are set before a call and put back after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from etude.core.errors import ResultError
 from etude.core.signature import Kind, Signature
 from etude.core.streams import stream_seed
 from etude.frameworks import torch_adapter
-from etude.worker.kept import Source, global_sources
+from etude.worker.kept import Source, global_sources, keras_adapter
 from etude.worker.run import Run
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -127,12 +127,14 @@ def seeded(seed: int, *name: str | int) -> Iterator[None]:
 
 
 def seed_generators(seed: int, *name: str | int) -> None:
-    """Set the global generators of ``random``, and of numpy and torch where they are loaded, to a named stream."""
+    """Set the global generators of ``random``, and of numpy, torch and Keras where they are loaded, to a stream."""
     random.seed(stream_seed(seed, *name))
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(stream_seed(seed, *name, bits=32))
     if torch := torch_adapter():
         torch.seed(stream_seed(seed, *name, bits=63))
+    if keras := keras_adapter():
+        keras.restore_random_state(None)  # when it is next asked, it seeds itself from Python's
 
 
 @contextmanager

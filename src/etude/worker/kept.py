@@ -14,25 +14,13 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from etude.core.errors import StateError
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
+from etude.frameworks.kinds import Handle, handle
 from etude.frameworks.trees import digest_of, take_apart
-
-
-@runtime_checkable
-class Stateful(Protocol):
-    """Anything that gives its state and takes one: modules, optimizers, schedulers, scalers, loaders."""
-
-    def state_dict(self) -> Mapping[str, Any]:
-        """Return the state."""
-        ...
-
-    def load_state_dict(self, state: Any, /) -> Any:
-        """Take a state."""
-        ...
 
 
 class Kept:
@@ -51,7 +39,7 @@ class Kept:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in vars(self):
             raise StateError(f"kept.{name} is not kept. Say so first: run.keep({name}=...).")
-        if isinstance(vars(self)[name], Stateful):
+        if handle(vars(self)[name], path=f"kept.{name}") is not None:
             raise StateError(f"kept.{name} is an object that has a state of its own, and cannot be another one.")
         vars(self)[name] = value
 
@@ -73,11 +61,15 @@ class Keeper:
         kept: What the training function keeps; None as long as that is nothing.
         beginning: Tells apart what is kept by how it began: optimizers, schedules and values, as they were before the
             first epoch.
+        twice: Whether what is brought back is to be brought back once more, by ``again``.
     """
 
     def __init__(self) -> None:
         self.kept: Kept | None = None
         self.beginning = ""
+        self.twice = False
+        self._brought: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+        self._handles: dict[str, Handle] = {}  # of objects; what has none is a plain value
         self._sources: dict[str, Source] = {}
         self._awaited: dict[str, Any] = {}  # states of generators that are not there yet
 
@@ -95,11 +87,14 @@ class Keeper:
                 raise StateError(f"run.keep({name}=...) has a name that begins with '_'. Give it another one.")
             if isinstance(thing, type):
                 raise StateError(f"run.keep({name}={brief(thing)}) is a class. Pass what was made of it.")
-            if not isinstance(thing, Stateful):
+        handles = {name: handle(thing, path=f"kept.{name}") for name, thing in things.items()}
+        for name, thing in things.items():
+            if handles[name] is None:
                 take_apart(thing, path=f"kept.{name}")
         if self.kept is None:
             self.kept = Kept({})
         vars(self.kept).update(things)
+        self._handles.update({name: found for name, found in handles.items() if found is not None})
         return self.kept
 
     def add_source(self, name: str, source: Source) -> None:
@@ -110,21 +105,28 @@ class Keeper:
 
     def begin(self) -> None:
         """Note how what is kept begins; nothing has been trained, or brought back, yet."""
-        things = {name: thing for name, thing in self._things if not _is_module(thing)}
-        states = {name: t.state_dict() if isinstance(t, Stateful) else t for name, t in things.items()}
-        self.beginning = digest_of(states)
+        self.beginning = digest_of({**self._objects(), **self._values()})
+
+    def _objects(self) -> dict[str, Any]:
+        """Return the states of the objects that are kept, without their weights, by name."""
+        found = {name: thing.rest() for name, thing in self._handles.items()}
+        return {name: state for name, state in found.items() if state is not None}
+
+    def _values(self) -> dict[str, Any]:
+        """Return the plain values that are kept, by name."""
+        return {name: value for name, value in self._here.items() if name not in self._handles}
 
     def weights(self) -> dict[str, Any]:
-        """Return the states of the modules that are kept, by name."""
-        return {name: thing.state_dict() for name, thing in self._things if _is_module(thing)}
+        """Return the weights of the models that are kept, by name."""
+        found = {name: thing.weights() for name, thing in self._handles.items()}
+        return {name: weights for name, weights in found.items() if weights is not None}
 
     def rest(self) -> dict[str, Any]:
         """Return the states of all else, and of the generators."""
-        things = [(name, thing) for name, thing in self._things if not _is_module(thing)]
         return {
             "beginning": self.beginning,
-            "objects": {name: thing.state_dict() for name, thing in things if isinstance(thing, Stateful)},
-            "values": {name: thing for name, thing in things if not isinstance(thing, Stateful)},
+            "objects": self._objects(),
+            "values": self._values(),
             "generators": {
                 **self._awaited,
                 **{name: source.get() for name, source in {**global_sources(), **self._sources}.items()},
@@ -137,18 +139,19 @@ class Keeper:
         Raises:
             StateError: What is kept is not what was kept.
         """
-        here = vars(self.kept) if self.kept is not None else {}
-        saved = {**weights, **rest["objects"], **rest["values"]}
-        if saved.keys() != here.keys():
+        self._brought = (weights, rest) if self.twice else None
+        here, objects, values = self._here, rest["objects"], rest["values"]
+        saved = weights.keys() | objects.keys() | values.keys()
+        if saved != here.keys() or values.keys() != here.keys() - self._handles.keys():
             raise StateError(
                 f"The saved state has {', '.join(sorted(saved))}, and run.keep was called with "
                 f"{', '.join(sorted(here))}. An attempt has to keep what the one before it kept."
             )
-        for name, state in saved.items():
-            if isinstance(here[name], Stateful):
-                here[name].load_state_dict(state)
+        for name in here:
+            if name in self._handles:
+                self._handles[name].bring_back(weights.get(name), objects.get(name))
             else:
-                here[name] = _brought_back(here[name], state)
+                here[name] = _brought_back(here[name], values[name])
         sources = {**global_sources(), **self._sources}
         for name, state in rest["generators"].items():
             if name in sources:
@@ -156,9 +159,15 @@ class Keeper:
             else:
                 self._awaited[name] = state
 
+    def again(self) -> None:
+        """Bring back once more what was brought back: a trainer draws, and resets, before it begins."""
+        brought, self.twice, self._brought = self._brought, False, None
+        if brought is not None:
+            self.bring_back(*brought)
+
     @property
-    def _things(self) -> list[tuple[str, Any]]:
-        return list(vars(self.kept).items()) if self.kept is not None else []
+    def _here(self) -> dict[str, Any]:
+        return vars(self.kept) if self.kept is not None else {}
 
 
 def _brought_back(here: Any, state: Any) -> Any:
@@ -177,16 +186,22 @@ def _brought_back(here: Any, state: Any) -> Any:
     return here
 
 
-def _is_module(thing: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(thing, torch.nn.Module)
-
-
 def global_sources() -> dict[str, Source]:
-    """Return the global generators of ``random``, and of numpy and torch where they are loaded."""
+    """Return the global generators of ``random``, and of numpy, torch and Keras where they are loaded."""
     sources = {"random": Source(random.getstate, random.setstate)}
     if numpy := sys.modules.get("numpy"):
         sources["numpy"] = Source(lambda: numpy.random.get_state(legacy=False), numpy.random.set_state)
     if torch := torch_adapter():
         sources["torch"] = Source(torch.random_state, torch.restore_random_state)
+    if keras := keras_adapter():
+        sources["keras"] = Source(keras.random_state, keras.restore_random_state)
     return sources
+
+
+def keras_adapter() -> Any:
+    """Return our Keras adapter if the user's code has loaded Keras 3; never load it ourselves."""
+    if "keras.src.backend.common.global_state" not in sys.modules:
+        return None
+    from etude.frameworks import keras
+
+    return keras

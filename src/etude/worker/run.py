@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -37,7 +37,8 @@ class State(NamedTuple):
         step: How many reports of the watched metric were sent.
         last: The newest value of each metric.
         weights: The states of the modules that are kept, by name.
-        rest: The states of all else (``worker.kept``).
+        rest: The states of all else (``worker.kept``), of how many epochs the loop was to have, and whether it is over
+            though it had some left.
         source: The earlier trial whose it is; None if it is this one's.
     """
 
@@ -48,6 +49,10 @@ class State(NamedTuple):
     weights: dict[str, Any]
     rest: dict[str, Any]
     source: int | None = None
+
+    def is_before(self, n: int) -> bool:
+        """Whether its loop has anything left to do of ``n`` epochs."""
+        return self.epoch < n and not self.rest.get("over")
 
 
 WhyNot = Callable[[State], str | None]
@@ -180,8 +185,9 @@ class Run:
         """Keep objects and values from one attempt to the next; ``epochs`` saves them and brings them back.
 
         Args:
-            things: Anything with ``state_dict`` and ``load_state_dict`` (modules, optimizers, schedulers, scalers), and
-                plain values: numbers, texts, arrays, and dicts and lists of them.
+            things: Anything with ``state_dict`` and ``load_state_dict`` (modules, optimizers, schedulers, scalers);
+                Keras models, optimizers and callbacks; scikit-learn estimators with ``partial_fit``; and plain values:
+                numbers, texts, arrays, and dicts and lists of them.
 
         Returns:
             All of them as attributes. A plain value is changed by setting it: ``kept.best = 0.9``.
@@ -192,11 +198,12 @@ class Run:
         self._make_ready()
         return self.keeper.keep(things)
 
-    def epochs(self, n: int) -> Iterator[int]:
+    def epochs(self, n: int) -> Generator[int, bool | None, None]:
         """Give the epochs 0 ... n - 1, and stop or pause between them if the study says so.
 
         With something kept, each end of an epoch is saved, and the next attempt begins after the last that was: with
-        what is kept, and all random generators, as they were then.
+        what is kept, and all random generators, as they were then. Whoever is no for-loop may send True for an epoch
+        after which there is no other.
         """
         keeps = self.keeper.kept is not None and not self._in_loop
         loop, self._loops = self._loops, self._loops + keeps
@@ -209,11 +216,13 @@ class Run:
             self.epoch = epoch
             self._in_loop |= keeps
             try:
-                yield epoch
+                over = yield epoch
             finally:
                 self._in_loop &= not keeps
             if keeps:
-                self._line.save(self._state(loop, epoch + 1, n))
+                self._line.save(self._state(loop, epoch + 1, n, over=bool(over)))
+            if over:
+                return
 
     def _make_ready(self) -> None:
         """Load what saving takes. If numpy comes with it, its global generator is as if it had been there before."""
@@ -248,15 +257,15 @@ class Run:
     def _why_not(self, state: State, loop: int, n: int) -> str | None:
         """Say why not to go on from a state; from another trial's only if what is kept began there as it does here."""
         if state.source is None:
-            return "" if state.epoch >= state.rest.get("of", sys.maxsize) else None  # it was over: do the last again
+            return None if state.is_before(state.rest.get("of", n)) else ""  # it was over: do the last again
         if state.loop != loop:
             return SEVERAL
-        if state.epoch >= n:
+        if not state.is_before(n):
             return ""
         return OTHERWISE if state.rest.get("beginning") != self.keeper.beginning else None
 
-    def _state(self, loop: int, epoch: int, n: int) -> State:
-        rest = {**self.keeper.rest(), "of": n}
+    def _state(self, loop: int, epoch: int, n: int, *, over: bool) -> State:
+        rest = {**self.keeper.rest(), "of": n, "over": over}
         return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), rest)
 
     def log(self, *words: object) -> None:

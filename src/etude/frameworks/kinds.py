@@ -1,0 +1,91 @@
+"""How an object that a run keeps is taken apart and brought back, by the kind of thing that it is.
+
+Most give their state and take one (``state_dict``). Some libraries have other ways; each has a module of ours, which is
+loaded when the user's code has loaded the library and never before. A thing of no kind is a plain value.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, runtime_checkable
+
+LIBRARIES: Final = {"keras": "etude.frameworks.keras", "sklearn": "etude.frameworks.sklearn"}
+"""Library -> our module for it, whose ``handle`` answers as the one here does. They come first: with torch as its
+backend a Keras model has ``state_dict`` too, and that leaves out its optimizer."""
+
+
+@runtime_checkable
+class Handle(Protocol):
+    """An object that is kept, as trees of plain data and arrays (``frameworks.trees``).
+
+    Whatever has these methods itself is its own.
+    """
+
+    def weights(self) -> Any:
+        """Return its weights, which others may want; None if it has none."""
+        ...
+
+    def rest(self) -> Any:
+        """Return the rest of its state, which only the next attempt wants; None if there is none."""
+        ...
+
+    def bring_back(self, weights: Any, rest: Any) -> None:
+        """Give it the state that both returned; it stays the object that it is.
+
+        Raises:
+            StateError: It does not fit.
+        """
+        ...
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """Anything that gives its state and takes one: modules, optimizers, schedulers, scalers, loaders."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return the state."""
+        ...
+
+    def load_state_dict(self, state: Any, /) -> Any:
+        """Take a state."""
+        ...
+
+
+def handle(thing: Any, *, path: str) -> Handle | None:
+    """Return how an object is kept; None for a plain value.
+
+    Args:
+        thing: To be kept.
+        path: What it is called, for the message.
+
+    Raises:
+        StateError: It is of a kind that is kept, and cannot be.
+    """
+    if isinstance(thing, Handle) and not isinstance(thing, type):
+        return thing
+    for library, module in LIBRARIES.items():
+        if library in sys.modules:
+            found: Handle | None = importlib.import_module(module).handle(thing, path=path)
+            if found is not None:
+                return found
+    return _StateDict(thing) if isinstance(thing, Stateful) else None
+
+
+class _StateDict:
+    """An object with ``state_dict``: that of a module is its weights."""
+
+    def __init__(self, thing: Stateful) -> None:
+        self._thing = thing
+        torch = sys.modules.get("torch")
+        self._is_module = torch is not None and isinstance(thing, torch.nn.Module)
+
+    def weights(self) -> Any:
+        return self._thing.state_dict() if self._is_module else None
+
+    def rest(self) -> Any:
+        return None if self._is_module else self._thing.state_dict()
+
+    def bring_back(self, weights: Any, rest: Any) -> None:
+        self._thing.load_state_dict(weights if self._is_module else rest)
