@@ -19,7 +19,8 @@ SOURCE: Final = Path(etude.__file__).parent
 ARROWS: Final = {
     "core": set(),
     "wire": {"core"},
-    "store": {"core"},
+    "places": {"core"},
+    "store": {"core", "places"},
     "frameworks": {"core"},
     "analyse": {"core"},
     "system": {"core"},
@@ -27,7 +28,7 @@ ARROWS: Final = {
     "ablate": {"core"},
     "fit": {"core"},
     "mage": {"core", "ablate"},
-    "worker": {"core", "wire", "frameworks"},
+    "worker": {"core", "wire", "frameworks", "places"},
     "engines": {"core", "wire", "worker"},
     "testing": {"core", "wire", "store", "engines", "tune", "worker"},
     # The modules that stand on top of the rooms, from the lowest to the highest.
@@ -39,7 +40,10 @@ ARROWS: Final = {
     "notes": set(),
     "pulse": {"core"},
     "at_work": {"core", "store", "tune", "notes"},
-    "study": {"core", "wire", "store", "tune", "engines", "worker", "crew", "safekeeping", "desk", "pulse", "at_work"},
+    "study": {
+        *{"core", "wire", "store", "places", "tune", "engines", "worker"},
+        *{"crew", "safekeeping", "desk", "pulse", "at_work"},
+    },
     "virtual_run": {"core", "tune", "engines", "desk"},
     "curve_source": {"core", "tune", "engines", "worker"},
     "simulation": {"core", "store", "tune", "engines", "at_work", "virtual_run"},
@@ -48,6 +52,7 @@ ARROWS: Final = {
     "shipping": {"core", "definition"},
     "summary": {"core", "store", "going_on"},
     "results": {"core", "store", "summary"},
+    "housekeeping": {"core", "store", "places", "results"},
     "snapshot": {"core", "results"},
     "progress": {"core", "going_on", "notes", "results", "snapshot"},
     "launch": {

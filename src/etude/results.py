@@ -382,14 +382,25 @@ def read(folder: str | os.PathLike[str]) -> Search:
     journal = Journal.read(path)
     try:
         meta, driver = journal.meta(), journal.lease.held_by()
-        budgets = meta.get("fidelity")
-        fidelity = Fidelity(budgets["name"], tuple(budgets["rungs"])) if budgets else None
-        history = History(Metrics(meta["metrics"], watched=meta["watched"], fidelity=fidelity))
-        for fact in journal.facts():
-            history.apply(fact)
+        history = history_in(journal, meta)
     finally:
         journal.close()
     return Search(path, history, meta=meta, driver=driver)
+
+
+def history_in(journal: Journal, meta: Mapping[str, Any]) -> History:
+    """Return the study that a journal tells of.
+
+    Args:
+        journal: The journal.
+        meta: What it says about the study.
+    """
+    budgets = meta.get("fidelity")
+    fidelity = Fidelity(budgets["name"], tuple(budgets["rungs"])) if budgets else None
+    history = History(Metrics(meta["metrics"], watched=meta["watched"], fidelity=fidelity))
+    for fact in journal.facts():
+        history.apply(fact)
+    return history
 
 
 def studies_folder() -> Path:
