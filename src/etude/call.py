@@ -47,6 +47,7 @@ class Call:
         reuse_child: Whether one process runs trial after trial.
         ceiling: What the study may take in all.
         mirror: Where copies of studies are kept; None for none.
+        states: Where trials save their states; None for the study's folder, or where they are.
         engine: What starts the workers, or says how they would be.
         engine_text: How it was given, if that was as text; else its kind.
     """
@@ -65,6 +66,7 @@ class Call:
     reuse_child: bool = False
     ceiling: Ceiling = NO_CEILING
     mirror: str | None = None
+    states: str | None = None
     engine: Any = None
     engine_text: str = "local"
 
@@ -84,6 +86,7 @@ class Call:
         max_cost: float | None = None,
         price_per_hour: float | None = None,
         mirror: str | os.PathLike[str] | None = None,
+        states: str | os.PathLike[str] | None = None,
         engine: object = None,
         on_oom: str | None = None,
     ) -> Call:
@@ -107,10 +110,15 @@ class Call:
         if on_oom not in (None, *ON_OOM):
             raise ConfigError(f"on_oom={brief(on_oom)} is not known. Pass one of {', '.join(map(repr, ON_OOM))}.")
         engine, engine_text = read_engine(engine)
+        mirror = mirror if mirror is not None or isinstance(engine, Simulated) else os.environ.get("ETUDE_MIRROR")
         if mirror is not None and isinstance(engine, Simulated):
             raise ConfigError(
                 f"mirror={brief(mirror)} was given for a simulated study, which is not mirrored: the same call gives "
                 "it again on any machine. Leave mirror= out."
+            )
+        if states is not None and isinstance(engine, Simulated):
+            raise ConfigError(
+                f"states={brief(states)} was given for a simulated study, whose trials have none. Leave states= out."
             )
         needs = Resources.read(resources)
         machine = _machine_for(needs, engine) if needs is not None else None
@@ -133,7 +141,8 @@ class Call:
             grace_s=grace_s,
             reuse_child=reuse_child,
             ceiling=_ceiling(deadline_s, max_failures, max_cost, price_per_hour),
-            mirror=None if isinstance(engine, Simulated) else _mirror(mirror),
+            mirror=None if isinstance(engine, Simulated) else _place("mirror", mirror),
+            states=_place("states", states),
             engine=engine,
             engine_text=engine_text,
         )
@@ -202,14 +211,14 @@ def _ceiling(
     return Ceiling(deadline_s, max_failures, max_cost, price_per_hour)
 
 
-def _mirror(given: str | os.PathLike[str] | None) -> str | None:
-    """Return where mirrors go, as a URL or a whole path: ``mirror=``, or else ``ETUDE_MIRROR``."""
+def _place(name: str, given: str | os.PathLike[str] | None) -> str | None:
+    """Return where something goes, as a URL or a whole path; None if that is not said."""
     if given is not None and not isinstance(given, str | os.PathLike):
         raise ConfigError(
-            f"mirror={brief(given)} is no place. Pass a URL that fsspec understands, such as s3://bucket/studies, or a "
+            f"{name}={brief(given)} is no place. Pass a URL that fsspec understands, such as s3://bucket/studies, or a "
             "folder."
         )
-    place = os.fspath(given) if given is not None else os.environ.get("ETUDE_MIRROR")
+    place = os.fspath(given) if given is not None else ""
     if not place:
         return None
     return place.rstrip("/") if "://" in place else os.path.abspath(place)

@@ -133,6 +133,7 @@ class Experiment:
         max_cost: float | None = None,
         price_per_hour: float | None = None,
         mirror: str | os.PathLike[str] | None = None,
+        states: str | os.PathLike[str] | None = None,
         engine: object = None,
         wait: bool = True,
         progress: bool | None = None,
@@ -191,6 +192,9 @@ class Experiment:
             mirror: Where a copy of the study is kept up to date while it runs, under its name: a URL that fsspec
                 understands (``"s3://bucket/studies"``), or a folder; ``ETUDE_MIRROR`` if left out. After the loss of
                 this machine, ``etude resume <URL>/<name>`` goes on elsewhere.
+            states: Where trials save what they keep (``run.keep``), if not in the study's folder: a URL that fsspec
+                understands (``"s3://bucket/states"``), or a folder, which every worker can reach. It is said when the
+                study begins, and cannot be another one later.
             engine: What starts the workers: ``"local"``, ``"ray"``, ``"spark"``, or ``"cluster"`` for those that come
                 by themselves; with options as text (``"ray(cpus=2)"``) or as an object (``etude.Ray(cpus=2)``);
                 ``ETUDE_ENGINE``, or else this machine, if left out. ``etude.Simulated(curves=...)`` starts none, and
@@ -228,6 +232,7 @@ class Experiment:
             max_cost=max_cost,
             price_per_hour=price_per_hour,
             mirror=mirror,
+            states=states,
             engine=engine,
         )
         check_fidelity(fidelity, self.signature)

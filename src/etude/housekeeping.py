@@ -17,7 +17,8 @@ from typing import Any, Final
 from etude.core.errors import ConfigError, StudyInUseError
 from etude.core.events import PARTS
 from etude.core.shelf import Shelf
-from etude.places.depot import Depot, FolderDepot, Found, read_path
+from etude.places.depot import Depot, Found, read_path
+from etude.places.url_depot import depot_at
 from etude.results import find, history_in
 from etude.store import shared
 from etude.store.artifacts import surplus
@@ -160,7 +161,7 @@ def _points(shelf: Shelf) -> set[tuple[int, str]]:
 
 
 def _depot_of(folder: Path, meta: dict[str, Any]) -> Depot:
-    return FolderDepot(folder / TRIALS)
+    return depot_at(meta.get("states") or "", folder / TRIALS)
 
 
 def _files_in(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -57,7 +57,7 @@ from etude.core.text import count
 from etude.crew import Crew, as_events
 from etude.desk import Desk, thinks, wanted_workers
 from etude.engines import Engine
-from etude.places.depot import FolderDepot
+from etude.places.url_depot import depot_at
 from etude.pulse import Pulse
 from etude.safekeeping import Safekeeping
 from etude.store.artifacts import Artifacts
@@ -172,7 +172,7 @@ class Study(AtWork):
                 failed=self._fail,
             )
         self._safekeeping = Safekeeping(recipe.mirrors, self._crew)
-        self._artifacts = Artifacts(FolderDepot(Path(recipe.serve.trials)), note=self._note)
+        self._artifacts = Artifacts(depot_at(recipe.serve.states, Path(recipe.serve.trials)), note=self._note)
         self._worked = False  # whether a trial was handed out
         self._recording: asyncio.Task[None] | None = None
         self._ended: asyncio.Event

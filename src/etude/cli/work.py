@@ -37,6 +37,9 @@ PricePerHour = Annotated[float | None, typer.Option(help="What an hour of one wo
 MirrorPlace = Annotated[
     str | None, typer.Option(help="Where a copy is kept up to date, under the study's name: a URL or a folder.")
 ]
+StatesPlace = Annotated[
+    str | None, typer.Option(help="Where trials save their states, if not in the study's folder: a URL or a folder.")
+]
 EngineName = Annotated[
     str | None,
     typer.Option(help="local, ray, spark, or cluster; with options: 'ray(cpus=2)'. By default ETUDE_ENGINE, or local."),
@@ -101,6 +104,7 @@ def tune(
     max_cost: MaxCost = None,
     price_per_hour: PricePerHour = None,
     mirror: MirrorPlace = None,
+    states: StatesPlace = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -140,6 +144,7 @@ def tune(
             max_cost=max_cost,
             price_per_hour=price_per_hour,
             mirror=mirror,
+            states=states,
             **given,
         )
     _tell_and_leave(search, as_json=as_json)

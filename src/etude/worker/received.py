@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from etude.core.events import PARTS
+from etude.places.depot import Depot
 from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
 from etude.worker.attempt import make_folder
@@ -18,18 +19,19 @@ from etude.worker.attempt import make_folder
 PIECE_B: Final = 1 << 18
 
 
-def pieces_of(job: Run, trials: str) -> Iterator[Piece]:
+def pieces_of(job: Run, depot: Depot) -> Iterator[Piece]:
     """Yield the files that an attempt may go on from, the best first; those that cannot be read are left out.
 
     Args:
         job: The attempt.
-        trials: The folder of all attempts.
+        depot: Where they lie. If workers reach it, nothing is to be brought.
     """
+    if depot.everywhere:
+        return
     trial = job.trial if job.source is None else job.source
     for point in job.points:
         for part in PARTS:
-            path = Path(trials, f"{trial:05d}", point.name(part))
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), depot.opened(trial, point.name(part)) as path:
                 yield from cut(path, Piece(0, trial, point.attempt, point.name(part).partition("/")[2], b"", True))
 
 
