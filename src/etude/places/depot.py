@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from etude.core.events import STATE
+from etude.places.turns import Turn
 
 T = TypeVar("T")
 
@@ -53,6 +54,10 @@ class Depot(Protocol):
         """Have a file written, whole or not at all; return what ``write`` returns, given a path of this machine."""
         ...
 
+    def turn(self) -> Turn:
+        """Return how a process waits for its turn to write."""
+        ...
+
     def opened(self, trial: int, name: str) -> AbstractContextManager[Path]:
         """Give a path of this machine at which a file can be read for now; if it is gone, reading says so."""
         ...
@@ -75,16 +80,22 @@ class FolderDepot:
 
     Args:
         trials: That folder.
+        turns: The file by which writers wait for each other; None if they do not.
     """
 
     everywhere = False
 
-    def __init__(self, trials: Path) -> None:
+    def __init__(self, trials: Path, turns: Path | None = None) -> None:
         self._trials = trials
+        self._turns = turns
 
     def put(self, trial: int, name: str, write: Callable[[Path], T]) -> T:
         """Have a file written; ``write`` sees to it that it is whole."""
         return write(self.path(trial, name))
+
+    def turn(self) -> Turn:
+        """Return how a process waits for its turn to write."""
+        return Turn(self._turns)
 
     @contextlib.contextmanager
     def opened(self, trial: int, name: str) -> Iterator[Path]:

@@ -19,12 +19,16 @@ from typing import Final, TypeVar
 
 from etude.core.errors import ConfigError, StateError
 from etude.places.depot import Depot, FolderDepot, Found, is_whole, read_path
+from etude.places.turns import Turn
 from etude.places.url import UrlFolder
 
 T = TypeVar("T")
 
 AGAIN_S: Final = (1.0, 5.0, 15.0)
 """Seconds after which a state that could not be fetched is tried again: a trial that cannot have it starts over."""
+
+WRITING: Final = "writing"
+"""The file in a study's folder by which those who write states wait for each other."""
 
 TRY_S: Final = 20.0
 """Seconds that the start of a study waits for the place of its states."""
@@ -59,6 +63,10 @@ class UrlDepot:
         finally:
             path.unlink(missing_ok=True)
         return written
+
+    def turn(self) -> Turn:
+        """Return a turn for which nobody waits: machines reach the place each by its own line."""
+        return Turn(None)
 
     @contextlib.contextmanager
     def opened(self, trial: int, name: str) -> Iterator[Path]:
@@ -121,7 +129,7 @@ def depot_at(states: str, trials: Path) -> Depot:
         states: Its URL; empty for that in the study's folder.
         trials: The folder of all attempts on this machine.
     """
-    return UrlDepot(states, trials) if states else FolderDepot(trials)
+    return UrlDepot(states, trials) if states else FolderDepot(trials, trials.parent / WRITING)
 
 
 def try_out(url: str, *, given: str) -> None:

@@ -44,6 +44,7 @@ class States:
     def __init__(self, job: Run, depot: Depot, *, say: Say) -> None:
         self._job = job
         self._depot = depot
+        self._turn = depot.turn()  # from before a state is written until the journal has it, and the surplus is gone
         self._say = say
         self._changed = threading.Condition()
         self._next: _Apart | None = None  # to be written
@@ -115,6 +116,7 @@ class States:
         with self._changed:
             if key == self._written:
                 self._unnoted = False
+                self._turn.end()
                 self._changed.notify_all()
 
     @property
@@ -136,6 +138,7 @@ class States:
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
+        self._turn.end()
 
     def _work(self) -> None:
         while True:
@@ -143,14 +146,18 @@ class States:
                 self._changed.wait_for(lambda: self._closing or (self._next is not None and not self._unnoted))
                 if self._closing:
                     return
-                apart, self._next = self._next, None
                 self._writing = True
-            assert apart is not None
+            self._turn.take(given_up=lambda: self._closing)
+            with self._changed:
+                apart, self._next = self._next, None  # the newest by now
             try:
-                self._write(apart)
+                if apart is not None:  # else it is closing
+                    self._write(apart)
             finally:
                 with self._changed:
                     self._writing = False
+                    if not self._unnoted:
+                        self._turn.end()
                     self._changed.notify_all()
 
     def _write(self, apart: _Apart) -> None:
