@@ -205,7 +205,7 @@ BENCHMARK = Benchmark(
     note=(
         "bound: 3 trials x 2 epochs x the weights, and 2 states of each of the 4 trials that run and 2 in flight,\n"
         "all at their measured sizes. peak: the most that a thread beside the study found on the disk; it looked\n"
-        "every few milliseconds, and never later than longest_gap_ms. Each trial is killed once, and the driver twice.\n"
+        "every few milliseconds, and never later than longest_gap_ms. Each trial is killed once, the driver twice.\n"
         "Weights are random tensors; there is no optimizer, whose state would be part of the states."
     ),
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from etude.core.errors import StateError
@@ -164,3 +166,50 @@ def test_what_only_pickle_could_write_is_refused_where_it_is_kept(tmp_path: Path
     assert str(refused.value).startswith("state.rest.values.schedule is <function ")
     assert str(refused.value).endswith("or give its class state_dict() and load_state_dict().")
     states.close()
+
+
+class Held(FolderDepot):
+    """A depot that writes nothing until it is let."""
+
+    def __init__(self, trials: Path) -> None:
+        super().__init__(trials)
+        self.begun, self.let = threading.Event(), threading.Event()
+
+    def put(self, trial: int, name: str, write: Callable[[Path], Any]) -> Any:
+        self.begun.set()
+        assert self.let.wait(30.0)
+        return super().put(trial, name, write)
+
+
+def test_a_state_is_copied_over_one_that_nobody_needs_and_never_over_one_that_is_written(tmp_path: Path) -> None:
+    array, driver, depot = np.zeros(1000), Driver(), Held(tmp_path)
+    states = States(Run(0, 1, {}, 0), depot, say=driver.say)
+    copies = set()
+
+    def save(epoch: int) -> None:
+        array[:] = epoch
+        states.save(state(epoch, array=array))
+
+    def copied() -> int:
+        assert states._next is not None
+        [found] = states._next.rest[1].values()
+        return id(found)
+
+    save(1)
+    assert depot.begun.wait(30.0)
+    for epoch in (2, 3, 4):
+        save(epoch)
+        copies.add(copied())
+    assert len(copies) == 1, "each gave its memory to the next"
+    depot.let.set()
+    driver.hears(1)
+    states.noted((1, 0, 1))
+    driver.hears(2)
+    states.noted((1, 0, 4))
+    save(5)
+    driver.hears(3)
+    states.close()
+    assert [point.epoch for point in driver.saved] == [1, 4, 5]
+    for point in driver.saved:
+        found = state_file.read(tmp_path / "00000" / point.name("rest"))
+        assert (found["rest"]["values"]["array"] == point.epoch).all()

@@ -48,6 +48,7 @@ class States:
         self._say = say
         self._changed = threading.Condition()
         self._next: _Apart | None = None  # to be written
+        self._spare: _Apart | None = None  # was written, and the next may be copied over it
         self._writing = False
         self._written: tuple[int, int, int] | None = None
         self._unnoted = False  # whether one is written that the driver has not noted yet
@@ -103,7 +104,10 @@ class States:
         Raises:
             StateError: There is something in it that no file can hold.
         """
-        apart = _Apart.of(state)
+        with self._changed:
+            spare = self._next or self._spare  # what still waits gives way
+            self._next = self._spare = None
+        apart = _Apart.of(state, spare)
         with self._changed:
             self._next = apart
             if self._thread is None:
@@ -139,6 +143,7 @@ class States:
         if self._thread is not None:
             self._thread.join()
         self._turn.end()
+        self._spare = None
 
     def _work(self) -> None:
         while True:
@@ -149,13 +154,13 @@ class States:
                 self._writing = True
             self._turn.take(given_up=lambda: self._closing)
             with self._changed:
-                apart, self._next = self._next, None  # the newest by now
+                apart, self._next = self._next, None  # the newest by now; none if it is just giving way, or closing
             try:
-                if apart is not None:  # else it is closing
+                if apart is not None:
                     self._write(apart)
             finally:
                 with self._changed:
-                    self._writing = False
+                    self._writing, self._spare = False, self._spare or apart
                     if not self._unnoted:
                         self._turn.end()
                     self._changed.notify_all()
@@ -202,9 +207,10 @@ class _Apart(NamedTuple):
     rest: tuple[Any, dict[str, Any]]
 
     @classmethod
-    def of(cls, state: State) -> _Apart:
+    def of(cls, state: State, spare: _Apart | None) -> _Apart:
         from etude.frameworks.trees import take_apart
 
-        rest = {"last": state.last, "rest": state.rest}
-        weights = take_apart(state.weights, path="")
-        return cls(state.loop, state.epoch, state.step, weights, take_apart(rest, path="state"))
+        old_weights, old_rest = (spare.weights[1], spare.rest[1]) if spare is not None else ({}, {})
+        weights = take_apart(state.weights, path="", spare=old_weights)
+        rest = take_apart({"last": state.last, "rest": state.rest}, path="state", spare=old_rest)
+        return cls(state.loop, state.epoch, state.step, weights, rest)
