@@ -50,6 +50,7 @@ class Call:
         ceiling: What the study may take in all.
         mirror: Where copies of studies are kept; None for none.
         keep: Whose weights are kept.
+        states: Where trials save their states; None for the study's folder, or where they are.
         engine: What starts the workers, or says how they would be.
         engine_text: How it was given, if that was as text; else its kind.
     """
@@ -69,6 +70,7 @@ class Call:
     ceiling: Ceiling = NO_CEILING
     mirror: str | None = None
     keep: Keep = USUAL
+    states: str | None = None
     engine: Any = None
     engine_text: str = "local"
 
@@ -88,6 +90,7 @@ class Call:
         max_cost: float | None = None,
         price_per_hour: float | None = None,
         mirror: str | os.PathLike[str] | None = None,
+        states: str | os.PathLike[str] | None = None,
         engine: object = None,
         on_oom: str | None = None,
         keep: Keep | int | str | None = None,
@@ -116,17 +119,20 @@ class Call:
         if on_oom not in (None, *ON_OOM):
             raise ConfigError(f"on_oom={brief(on_oom)} is not known. Pass one of {', '.join(map(repr, ON_OOM))}.")
         engine, engine_text = read_engine(engine)
+        mirror = mirror if mirror is not None or isinstance(engine, Simulated) else os.environ.get("ETUDE_MIRROR")
         if mirror is not None and isinstance(engine, Simulated):
             raise ConfigError(
                 f"mirror={brief(mirror)} was given for a simulated study, which is not mirrored: the same call gives "
                 "it again on any machine. Leave mirror= out."
             )
+        if states is not None and isinstance(engine, Simulated):
+            raise ConfigError(
+                f"states={brief(states)} was given for a simulated study, whose trials have none. Leave states= out."
+            )
         needs = Resources.read(resources)
         machine = _machine_for(needs, engine) if needs is not None else None
         least, asked = _asked_for(workers, engine)
-        usual = max(least or 1, getattr(engine, "usual_workers", None) or available_cores())
-        if trials is not None and trials > 0:
-            usual = max(least or 1, min(usual, trials))
+        usual = _usual(least, engine, trials)
         most, note = asked or usual, ""
         if needs is not None and machine is not None:
             most, note = _fitted(least, asked, usual, needs.counted, machine)
@@ -144,7 +150,8 @@ class Call:
             grace_s=grace_s,
             reuse_child=reuse_child,
             ceiling=_ceiling(deadline_s, max_failures, max_cost, price_per_hour),
-            mirror=None if isinstance(engine, Simulated) else _mirror(mirror),
+            mirror=None if isinstance(engine, Simulated) else _place("mirror", mirror),
+            states=_place("states", states),
             keep=read_keep(keep),
             engine=engine,
             engine_text=engine_text,
@@ -214,14 +221,14 @@ def _ceiling(
     return Ceiling(deadline_s, max_failures, max_cost, price_per_hour)
 
 
-def _mirror(given: str | os.PathLike[str] | None) -> str | None:
-    """Return where mirrors go, as a URL or a whole path: ``mirror=``, or else ``ETUDE_MIRROR``."""
+def _place(name: str, given: str | os.PathLike[str] | None) -> str | None:
+    """Return where something goes, as a URL or a whole path; None if that is not said."""
     if given is not None and not isinstance(given, str | os.PathLike):
         raise ConfigError(
-            f"mirror={brief(given)} is no place. Pass a URL that fsspec understands, such as s3://bucket/studies, or a "
+            f"{name}={brief(given)} is no place. Pass a URL that fsspec understands, such as s3://bucket/studies, or a "
             "folder."
         )
-    place = os.fspath(given) if given is not None else os.environ.get("ETUDE_MIRROR")
+    place = os.fspath(given) if given is not None else ""
     if not place:
         return None
     return place.rstrip("/") if "://" in place else os.path.abspath(place)
@@ -310,3 +317,11 @@ def _fitted(least: int | None, asked: int | None, usual: int, needs: Resources, 
         return fit if by_cores else min(fit, usual), ""
     cut = why_not(asked, needs, machine, asked=whole_range)
     return min(fit, asked), f"{cut} So {fit} run at a time." if cut else ""
+
+
+def _usual(least: int | None, engine: Any, trials: int | None) -> int:
+    """Return how many workers there are if the call does not say: no more than trials, which then have more threads."""
+    usual: int = getattr(engine, "usual_workers", None) or available_cores()
+    if trials is not None and trials > 0:
+        usual = min(usual, trials)
+    return max(least or 1, usual)

@@ -137,6 +137,7 @@ class Experiment:
         price_per_hour: float | None = None,
         mirror: str | os.PathLike[str] | None = None,
         keep: Keep | int | str | None = None,
+        states: str | os.PathLike[str] | None = None,
         engine: object = None,
         wait: bool = True,
         progress: bool | None = None,
@@ -199,6 +200,9 @@ class Experiment:
             keep: Of how many trials the weights are kept, the best so far, where the function says what they are
                 (``run.keep``); 3 if left out. ``etude.Keep(trials=5, epochs=("last", "best", 25))``, or as text
                 ``"5,last,best,25"``, also says of which epochs.
+            states: Where trials save what they keep (``run.keep``), if not in the study's folder: a URL that fsspec
+                understands (``"s3://bucket/states"``), or a folder, which every worker can reach. It is said when the
+                study begins, and cannot be another one later.
             engine: What starts the workers: ``"local"``, ``"ray"``, ``"spark"``, or ``"cluster"`` for those that come
                 by themselves; with options as text (``"ray(cpus=2)"``) or as an object (``etude.Ray(cpus=2)``);
                 ``ETUDE_ENGINE``, or else this machine, if left out. ``etude.Simulated(curves=...)`` starts none, and
@@ -237,6 +241,7 @@ class Experiment:
             price_per_hour=price_per_hour,
             mirror=mirror,
             keep=keep,
+            states=states,
             engine=engine,
             trials=trials if isinstance(trials, int) else None,
         )

@@ -5,12 +5,14 @@ Everything that can be refused is refused here or before, while nothing has been
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import filecmp
 import functools
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
@@ -20,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from etude.call import Call
-from etude.core.errors import DefinitionChangedError, StudyError
+from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
 from etude.core.events import START
 from etude.core.keeping import as_text
 from etude.core.limits import Limits
@@ -29,11 +31,13 @@ from etude.curve_source import curve_source
 from etude.definition import Code, difference, read_code, source_line, where_is
 from etude.engines.local import DRIVER_ID, sweep_after
 from etude.engines.simulated import Simulated
+from etude.places.url_depot import try_out
 from etude.progress import AtWork
 from etude.results import Search, studies_folder
 from etude.shipping import packed
 from etude.simulation import Rehearsal, Simulation
 from etude.store import provenance, shared
+from etude.store.fetch import split
 from etude.store.journal import FILE, Journal
 from etude.store.mirror import Mirror
 from etude.store.mirror_place import open_mirror
@@ -75,6 +79,8 @@ class Launch:
             **call.parts,
             **({"trials": str(question.trials)} if simulated is not None else {}),
         }
+        self._states = ""
+        """The URL where states of the study lie; empty for its folder."""
         self._notes = [call.note] if call.note else []  # what users should be told first
         self._name = call.name if call.name is not None else self._named()
 
@@ -130,6 +136,7 @@ class Launch:
             )
         mirrors = [Mirror(folder, remote) for remote in remotes]
         mirrors += [Mirror(folder, Remote(str(home)), files=False)] if folder != home else []
+        self._states = self._where_states_lie(folder)
         is_new = folder == home and not folder.exists()
         journal = self._open(folder)
         meta = journal.meta()  # before the driver's thread has the journal for itself
@@ -200,6 +207,7 @@ class Launch:
             watched=metrics.watched,
             spool=str(folder / "spool"),
             trials=str(folder / "trials"),
+            states=self._states,
             threads=self._call.threads,
             timeout_s=self._call.timeout_s,
             grace_s=self._call.grace_s,
@@ -231,6 +239,28 @@ class Launch:
             raise
         return journal
 
+    def _where_states_lie(self, folder: Path) -> str:
+        """Return the URL where states of the study lie, now that they can; empty for its folder.
+
+        Raises:
+            ConfigError: They cannot, or they are elsewhere since it began.
+        """
+        asked = self._call.states
+        if (folder / FILE).exists():
+            with contextlib.closing(Journal.read(folder)) as journal:
+                url: str = journal.meta().get("states") or ""
+            before = split(url)[0] if url else ""
+            if asked is not None and asked != before:
+                raise ConfigError(
+                    f"states={asked!r} is not where the study {self._name!r} keeps its states: that is "
+                    f"{before or 'its folder'}, since it began. Leave states= out, or give this study another name."
+                )
+        else:  # studies of one name on several machines must not have one place
+            url = f"{asked}/{self._name}-{secrets.token_hex(4)}" if asked is not None else ""
+        if url:
+            try_out(url, given=asked or split(url)[0])
+        return url
+
     def _say_if_edited(self, folder: Path) -> None:
         """Tell in one line that an edit starts a new study."""
         if self._call.name is not None:
@@ -257,6 +287,7 @@ class Launch:
             "experiment": where_is(self._experiment),
             "cwd": os.path.relpath(os.getcwd(), studies_folder() / self._name),
             "question": dict(self._question.meta),
+            "states": self._states or None,
             "call": self._called(),
             **({"simulated": dict(self._call.engine.meta)} if isinstance(self._call.engine, Simulated) else {}),
         }
@@ -278,6 +309,7 @@ class Launch:
             **msgspec.structs.asdict(call.ceiling),
             "mirror": call.mirror,
             "keep": as_text(call.keep),
+            "states": call.states,
             "engine": call.engine_text,
         }
 

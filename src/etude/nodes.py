@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final, Protocol
 
 from etude.engines.settling import sources_of
+from etude.places.url_depot import depot_at
 from etude.wire import messages
 from etude.wire.credentials import Invitation, make_keys
 from etude.wire.gate import Gate, NodeWorker, told
@@ -66,6 +68,7 @@ class Nodes:
         self._serve = serve
         self._host = host
         self._note = note
+        self._depot = depot_at(serve.states, Path(serve.trials))
         self._gate = Gate(serve, host=self, keys=make_keys(), sources=sources_of(serve.files, serve.path))
         self._reserve: list[NodeWorker] = []
         self._invitation: Invitation | None = None
@@ -84,7 +87,7 @@ class Nodes:
 
     async def bring(self, link: NodeWorker, job: messages.Run) -> None:
         """Give a worker an attempt, and before that what it is to go on from."""
-        await link.bring(pieces_of(job, self._serve.trials), job)
+        await link.bring(pieces_of(job, self._depot, self._serve.trials), job)
 
     def fill_up(self) -> None:
         """Have those in reserve take the places that are free."""

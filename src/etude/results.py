@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -23,6 +24,7 @@ from etude.core.ranking import best_of, front, ranked
 from etude.core.signature import Definition
 from etude.core.text import count, show
 from etude.fit.weights import Place, TrialWeights, of_trial
+from etude.places.url_depot import depot_at
 from etude.store import shared
 from etude.store.fetch import copy, mirror_of, split
 from etude.store.filesystems import cache_folder, place_name
@@ -57,11 +59,13 @@ class Study(NamedTuple):
         folder: Its folder.
         history: What is known of it.
         experiment: Whose functions it runs; None if that is not known here.
+        states: The URL where states lie; empty for its folder.
     """
 
     folder: Path
     history: History
     experiment: Definition | None
+    states: str = ""
 
     @property
     def metrics(self) -> Metrics:
@@ -137,8 +141,11 @@ class TrialResult:
             ConfigError: None were kept.
         """
         kept = self._study.history.shelf.weights(self.number)
-        there = self._folder / "trials" / f"{self.number:05d}"
-        places = {name: Place(there / p.name("weights"), p.digests[0], p.epoch) for name, p in kept.items()}
+        depot = depot_at(self._study.states, self._folder / "trials")
+        places = {
+            name: Place(partial(depot.opened, self.number, p.name("weights")), p.digests[0], p.epoch)
+            for name, p in kept.items()
+        }
         return of_trial(shared.home_of(self._folder).name, self.number, places, before=self.ancestors)
 
     def model(self, experiment: Definition | None = None) -> Any:
@@ -286,7 +293,7 @@ class Search:
         return [self._result(trial) for trial in ranked(list(self._history.finished), self.metrics)[:n]]
 
     def _result(self, trial: Trial) -> TrialResult:
-        return TrialResult(trial, Study(self.folder, self._history, self._experiment))
+        return TrialResult(trial, Study(self.folder, self._history, self._experiment, self.meta.get("states") or ""))
 
     def counts(self) -> dict[str, int]:
         """Return how many trials stand where."""
@@ -451,14 +458,25 @@ def read(folder: str | os.PathLike[str]) -> Search:
     journal = Journal.read(path)
     try:
         meta, driver = journal.meta(), journal.lease.held_by()
-        budgets = meta.get("fidelity")
-        fidelity = Fidelity(budgets["name"], tuple(budgets["rungs"])) if budgets else None
-        history = History(Metrics(meta["metrics"], watched=meta["watched"], fidelity=fidelity))
-        for fact in journal.facts():
-            history.apply(fact)
+        history = history_in(journal, meta)
     finally:
         journal.close()
     return Search(path, history, meta=meta, driver=driver)
+
+
+def history_in(journal: Journal, meta: Mapping[str, Any]) -> History:
+    """Return the study that a journal tells of.
+
+    Args:
+        journal: The journal.
+        meta: What it says about the study.
+    """
+    budgets = meta.get("fidelity")
+    fidelity = Fidelity(budgets["name"], tuple(budgets["rungs"])) if budgets else None
+    history = History(Metrics(meta["metrics"], watched=meta["watched"], fidelity=fidelity))
+    for fact in journal.facts():
+        history.apply(fact)
+    return history
 
 
 def studies_folder() -> Path:

@@ -60,6 +60,7 @@ from etude.crew import Crew, as_events
 from etude.desk import Desk, thinks, wanted_workers
 from etude.engines import Engine
 from etude.engines.cluster import CREDENTIALS
+from etude.places.url_depot import depot_at
 from etude.pulse import Pulse
 from etude.safekeeping import Safekeeping
 from etude.store.artifacts import Artifacts
@@ -176,7 +177,7 @@ class Study(AtWork):
                 failed=self._fail,
             )
         self._safekeeping = Safekeeping(recipe.mirrors, self._crew)
-        self._artifacts = Artifacts(Path(recipe.serve.trials))
+        self._artifacts = Artifacts(depot_at(recipe.serve.states, Path(recipe.serve.trials)), note=self._note)
         self._worked = False  # whether a trial was handed out
         self._recording: asyncio.Task[None] | None = None
         self._ended: asyncio.Event

@@ -27,7 +27,7 @@ def test_without_a_command_there_is_help(etude: Etude) -> None:
     done = etude()
     assert done.code == 2
     for command in (
-        *("ls", "show", "trials", "logs", "export", "debug", "forecast"),
+        *("ls", "show", "trials", "logs", "export", "debug", "du", "gc", "forecast"),
         *("tune", "resume", "stop", "demo", "doctor"),
     ):
         assert f"\n  {command} " in done.out + done.err

@@ -112,3 +112,27 @@ def test_what_is_no_file_of_ours_is_refused(content: bytes, tmp_path: Path) -> N
     with pytest.raises(StateError, match=r"is no saved state of ours"):
         state_file.read(path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["state.safetensors"]
+
+
+@pytest.mark.parametrize("make", [torch.tensor, np.asarray])
+def test_a_copy_goes_over_a_spare_one_where_that_fits(make: Any) -> None:
+    before = {"same": make([1.0, 2.0]), "shape": make([1.0]), "kind": make([1, 2]), "gone": make([1.0])}
+    _, spare = take_apart(before, path="it")
+    after = {"same": make([3.0, 4.0]), "shape": make([5.0, 6.0]), "kind": make([7.0, 8.0]), "new": make([9.0])}
+    plain, arrays = take_apart(after, path="it", spare=spare)
+    assert arrays["it.same"] is spare["it.same"]
+    assert not any(arrays[name] is spare.get(name) for name in ("it.shape", "it.kind", "it.new"))
+    found = put_together(plain, arrays)
+    assert {name: (value.tolist(), value.dtype) for name, value in found.items()} == {
+        name: (value.tolist(), value.dtype) for name, value in after.items()
+    }
+    assert before["same"].tolist() == [1.0, 2.0], "what was copied stays as it is"
+
+
+def test_a_tensor_in_another_order_goes_over_a_spare_one_as_it_is() -> None:
+    _, spare = take_apart(torch.zeros(3, 4), path="it")
+    turned = torch.arange(12.0).reshape(4, 3).t()
+    _, arrays = take_apart(turned, path="it", spare=spare)
+    assert arrays["it"] is spare["it"]
+    assert arrays["it"].is_contiguous()
+    assert torch.equal(arrays["it"], turned)

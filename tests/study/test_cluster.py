@@ -528,7 +528,7 @@ KEEPING = """
             told = HOME / f"saved-{run.trial}"
             if epoch == 3 and os.environ.get("DIES") and not told.exists():
                 while run.trial == 0 and not told.exists():
-                    states = list((HOME / "studies/study/trials/00000/attempt-1/checkpoints").glob("0-*.rest.*"))
+                    states = list(HOME.glob("**/00000/attempt-1/checkpoints/0-*.rest.*"))
                     if states:
                         told.touch()
                         os.kill(os.getppid(), signal.SIGSTOP)
@@ -540,20 +540,23 @@ KEEPING = """
     if __name__ == "__main__":
         search = experiment.tune(
             {"lr": etude.uniform(0, 1)}, trials=2, workers=1, sampler="random", stopper="none", engine=sys.argv[2],
-            name="study",
+            name="study", states=os.environ.get("STATES"),
         )
         print(search.counts(), search.notes)
 """
 
 
-def test_what_a_trial_keeps_comes_home_and_goes_to_the_machine_where_it_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("travels", [True, False])
+def test_what_a_trial_keeps_is_where_it_goes_on_be_it_brought_there_or_not(tmp_path: Path, travels: bool) -> None:
     script = write_script(tmp_path, KEEPING)
-    with running(start_script(script, "2", "cluster")) as driver:
+    elsewhere = {} if travels else {"STATES": str(tmp_path / "states")}
+    with running(start_script(script, "2", "cluster", **elsewhere)) as driver:
         credentials = credentials_of(script)
         with node(credentials, DIES="1") as first:
             wait_for((tmp_path / "saved-0").exists)
             first.kill()
             first.wait()
+        assert any(folder_of(script).glob("trials/*/*/checkpoints/*")) is travels
         with node(credentials):
             _, err = driver.communicate(timeout=60)
     assert driver.returncode == 0, err
@@ -563,6 +566,8 @@ def test_what_a_trial_keeps_comes_home_and_goes_to_the_machine_where_it_goes_on(
     assert resumed[0].origin.key is not None, "from a state, and not from the start"
     assert resumed[0].origin.step > 0
     expected = [(trial.value, trial.curve) for trial in there.trials]
+    assert any(folder_of(script).glob("trials/*/*/checkpoints/*")) is travels
+    assert len(list(tmp_path.glob("**/checkpoints/*.weights.safetensors"))) == 2
     shutil.move(folder_of(script), tmp_path / "there")
     with running(start_script(script, "2", "local")) as driver:
         assert driver.wait(60) == 0

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from etude.core.errors import StateError
 from etude.core.events import Checkpoint, Origin
 from etude.frameworks import state_file
+from etude.places.depot import FolderDepot
 from etude.wire.messages import Run, Saved, TakenUp, Warned
 from etude.worker import states as states_module
 from etude.worker.run import State
@@ -45,7 +48,7 @@ def state(epoch: int, **values: Any) -> State:
 
 def test_a_newer_state_takes_the_place_of_one_that_waits(tmp_path: Path) -> None:
     driver = Driver()
-    states = States(Run(3, 1, {}, 0), str(tmp_path), say=driver.say)
+    states = States(Run(3, 1, {}, 0), FolderDepot(tmp_path), say=driver.say)
     states.save(state(1))
     driver.hears(1)
     for epoch in (2, 3, 4):
@@ -65,7 +68,7 @@ def test_an_end_does_not_wait_for_ever_for_a_driver_that_notes_nothing(
 ) -> None:
     monkeypatch.setattr(states_module, "NOTED_S", 0.05)
     driver = Driver()
-    states = States(Run(0, 1, {}, 0), str(tmp_path), say=driver.say)
+    states = States(Run(0, 1, {}, 0), FolderDepot(tmp_path), say=driver.say)
     states.save(state(1))
     driver.hears(1)
     states.save(state(2))
@@ -77,7 +80,7 @@ def test_an_end_does_not_wait_for_ever_for_a_driver_that_notes_nothing(
 def saved_twice(folder: Path) -> tuple[Checkpoint, ...]:
     """Save two states, and return the newest first, as the driver names them to the next attempt."""
     driver = Driver()
-    states = States(Run(0, 1, {}, 0), str(folder), say=driver.say)
+    states = States(Run(0, 1, {}, 0), FolderDepot(folder), say=driver.say)
     for epoch in (1, 2):
         states.save(state(epoch))
         driver.hears(epoch)
@@ -88,7 +91,7 @@ def saved_twice(folder: Path) -> tuple[Checkpoint, ...]:
 
 def test_the_newest_state_is_taken_up(tmp_path: Path) -> None:
     points, driver = saved_twice(tmp_path), Driver()
-    states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
+    states = States(Run(0, 2, {}, 0, points), FolderDepot(tmp_path), say=driver.say)
     assert states.take_up(lambda state: None) == state(2)
     assert driver.said == [TakenUp(0, 2, Origin((1, 0, 2), 2, "", {"loss": 0.5}))]
 
@@ -102,7 +105,7 @@ def test_a_damaged_newest_state_is_left_aside_for_the_one_before(how: str, tmp_p
         path.unlink()
     else:
         path.write_bytes(content[:-1] if how == "cut" else content[:-1] + bytes([content[-1] ^ 1]))
-    states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
+    states = States(Run(0, 2, {}, 0, points), FolderDepot(tmp_path), say=driver.say)
     assert states.take_up(lambda state: None) == state(1)
     told, warned = driver.said
     assert isinstance(told, TakenUp)
@@ -117,7 +120,7 @@ def test_without_any_that_can_be_read_it_starts_over_and_says_so(tmp_path: Path)
     points, driver = saved_twice(tmp_path), Driver()
     for point in points:
         (tmp_path / "00000" / point.name("weights")).write_bytes(b"nothing")
-    states = States(Run(0, 2, {}, 0, points), str(tmp_path), say=driver.say)
+    states = States(Run(0, 2, {}, 0, points), FolderDepot(tmp_path), say=driver.say)
     assert states.take_up(lambda state: None) is None
     told, warned = driver.said
     assert isinstance(told, TakenUp)
@@ -138,7 +141,7 @@ def test_a_state_that_cannot_be_written_costs_that_state_and_is_said_once(
         return write(path, *given)
 
     monkeypatch.setattr(state_file, "write", writes)
-    states = States(Run(0, 1, {}, 0), str(tmp_path), say=driver.say)
+    states = States(Run(0, 1, {}, 0), FolderDepot(tmp_path), say=driver.say)
     for epoch in (1, 2):
         states.save(state(epoch))
         states.settle()
@@ -157,9 +160,56 @@ def test_a_state_that_cannot_be_written_costs_that_state_and_is_said_once(
 
 
 def test_what_only_pickle_could_write_is_refused_where_it_is_kept(tmp_path: Path) -> None:
-    states = States(Run(0, 1, {}, 0), str(tmp_path), say=Driver().say)
+    states = States(Run(0, 1, {}, 0), FolderDepot(tmp_path), say=Driver().say)
     with pytest.raises(StateError) as refused:
         states.save(state(1, schedule=lambda epoch: 0.1))
     assert str(refused.value).startswith("state.rest.values.schedule is <function ")
     assert str(refused.value).endswith("or give its class state_dict() and load_state_dict().")
     states.close()
+
+
+class Held(FolderDepot):
+    """A depot that writes nothing until it is let."""
+
+    def __init__(self, trials: Path) -> None:
+        super().__init__(trials)
+        self.begun, self.let = threading.Event(), threading.Event()
+
+    def put(self, trial: int, name: str, write: Callable[[Path], Any]) -> Any:
+        self.begun.set()
+        assert self.let.wait(30.0)
+        return super().put(trial, name, write)
+
+
+def test_a_state_is_copied_over_one_that_nobody_needs_and_never_over_one_that_is_written(tmp_path: Path) -> None:
+    array, driver, depot = np.zeros(1000), Driver(), Held(tmp_path)
+    states = States(Run(0, 1, {}, 0), depot, say=driver.say)
+    copies = set()
+
+    def save(epoch: int) -> None:
+        array[:] = epoch
+        states.save(state(epoch, array=array))
+
+    def copied() -> int:
+        assert states._next is not None
+        [found] = states._next.rest[1].values()
+        return id(found)
+
+    save(1)
+    assert depot.begun.wait(30.0)
+    for epoch in (2, 3, 4):
+        save(epoch)
+        copies.add(copied())
+    assert len(copies) == 1, "each gave its memory to the next"
+    depot.let.set()
+    driver.hears(1)
+    states.noted((1, 0, 1))
+    driver.hears(2)
+    states.noted((1, 0, 4))
+    save(5)
+    driver.hears(3)
+    states.close()
+    assert [point.epoch for point in driver.saved] == [1, 4, 5]
+    for point in driver.saved:
+        found = state_file.read(tmp_path / "00000" / point.name("rest"))
+        assert (found["rest"]["values"]["array"] == point.epoch).all()

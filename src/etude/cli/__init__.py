@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typer
 
-from etude.cli import debug, export, forecast, logs, machine, studies, work, worker
+from etude.cli import debug, disk, export, forecast, logs, machine, studies, work, worker
 from etude.cli.shell import Shell, print_version
 
 app = typer.Typer(
@@ -40,6 +40,8 @@ for command in (
     logs.logs,
     export.export,
     debug.debug,
+    disk.du,
+    disk.gc,
     forecast.forecast,
     work.tune,
     work.resume,

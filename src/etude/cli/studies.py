@@ -56,7 +56,7 @@ def ls(
 
 def _rows_in(folder: Path) -> list[dict[str, Any]]:
 
-    found = [folder] if _is_study(folder) else [path for path in folder.glob("*/") if _is_study(path)]
+    found = [folder] if is_study(folder) else [path for path in folder.glob("*/") if is_study(path)]
     return [_row(path, path.name) for path in sorted(found, key=_changed_at)]
 
 
@@ -67,7 +67,8 @@ def _rows_at(url: str) -> list[dict[str, Any]]:
     return [{**_row(mirror, split(mirror)[1]), "mirror": mirror} for mirror in studies_at(url)]
 
 
-def _is_study(folder: Path) -> bool:
+def is_study(folder: Path) -> bool:
+    """Say whether a folder is a study, or the mirror of one."""
     from etude.store.fetch import is_mirror
     from etude.store.journal import FILE
     from etude.store.shared import is_shared

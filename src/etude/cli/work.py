@@ -41,6 +41,9 @@ Kept = Annotated[
     str | None,
     typer.Option(help="Of how many trials the weights are kept, and of which epochs: 3, or '3,last,best,25'."),
 ]
+StatesPlace = Annotated[
+    str | None, typer.Option(help="Where trials save their states, if not in the study's folder: a URL or a folder.")
+]
 EngineName = Annotated[
     str | None,
     typer.Option(help="local, ray, spark, or cluster; with options: 'ray(cpus=2)'. By default ETUDE_ENGINE, or local."),
@@ -106,6 +109,7 @@ def tune(
     price_per_hour: PricePerHour = None,
     mirror: MirrorPlace = None,
     keep: Kept = None,
+    states: StatesPlace = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -146,6 +150,7 @@ def tune(
             price_per_hour=price_per_hour,
             mirror=mirror,
             keep=keep,
+            states=states,
             **given,
         )
     _tell_and_leave(search, as_json=as_json)

@@ -32,6 +32,7 @@ from etude.core.room import how_many_fit, why_not
 from etude.core.version import VERSION
 from etude.engines.local import WorkerProcess
 from etude.engines.settling import settled_in
+from etude.places.url_depot import depot_at
 from etude.wire import spool
 from etude.wire.channel import PIECE, Frames, frame
 from etude.wire.credentials import Invitation
@@ -457,8 +458,10 @@ class Node:
                 self._remark(f"A file of trial {trial} cannot be sent and is lost: {error}.")
 
     async def _send_state(self, worker: _Worker, trial: int, checkpoint: Checkpoint) -> None:
-        """Send the files of a state home; whoever goes on from it gets it from there."""
+        """Send the files of a state home; whoever goes on from it gets it from there, unless all reach it by now."""
         assert self._serve is not None
+        if depot_at(self._serve.states, Path(self._serve.trials)).everywhere:
+            return
         for part in PARTS:
             path = Path(self._serve.trials, f"{trial:05d}", checkpoint.name(part))
             name = checkpoint.name(part).partition("/")[2]

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -108,9 +109,15 @@ class Weights:
 
 @dataclass(frozen=True)
 class Place:
-    """A file of weights: where it is, what its digest was, and how many epochs they had trained for."""
+    """A file of weights.
 
-    path: Path
+    Attributes:
+        opened: Gives a path of this machine at which it can be read for now.
+        digest: What it had when it was written.
+        epoch: How many epochs they had trained for.
+    """
+
+    opened: Callable[[], AbstractContextManager[Path]]
     digest: str
     epoch: int
 
@@ -156,16 +163,13 @@ class TrialWeights(Weights):
         """How many epochs they had trained for."""
         return self.kept[self.chosen].epoch
 
-    @property
-    def path(self) -> Path:
-        """The safetensors file that they are in."""
-        return self.kept[self.chosen].path
-
     def load(self) -> Parts:
         """Return them."""
         from etude.frameworks import state_file
 
-        found: Parts = state_file.read(self.path, self.kept[self.chosen].digest)
+        place = self.kept[self.chosen]
+        with place.opened() as path:
+            found: Parts = state_file.read(path, place.digest)
         return found
 
 

@@ -24,23 +24,26 @@ from etude.core.text import brief
 TAG: Final = "$"
 OF: Final = "of"
 DEEPEST: Final = 100
+NONE: Final[Mapping[str, Any]] = {}
 
 Arrays = dict[str, Any]
 """Where in the state -> numpy array or torch tensor, on the CPU, and nobody else's."""
 
 
-def take_apart(value: Any, *, path: str) -> tuple[Any, Arrays]:
+def take_apart(value: Any, *, path: str, spare: Mapping[str, Any] = NONE) -> tuple[Any, Arrays]:
     """Return a value as what JSON can hold, and copies of its arrays, each under its path.
 
     Args:
         value: Made of dicts, lists, tuples, sets, plain values, numpy arrays and torch tensors.
         path: What the value is called, for the message.
+        spare: Arrays of an earlier copy that nobody needs any more. Where they fit they are written over and returned:
+            most of the time that a copy takes is that of memory which the system hands out anew.
 
     Raises:
         StateError: There is something in it that only pickle could write.
     """
     arrays: Arrays = {}
-    return _TakingApart(arrays).take(value, path, 0), arrays
+    return _TakingApart(arrays, spare).take(value, path, 0), arrays
 
 
 def put_together(plain: Any, arrays: Mapping[str, Any]) -> Any:
@@ -84,8 +87,9 @@ def _bytes_of(array: Any) -> Any:
 
 
 class _TakingApart:
-    def __init__(self, arrays: Arrays) -> None:
+    def __init__(self, arrays: Arrays, spare: Mapping[str, Any]) -> None:
         self._arrays = arrays
+        self._spare = spare
 
     def take(self, value: Any, path: str, depth: int) -> Any:
         if value is None or type(value) in (bool, int, str):
@@ -116,11 +120,11 @@ class _TakingApart:
             return {TAG: "bytes", OF: base64.b64encode(value).decode()}
         torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
         if torch is not None and isinstance(value, torch.Tensor):
-            return {TAG: "tensor", OF: self._name(path, value.detach().to("cpu", copy=True).contiguous())}
+            return {TAG: "tensor", OF: self._keep(path, value.detach(), _copy_of_tensor)}
         if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
-            return {TAG: "array", OF: self._name(path, value.copy(order="C"))}
+            return {TAG: "array", OF: self._keep(path, value, _copy_of_array)}
         if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "biufc":
-            return {TAG: "scalar", OF: self._name(path, numpy.asarray(value).reshape(1))}
+            return {TAG: "scalar", OF: self._keep(path, numpy.asarray(value).reshape(1), _copy_of_array)}
         if isinstance(value, bool | int | float | str):  # of a class of its own, such as an enum
             return self.take(next(kind for kind in (bool, int, float, str) if isinstance(value, kind))(value), path, 0)
         raise StateError(
@@ -128,12 +132,28 @@ class _TakingApart:
             "texts, and dicts and lists of them; or give its class state_dict() and load_state_dict()."
         )
 
-    def _name(self, path: str, array: Any) -> str:
+    def _keep(self, path: str, array: Any, copy_of: Callable[[Any, Any], Any]) -> str:
         name, n = path, 1
         while name in self._arrays:  # two ways to the same path: {"a.b": ...} and {"a": {"b": ...}}
             name, n = f"{path}~{n}", n + 1
-        self._arrays[name] = array
+        self._arrays[name] = copy_of(array, self._spare.get(name))
         return name
+
+
+def _copy_of_tensor(tensor: Any, spare: Any) -> Any:
+    fits = type(spare) is type(tensor) and _kind(spare) == _kind(tensor)
+    return spare.copy_(tensor) if fits else tensor.to("cpu", copy=True).contiguous()
+
+
+def _kind(tensor: Any) -> tuple[Any, ...]:
+    return tensor.shape, tensor.dtype, tensor.layout
+
+
+def _copy_of_array(array: Any, spare: Any) -> Any:
+    if type(spare) is not type(array) or (spare.shape, spare.dtype) != (array.shape, array.dtype):
+        return array.copy(order="C")
+    spare[...] = array
+    return spare
 
 
 _MAKE: Final[dict[str, Callable[[Any, Mapping[str, Any]], Any]]] = {

@@ -45,6 +45,7 @@ class Serve(Message, frozen=True):
         watched: The one whose reports are counted as steps.
         spool: Folder for outcomes that nobody has acknowledged yet.
         trials: Folder for the files of attempts.
+        states: The URL where states lie; empty if that is beside the files of attempts.
         threads: Threads that an attempt may use.
         timeout_s: Seconds after which an attempt is ended; None for no limit.
         grace_s: Seconds that an attempt has for a stop before it is killed.
@@ -78,6 +79,7 @@ class Serve(Message, frozen=True):
     silence_s: float = 30.0
     resources: Resources | None = None
     gpus: tuple[str, ...] | None = None
+    states: str = ""
 
 
 class Run(Message, frozen=True):

@@ -26,6 +26,8 @@ from etude.core.events import How, Outcome, Usage
 from etude.core.signature import Signature
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
+from etude.places.depot import Depot
+from etude.places.url_depot import depot_at
 from etude.wire.channel import Channel
 from etude.wire.messages import (
     Broken,
@@ -167,7 +169,7 @@ def give_up(channel: Channel, serve: Serve, why: str) -> None:
 
 def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Channel, spool: int, job: Run) -> Ended:
     """Run one attempt, leave its outcome in the spool, then tell."""
-    line = ChildLine(channel, job, serve.trials, serve.watched)
+    line = ChildLine(channel, job, depot_at(serve.states, Path(serve.trials)), serve.watched)
     run = RunHandle(
         metrics=serve.metrics,
         watched=serve.watched,
@@ -288,14 +290,14 @@ class ChildLine:
     microsecond. It is started by the first report.
     """
 
-    def __init__(self, channel: Channel, job: Run, trials: str, watched: str) -> None:
+    def __init__(self, channel: Channel, job: Run, depot: Depot, watched: str) -> None:
         self.halted = False
         self.held = False
         self._channel = channel
         self._trial = job.trial
         self._attempt = job.attempt
         self._watched = watched
-        self._states = States(job, trials, say=self._say)
+        self._states = States(job, depot, say=self._say)
         self._rows: list[tuple[int, dict[str, float]]] = []
         self.said: list[tuple[int, dict[str, float]]] | None = []
         """All that was reported; None if it is too much to keep."""

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from etude.core.events import PARTS, START
+from etude.places.depot import Depot
 from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
 from etude.worker.attempt import make_folder
@@ -18,20 +19,29 @@ from etude.worker.attempt import make_folder
 PIECE_B: Final = 1 << 18
 
 
-def pieces_of(job: Run, trials: str) -> Iterator[Piece]:
+def pieces_of(job: Run, depot: Depot, trials: str) -> Iterator[Piece]:
     """Yield the files that an attempt begins with, or may go on from; those that cannot be read are left out.
 
     Args:
         job: The attempt.
+        depot: Where states lie. If workers reach it, none is to be brought.
         trials: The folder of all attempts.
     """
-    trial = job.trial if job.source is None else job.source
-    names = [(trial, point.name(part)) for point in job.points for part in PARTS]
-    for of, name in [(job.trial, START), *names] if job.start is not None else names:
-        attempt, _, path = name.partition("/")
-        piece = Piece(0, of, int(attempt.removeprefix("attempt-")), path, b"", True)
+    if job.start is not None:
         with contextlib.suppress(OSError):
-            yield from cut(Path(trials, f"{of:05d}", name), piece)
+            yield from _pieces(Path(trials, f"{job.trial:05d}", START), job.trial, START)
+    if depot.everywhere:
+        return
+    trial = job.trial if job.source is None else job.source
+    for name in [point.name(part) for point in job.points for part in PARTS]:
+        with contextlib.suppress(OSError), depot.opened(trial, name) as path:
+            yield from _pieces(path, trial, name)
+
+
+def _pieces(path: Path, trial: int, name: str) -> Iterator[Piece]:
+    """Yield a file that has a name in the folder of a trial."""
+    attempt, _, inner = name.partition("/")
+    yield from cut(path, Piece(0, trial, int(attempt.removeprefix("attempt-")), inner, b"", True))
 
 
 def cut(path: Path, like: Piece) -> Iterator[Piece]:

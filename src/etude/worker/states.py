@@ -1,4 +1,4 @@
-"""States of an attempt on disk: written in the background, at most one ahead of the journal, and read again.
+"""States of an attempt in a depot: written in the background, at most one ahead of the journal, and read again.
 
 Training waits only for the copy of a state. One thread writes it, and tells the driver when it is whole; the next is
 written when the driver has noted that, and has removed what is surplus by it. So there is never more on the disk than
@@ -7,15 +7,16 @@ was agreed, and a state that comes while another is under way gives way to the o
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from etude.core.errors import StateError
 from etude.core.events import PARTS, Checkpoint, Origin
+from etude.places.depot import Depot
 from etude.wire.messages import Run, Saved, TakenUp, Warned
 from etude.worker.run import State, WhyNot
 
@@ -30,16 +31,18 @@ class States:
 
     Args:
         job: The attempt, and from where it may go on.
-        trials: The folder of all attempts.
+        depot: Where states lie.
         say: Tells the driver something, from any thread.
     """
 
-    def __init__(self, job: Run, trials: str, *, say: Say) -> None:
+    def __init__(self, job: Run, depot: Depot, *, say: Say) -> None:
         self._job = job
-        self._folder = Path(trials, f"{job.trial:05d}")
+        self._depot = depot
+        self._turn = depot.turn()  # from before a state is written until the journal has it, and the surplus is gone
         self._say = say
         self._changed = threading.Condition()
         self._next: _Apart | None = None  # to be written
+        self._spare: _Apart | None = None  # was written, and the next may be copied over it
         self._writing = False
         self._written: tuple[int, int, int] | None = None
         self._unnoted = False  # whether one is written that the driver has not noted yet
@@ -51,14 +54,14 @@ class States:
 
     def take_up(self, why_not: WhyNot) -> State | None:
         """Return the newest state of earlier attempts that can be read and is of use, and tell which that is."""
-        from etude.frameworks import state_file
-
         problems, source = [], self._job.source
-        folder = self._folder if source is None else self._folder.with_name(f"{source:05d}")
+        trial = self._job.trial if source is None else source
         for point in self._job.points:
             try:
-                weights = state_file.read(folder / point.name("weights"), point.digests[0])
-                rest = state_file.read(folder / point.name("rest"), point.digests[1])
+                weights, rest = (
+                    self._read(trial, point.name(part), digest)
+                    for part, digest in zip(PARTS, point.digests, strict=True)
+                )
                 found = State(point.loop, point.epoch, point.step, rest["last"], weights, rest["rest"], source)
             except (StateError, KeyError, TypeError) as error:
                 problems.append(f"epoch {point.epoch}: {error}")
@@ -71,6 +74,12 @@ class States:
         if self._job.points:
             self._tell_taken_up(None, None, problems)
         return None
+
+    def _read(self, trial: int, name: str, digest: str) -> Any:
+        from etude.frameworks import state_file
+
+        with self._depot.opened(trial, name) as path:
+            return state_file.read(path, digest)
 
     def _tell_taken_up(self, key: tuple[int, int, int] | None, found: State | None, problems: list[str]) -> None:
         step, last = (found.step, found.last) if found is not None else (0, {})
@@ -89,7 +98,10 @@ class States:
         Raises:
             StateError: There is something in it that no file can hold.
         """
-        apart = _Apart.of(state)
+        with self._changed:
+            spare = self._next or self._spare  # what still waits gives way
+            self._next = self._spare = None
+        apart = _Apart.of(state, spare)
         with self._changed:
             self._next = apart
             if self._thread is None:
@@ -102,6 +114,7 @@ class States:
         with self._changed:
             if key == self._written:
                 self._unnoted = False
+                self._turn.end()
                 self._changed.notify_all()
 
     @property
@@ -123,6 +136,8 @@ class States:
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
+        self._turn.end()
+        self._spare = None
 
     def _work(self) -> None:
         while True:
@@ -130,26 +145,30 @@ class States:
                 self._changed.wait_for(lambda: self._closing or (self._next is not None and not self._unnoted))
                 if self._closing:
                     return
-                apart, self._next = self._next, None
                 self._writing = True
-            assert apart is not None
+            self._turn.take(given_up=lambda: self._closing)
+            with self._changed:
+                apart, self._next = self._next, None  # the newest by now; none if it is just giving way, or closing
             try:
-                self._write(apart)
+                if apart is not None:
+                    self._write(apart)
             finally:
                 with self._changed:
-                    self._writing = False
+                    self._writing, self._spare = False, self._spare or apart
+                    if not self._unnoted:
+                        self._turn.end()
                     self._changed.notify_all()
 
     def _write(self, apart: _Apart) -> None:
-        from etude.frameworks import state_file
-
         checkpoint = Checkpoint(self._job.attempt, apart.loop, apart.epoch, apart.step, ("", ""), (0, 0))
+        weights = None
         try:
-            weights = state_file.write(self._folder / checkpoint.name("weights"), *apart.weights)
-            rest = state_file.write(self._folder / checkpoint.name("rest"), *apart.rest)
-        except Exception as error:  # a full disk, or what the library of safetensors cannot write
-            for part in PARTS:
-                (self._folder / checkpoint.name(part)).unlink(missing_ok=True)
+            weights = self._put(checkpoint.name("weights"), *apart.weights)
+            rest = self._put(checkpoint.name("rest"), *apart.rest)
+        except Exception as error:  # a full disk, a place out of reach, or what the library of safetensors cannot write
+            if weights is not None:
+                with contextlib.suppress(Exception):  # then it goes when the attempt is over
+                    self._depot.remove(self._job.trial, checkpoint.name("weights"))
             if not self._warned:
                 self._warned = True
                 self._say(
@@ -166,6 +185,11 @@ class States:
         checkpoint = msgspec.structs.replace(checkpoint, digests=digests, sizes=sizes)
         self._say(Saved(self._job.trial, checkpoint))
 
+    def _put(self, name: str, plain: Any, arrays: dict[str, Any]) -> tuple[str, int]:
+        from etude.frameworks import state_file
+
+        return self._depot.put(self._job.trial, name, lambda path: state_file.write(path, plain, arrays))
+
 
 class _Apart(NamedTuple):
     """A state as files hold it, copied: training goes on meanwhile."""
@@ -177,9 +201,10 @@ class _Apart(NamedTuple):
     rest: tuple[Any, dict[str, Any]]
 
     @classmethod
-    def of(cls, state: State) -> _Apart:
+    def of(cls, state: State, spare: _Apart | None) -> _Apart:
         from etude.frameworks.trees import take_apart
 
-        rest = {"last": state.last, "rest": state.rest}
-        weights = take_apart(state.weights, path="")
-        return cls(state.loop, state.epoch, state.step, weights, take_apart(rest, path="state"))
+        old_weights, old_rest = (spare.weights[1], spare.rest[1]) if spare is not None else ({}, {})
+        weights = take_apart(state.weights, path="", spare=old_weights)
+        rest = take_apart({"last": state.last, "rest": state.rest}, path="state", spare=old_rest)
+        return cls(state.loop, state.epoch, state.step, weights, rest)
