@@ -68,6 +68,15 @@ class _Model:
             "metrics": _values(self._model.metrics_variables),
         }
 
+    def beginning(self) -> Any:
+        """Return the rest of its state, and how its optimizer is set up, schedule and all.
+
+        Without names: Keras counts the objects of a process.
+        """
+        optimizer = getattr(self._model, "optimizer", None)
+        states = [list(values.values()) for values in self.rest().values() if values is not None]
+        return {"states": states, "set up": _set_up(optimizer) if optimizer is not None else None}
+
     def bring_back(self, weights: Any, rest: Any) -> None:
         _assign(self._model.weights, weights, self._path)
         _assign(self._seeds, rest["seeds"], f"{self._path}: its seeds")
@@ -103,6 +112,10 @@ class _Optimizer:
     def rest(self) -> Any:
         return _values(self._optimizer.variables)
 
+    def beginning(self) -> Any:
+        """Return its state, and how it is set up, schedule and all."""
+        return {"state": list(self.rest().values()), "set up": _set_up(self._optimizer)}
+
     def bring_back(self, weights: Any, rest: Any) -> None:
         _assign(self._optimizer.variables, rest, self._path)
 
@@ -132,6 +145,11 @@ class _Callback:
     def bring_back(self, weights: Any, rest: Any) -> None:
         vars(self._callback).update(rest["values"])
         vars(self._callback).update({name: getattr(keras.ops, op) for name, op in rest["operations"].items()})
+
+
+def _set_up(optimizer: Any) -> str:
+    """Return how an optimizer is set up, schedule and all."""
+    return repr({name: value for name, value in optimizer.get_config().items() if name != "name"})
 
 
 def _values(variables: Sequence[Any]) -> dict[str, Any]:

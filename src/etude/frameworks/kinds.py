@@ -41,6 +41,20 @@ class Handle(Protocol):
 
 
 @runtime_checkable
+class Beginning(Protocol):
+    """A handle that says by itself how its object began; of others it is the rest of their state."""
+
+    def beginning(self) -> Any:
+        """Return what tells it from objects that were set up otherwise, before the first epoch; None if it cannot."""
+        ...
+
+
+def beginning_of(thing: Handle) -> Any:
+    """Return what tells an object from others that were set up otherwise, before the first epoch."""
+    return thing.beginning() if isinstance(thing, Beginning) else thing.rest()
+
+
+@runtime_checkable
 class Stateful(Protocol):
     """Anything that gives its state and takes one: modules, optimizers, schedulers, scalers, loaders."""
 

@@ -127,6 +127,10 @@ class _Content:
     def weights(self) -> Any:
         return dict(self.trainer.strategy.lightning_module_state_dict())
 
+    def beginning(self) -> Any:
+        """Return nothing: the trainer makes schedules for as many epochs as it is to have, and only when it begins."""
+        return None
+
     def rest(self) -> Any:
         content = _connector(self.trainer).dump_checkpoint(weights_only=False)
         content["loops"] = self.loops

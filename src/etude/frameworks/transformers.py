@@ -157,6 +157,10 @@ class _Files:
     def weights(self) -> Any:
         return self._weights
 
+    def beginning(self) -> Any:
+        """Return nothing: the trainer makes schedules for as many epochs as it is to have, and only when it begins."""
+        return None
+
     def rest(self) -> Any:
         return self._others
 

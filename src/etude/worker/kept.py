@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from etude.core.errors import StateError
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
-from etude.frameworks.kinds import Handle, handle
+from etude.frameworks.kinds import Beginning, Handle, beginning_of, handle
 from etude.frameworks.trees import digest_of, take_apart
 
 
@@ -60,7 +60,7 @@ class Keeper:
     Attributes:
         kept: What the training function keeps; None as long as that is nothing.
         beginning: Tells apart what is kept by how it began: optimizers, schedules and values, as they were before the
-            first epoch.
+            first epoch. Empty if that cannot be told.
         twice: Whether what is brought back is to be brought back once more, by ``again``.
     """
 
@@ -105,7 +105,9 @@ class Keeper:
 
     def begin(self) -> None:
         """Note how what is kept begins; nothing has been trained, or brought back, yet."""
-        self.beginning = digest_of({**self._objects(), **self._values()})
+        begun = {name: beginning_of(thing) for name, thing in self._handles.items()}
+        unseen = any(isinstance(thing, Beginning) and begun[name] is None for name, thing in self._handles.items())
+        self.beginning = "" if unseen else digest_of({**begun, **self._values()})
 
     def _objects(self) -> dict[str, Any]:
         """Return the states of the objects that are kept, without their weights, by name."""

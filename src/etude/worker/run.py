@@ -59,8 +59,8 @@ WhyNot = Callable[[State], str | None]
 """Says why a state is of no use: empty if nobody needs to hear of it, None if it is of use."""
 
 OTHERWISE: Final = (
-    "what is kept began otherwise there, as a schedule does that is made for so many epochs. Make it for as many as "
-    "there may be at most, and trials can be carried on"
+    "what is kept began otherwise there, as a schedule does that is made for so many epochs, or nobody can tell how it "
+    "began, as with trainers that make their own. Make it for as many as there may be at most"
 )
 """Why one trial cannot go on from the state of another."""
 
@@ -262,7 +262,8 @@ class Run:
             return SEVERAL
         if not state.is_before(n):
             return ""
-        return OTHERWISE if state.rest.get("beginning") != self.keeper.beginning else None
+        began_alike = self.keeper.beginning and state.rest.get("beginning") == self.keeper.beginning
+        return None if began_alike else OTHERWISE
 
     def _state(self, loop: int, epoch: int, n: int, *, over: bool) -> State:
         rest = {**self.keeper.rest(), "of": n, "over": over}
