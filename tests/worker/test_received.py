@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from etude.core.events import PARTS, START, Checkpoint, Start
+from etude.places.depot import FolderDepot
+from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
-from etude.worker.received import keep
+from etude.worker.received import Brought, keep, pieces_of
 
 
 def piece(path: str, data: bytes = b"x", *, first: bool = True) -> Piece:
@@ -40,3 +43,69 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"):
         keep(piece("log.txt"), str(tmp_path))
     assert (tmp_path / "secret").read_text() == "untouched"
+
+
+def a_point(attempt: int, epoch: int) -> Checkpoint:
+    return Checkpoint(attempt, 0, epoch, epoch, ("", ""), (1, 1))
+
+
+def bring(brought: Brought, trial: int, point: Checkpoint) -> None:
+    for part in PARTS:
+        attempt, _, name = point.name(part).partition("/")
+        brought.keep(Piece(0, trial, int(attempt.removeprefix("attempt-")), name, b"state", True))
+
+
+def there(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_was_brought_for_an_attempt_goes_with_it_unless_another_needs_it(tmp_path: Path) -> None:
+    brought, point = Brought(str(tmp_path)), a_point(1, 5)
+    bring(brought, 7, point)
+    brought.begin(1, Run(8, 1, {}, 0, (point,), 7))
+    brought.begin(2, Run(9, 1, {}, 0, (point,), 7))
+    brought.end(1)
+    assert len(there(tmp_path)) == 2
+    brought.end(2)
+    assert there(tmp_path) == set()
+
+
+def test_an_attempt_that_is_forgotten_leaves_what_others_are_to_begin_with(tmp_path: Path) -> None:
+    """With a mirror a node is told late to forget: what was brought to it meanwhile may lie in the same folder."""
+    brought, point = Brought(str(tmp_path)), a_point(1, 5)
+    own = tmp_path / "00007" / "attempt-1" / "log.txt"
+    bring(brought, 7, point)
+    own.write_text("what it printed")
+    brought.forget(7, 1)
+    assert there(tmp_path) == {f"00007/{point.name(part)}" for part in PARTS}, "it is on its way, and nobody has it yet"
+    brought.begin(1, Run(7, 2, {}, 0, (point,)))
+    brought.forget(7, 1)
+    assert len(there(tmp_path)) == 2
+    brought.end(1)
+    brought.forget(7, 1)
+    assert there(tmp_path) == set()
+
+
+def test_a_worker_that_is_given_the_next_attempt_needs_the_one_before_no_more(tmp_path: Path) -> None:
+    brought = Brought(str(tmp_path))
+    first, second = a_point(1, 1), a_point(1, 2)
+    bring(brought, 0, first)
+    brought.begin(1, Run(1, 1, {}, 0, (first,), 0))
+    bring(brought, 0, second)
+    brought.begin(1, Run(2, 1, {}, 0, (second,), 0))
+    assert there(tmp_path) == {f"00000/{second.name(part)}" for part in PARTS}
+
+
+def test_the_weights_that_a_trial_begins_with_are_brought_as_well(tmp_path: Path) -> None:
+    here, away = tmp_path / "here", tmp_path / "away"
+    start = here / "00003" / START
+    start.parent.mkdir(parents=True)
+    start.write_bytes(b"weights")
+    job = Run(3, 1, {}, 0, start=Start("w", "d"))
+    brought = Brought(str(away))
+    for piece in pieces_of(job, FolderDepot(here), str(here)):
+        brought.keep(piece)
+    brought.begin(1, job)
+    assert (away / "00003" / START).read_bytes() == b"weights"
+    brought.end(1)
+    assert there(away) == set()

@@ -73,7 +73,7 @@ from etude.worker import processes
 from etude.worker.attempt import folder_of
 from etude.worker.logs import LOG
 from etude.worker.machine import this_machine
-from etude.worker.received import PIECE_B, cut, keep
+from etude.worker.received import PIECE_B, Brought, cut
 
 PREFIX: Final = "etude-node-"
 HELD: Final = "held"
@@ -234,6 +234,7 @@ class Node:
         self._shares = Shares((), None)
         self._frames = Frames()
         self._serve: Serve | None = None
+        self._brought = Brought("")  # until it is known where attempts write
         self._workers: dict[int, _Worker] = {}
         self._channels = 0
         self._bad_starts = 0
@@ -257,6 +258,7 @@ class Node:
                 threads = self._threads or (serve.resources.threads if serve.resources is not None else None)
                 threads = threads or max(1, processes.available_cores() // self._most)
                 self._serve = msgspec.structs.replace(self._settle(serve, sources), threads=threads)
+                self._brought = Brought(self._serve.trials)
             case Refused(reason=reason):
                 raise NotAdmittedError(reason)
             case _:
@@ -320,9 +322,8 @@ class Node:
 
     def _take_in(self, piece: Piece) -> None:
         """Write a piece of what an attempt here is to go on from."""
-        assert self._serve is not None
         try:
-            keep(piece, self._serve.trials)
+            self._brought.keep(piece)
         except OSError as error:  # the attempt finds it damaged, or not at all
             self._remark(f"What trial {piece.trial} had saved cannot be written there: {error}.")
 
@@ -365,11 +366,11 @@ class Node:
     def _take_note(self, worker: _Worker, content: bytes) -> None:
         """See what a worker is about to be told."""
         match decode_to_worker(content):
-            case Run(trial=trial, attempt=attempt):
+            case Run(trial=trial, attempt=attempt) as job:
                 worker.job, worker.logged_b = (trial, attempt), 0
+                self._brought.begin(worker.channel, job)
             case Forget(trial=trial, attempt=attempt):
-                assert self._serve is not None
-                shutil.rmtree(folder_of(self._serve.trials, trial, attempt), ignore_errors=True)
+                self._brought.forget(trial, attempt)
 
     async def _say(self, content: bytes) -> None:
         try:
@@ -411,6 +412,7 @@ class Node:
         await loop.run_in_executor(None, worker.process.kill)
         self._shares.give_back(worker.process.name)
         await self._tell_what_is_left(worker)
+        self._brought.end(worker.channel)
         del self._workers[worker.channel]
         if not worker.ready:
             reason += self._last_words()
@@ -429,6 +431,7 @@ class Node:
                 await self._send_state(worker, trial, checkpoint)
             case Ended(trial=trial, attempt=attempt):
                 worker.job = None
+                self._brought.end(worker.channel)
                 await self._send_files(worker, trial, attempt)
         await self._say(on_channel(worker.channel, content))
 

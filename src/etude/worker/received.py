@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -14,7 +15,7 @@ from etude.core.events import PARTS, START
 from etude.places.depot import Depot
 from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
-from etude.worker.attempt import make_folder
+from etude.worker.attempt import folder_of, make_folder
 
 PIECE_B: Final = 1 << 18
 
@@ -27,15 +28,20 @@ def pieces_of(job: Run, depot: Depot, trials: str) -> Iterator[Piece]:
         depot: Where states lie. If workers reach it, none is to be brought.
         trials: The folder of all attempts.
     """
-    if job.start is not None:
-        with contextlib.suppress(OSError):
-            yield from _pieces(Path(trials, f"{job.trial:05d}", START), job.trial, START)
-    if depot.everywhere:
-        return
+    for trial, name in names_of(job):
+        if name == START:
+            with contextlib.suppress(OSError):
+                yield from _pieces(Path(trials, f"{trial:05d}", START), trial, name)
+        elif not depot.everywhere:
+            with contextlib.suppress(OSError), depot.opened(trial, name) as path:
+                yield from _pieces(path, trial, name)
+
+
+def names_of(job: Run) -> list[tuple[int, str]]:
+    """Return the files that an attempt begins with, or may go on from: whose they are, and what they are called there."""
     trial = job.trial if job.source is None else job.source
-    for name in [point.name(part) for point in job.points for part in PARTS]:
-        with contextlib.suppress(OSError), depot.opened(trial, name) as path:
-            yield from _pieces(path, trial, name)
+    points = [(trial, point.name(part)) for point in job.points for part in PARTS]
+    return [(job.trial, START), *points] if job.start is not None else points
 
 
 def _pieces(path: Path, trial: int, name: str) -> Iterator[Piece]:
@@ -61,8 +67,8 @@ def cut(path: Path, like: Piece) -> Iterator[Piece]:
             first = False
 
 
-def keep(piece: Piece, trials: str) -> None:
-    """Write a piece where its attempt's files are.
+def keep(piece: Piece, trials: str) -> Path:
+    """Write a piece where its attempt's files are, and return where that is.
 
     Args:
         piece: Part of a file.
@@ -84,3 +90,50 @@ def keep(piece: Piece, trials: str) -> None:
             data = data[os.write(file, data) :]
     finally:
         os.close(file)
+    return place
+
+
+class Brought:
+    """What was brought to a machine for attempts there, and goes with them.
+
+    Args:
+        trials: The folder of all attempts on it.
+    """
+
+    def __init__(self, trials: str) -> None:
+        self._trials = trials
+        self._arriving: set[Path] = set()  # for attempts that are not there yet
+        self._needed: dict[int, set[Path]] = {}  # who has an attempt -> what that needs
+
+    def keep(self, piece: Piece) -> None:
+        """Write a piece of a file.
+
+        Raises:
+            OSError: It cannot be written, or its name leads elsewhere.
+        """
+        self._arriving.add(keep(piece, self._trials))
+
+    def begin(self, worker: int, job: Run) -> None:
+        """Take in which attempt a worker has now."""
+        self.end(worker)
+        needed = {Path(self._trials, f"{trial:05d}", name) for trial, name in names_of(job)}
+        if needed:
+            self._needed[worker] = needed
+            self._arriving -= needed
+
+    def end(self, worker: int) -> None:
+        """Take in that a worker has its attempt no more: what nobody else needs goes."""
+        for path in self._needed.pop(worker, set()) - self._all():
+            path.unlink(missing_ok=True)
+
+    def forget(self, trial: int, attempt: int) -> None:
+        """Remove the files of an attempt that is over, but for those that others are to begin with."""
+        folder = folder_of(self._trials, trial, attempt)
+        if not any(path.is_relative_to(folder) for path in self._all()):
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        for path in [path for path in folder.rglob("*") if path.is_file() and path not in self._all()]:
+            path.unlink(missing_ok=True)
+
+    def _all(self) -> set[Path]:
+        return self._arriving.union(*self._needed.values())
