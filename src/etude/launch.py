@@ -215,6 +215,7 @@ class Launch:
             files=dict(self._code.files),
             logging=script_logging.as_set_up(),
             resources=self._call.resources,
+            named=tuple(name for name in self._call.keep.epochs if isinstance(name, int)),
         )
 
     # --- the folder -------------------------------------------------------------------------------

@@ -63,6 +63,23 @@ def test_a_newer_state_takes_the_place_of_one_that_waits(tmp_path: Path) -> None
     assert names == {f"0-0000{n}.{part}.safetensors" for n in (1, 4) for part in ("weights", "rest")}
 
 
+def test_the_state_of_an_epoch_that_is_wanted_gives_way_to_none(tmp_path: Path) -> None:
+    driver = Driver()
+    states = States(Run(3, 1, {}, 0), FolderDepot(tmp_path), say=driver.say, named=(2,))
+    states.save(state(1))
+    driver.hears(1)
+    states.save(state(2))
+    training = threading.Thread(target=lambda: [states.save(state(epoch)) for epoch in (3, 4)])
+    training.start()
+    for n in (1, 2):
+        driver.hears(n)
+        states.noted(driver.saved[-1].key)
+    training.join(30.0)
+    assert not training.is_alive()
+    states.close()
+    assert [point.epoch for point in driver.saved][:2] == [1, 2], "though 3 and 4 came while 1 was not noted"
+
+
 def test_an_end_does_not_wait_for_ever_for_a_driver_that_notes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

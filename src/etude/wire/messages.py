@@ -58,6 +58,7 @@ class Serve(Message, frozen=True):
         resources: What each trial needs; None if the call does not say.
         gpus: The GPUs that this worker's attempts see; None for those that it sees itself. A node says it to each of
             its workers.
+        named: Epochs whose weights are wanted, by how many are done.
     """
 
     study: str
@@ -79,6 +80,7 @@ class Serve(Message, frozen=True):
     silence_s: float = 30.0
     resources: Resources | None = None
     gpus: tuple[str, ...] | None = None
+    named: tuple[int, ...] = ()
     states: str = ""
 
 

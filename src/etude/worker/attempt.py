@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -169,7 +169,7 @@ def give_up(channel: Channel, serve: Serve, why: str) -> None:
 
 def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Channel, spool: int, job: Run) -> Ended:
     """Run one attempt, leave its outcome in the spool, then tell."""
-    line = ChildLine(channel, job, depot_at(serve.states, Path(serve.trials)), serve.watched)
+    line = ChildLine(channel, job, depot_at(serve.states, Path(serve.trials)), serve.watched, serve.named)
     run = RunHandle(
         metrics=serve.metrics,
         watched=serve.watched,
@@ -290,14 +290,14 @@ class ChildLine:
     microsecond. It is started by the first report.
     """
 
-    def __init__(self, channel: Channel, job: Run, depot: Depot, watched: str) -> None:
+    def __init__(self, channel: Channel, job: Run, depot: Depot, watched: str, named: Collection[int] = ()) -> None:
         self.halted = False
         self.held = False
         self._channel = channel
         self._trial = job.trial
         self._attempt = job.attempt
         self._watched = watched
-        self._states = States(job, depot, say=self._say)
+        self._states = States(job, depot, say=self._say, named=named)
         self._rows: list[tuple[int, dict[str, float]]] = []
         self.said: list[tuple[int, dict[str, float]]] | None = []
         """All that was reported; None if it is too much to keep."""

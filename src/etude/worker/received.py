@@ -38,7 +38,7 @@ def pieces_of(job: Run, depot: Depot, trials: str) -> Iterator[Piece]:
 
 
 def names_of(job: Run) -> list[tuple[int, str]]:
-    """Return the files that an attempt begins with, or may go on from: whose they are, and what they are called there."""
+    """Return the files that an attempt begins with, or may go on from: whose they are, and their names there."""
     trial = job.trial if job.source is None else job.source
     points = [(trial, point.name(part)) for point in job.points for part in PARTS]
     return [(job.trial, START), *points] if job.start is not None else points

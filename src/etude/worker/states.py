@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -33,13 +33,15 @@ class States:
         job: The attempt, and from where it may go on.
         depot: Where states lie.
         say: Tells the driver something, from any thread.
+        named: Epochs whose weights are wanted, by how many are done: their states do not give way to newer ones.
     """
 
-    def __init__(self, job: Run, depot: Depot, *, say: Say) -> None:
+    def __init__(self, job: Run, depot: Depot, *, say: Say, named: Collection[int] = ()) -> None:
         self._job = job
         self._depot = depot
         self._turn = depot.turn()  # from before a state is written until the journal has it, and the surplus is gone
         self._say = say
+        self._named = named
         self._changed = threading.Condition()
         self._next: _Apart | None = None  # to be written
         self._spare: _Apart | None = None  # was written, and the next may be copied over it
@@ -99,6 +101,7 @@ class States:
             StateError: There is something in it that no file can hold.
         """
         with self._changed:
+            self._changed.wait_for(lambda: self._next is None or self._next.epoch not in self._named, NOTED_S)
             spare = self._next or self._spare  # what still waits gives way
             self._next = self._spare = None
         apart = _Apart.of(state, spare)
@@ -149,6 +152,7 @@ class States:
             self._turn.take(given_up=lambda: self._closing)
             with self._changed:
                 apart, self._next = self._next, None  # the newest by now; none if it is just giving way, or closing
+                self._changed.notify_all()
             try:
                 if apart is not None:
                     self._write(apart)
