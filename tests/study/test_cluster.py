@@ -704,3 +704,60 @@ def test_a_node_that_stands_still_is_left_and_what_it_says_afterwards_harms_noth
     assert first.outcome.how is How.LOST
     assert first.outcome.reason.endswith(" left: silent for 4 s")
     assert last.attempt == search.trials[0].attempts > 1
+
+
+PROMOTING = """
+    import sys
+    import etude
+    import torch
+    from torch import nn
+
+    def model():
+        return nn.Linear(3, 1)
+
+    def train(model, run, lr: float, epochs: int):
+        net = model()
+        print("begins with", net.weight.sum().item())
+        optimizer = torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9)
+        kept = run.keep(net=net, optimizer=optimizer, trained=[])
+        x = torch.ones(8, 3)
+        for epoch in run.epochs(epochs):
+            loss = (net(x) - 1).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            kept.trained = [*kept.trained, epoch]
+            run.report(loss=loss.item())
+        return {"loss": loss.item(), "trained": kept.trained}
+
+    experiment = etude.Experiment(train, model=model, metric="loss", mode="min")
+
+    if __name__ == "__main__":
+        search = experiment.tune(
+            {"lr": etude.loguniform(1e-3, 1e-1)}, trials=9, workers=2, sampler="random", stopper="asha",
+            fidelity="epochs", budget=(1, 4), eta=2, name="study", engine=sys.argv[1],
+        )
+        best = search.best
+        final = experiment.fit(at=best, weights=best.weights, name="final", engine=sys.argv[1], workers=1)
+        print(best.weights.load()["net"]["weight"].sum().item(), final.trials[0].log.read_text())
+"""
+
+
+def test_promoted_trials_and_final_trainings_have_what_they_begin_with_on_other_machines(tmp_path: Path) -> None:
+    script = write_script(tmp_path, PROMOTING)
+    with running(start_script(script, "cluster")) as driver:
+        with node(credentials_of(script)), node(credentials_of(script)):
+            wait_for((tmp_path / "studies" / "final" / "credentials.json").exists)
+        with node(tmp_path / "studies" / "final" / "credentials.json"):
+            out, err = driver.communicate(timeout=60)
+    assert driver.returncode == 0, err
+    search = etude.open(folder_of(script))
+    promoted = [trial for trial in search.trials if trial.promotes is not None]
+    assert promoted
+    for trial in search.trials:
+        assert trial.metrics["trained"] == list(range(trial.params["epochs"]))
+    resumed = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Resumed)]
+    assert {fact.trial: fact.origin.source for fact in resumed} == {trial.number: trial.promotes for trial in promoted}
+    assert all(fact.origin.key is not None for fact in resumed)
+    *_, there, _, _, here = out.split()
+    assert float(here) == pytest.approx(float(there), abs=1e-6)
