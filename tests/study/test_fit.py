@@ -80,7 +80,7 @@ def test_other_epochs_can_be_named(search: etude.Search) -> None:
     assert (weights.at(2).epoch, weights.at("last").epoch, weights.at(3).epoch) == (2, 3, 3)
     assert not torch.equal(weights.at(2).load()["net"]["0.weight"], weights.load()["net"]["0.weight"])
     with pytest.raises(
-        ConfigError, match=r"kept no weights of epoch 1\. There are 'last' \(epoch 3\), 2 \(epoch 2\)\."
+        ConfigError, match=r"kept no weights of epoch 1\. There are 2 \(epoch 2\), 'last' \(epoch 3\)\."
     ):
         weights.at(1)
 

@@ -219,7 +219,7 @@ def test_as_many_trials_run_as_fit_if_nothing_else_is_said(tmp_path: Path, monke
     assert memory is not None
 
     def workers(resources: str) -> int:
-        search = looking(tmp_path).tune(LR, trials=1, resources=resources, sampler="random", name=resources[:3])
+        search = looking(tmp_path).tune(LR, trials=9, resources=resources, sampler="random", name=resources[:3])
         return int(search.meta["call"]["at_a_time"])
 
     assert workers("gpus=1,cpus=0.01") == 3

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from etude.core.errors import ConfigError, StateError
-from etude.core.events import BEST
+from etude.core.events import BEST, LAST
 from etude.core.numbers import is_number
 from etude.core.text import brief
 
@@ -192,7 +192,7 @@ def of_trial(
             f"Trial {trial} of {study!r} has no weights: its function kept none, or others were better. Keep them with "
             "kept = run.keep(net=net) and run.epochs(n); tune(..., keep=5) keeps those of the five best trials."
         )
-    chosen = BEST if BEST in kept else next(iter(kept))
+    chosen = next((name for name in (BEST, LAST) if name in kept), None) or max(kept, key=lambda name: kept[name].epoch)
     told = _told(study, trial, kept[chosen].epoch, before)
     return TrialWeights(study=study, trial=trial, kept=kept, chosen=chosen, before=before, **told)
 
