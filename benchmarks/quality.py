@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
+from etude.fit.compared import holm
 
 Params = Mapping[str, Any]
 
@@ -280,16 +281,6 @@ def _p_of(ours: Sequence[float], theirs: Sequence[float]) -> float:
     from scipy.stats import mannwhitneyu
 
     return float(mannwhitneyu(ours, theirs, alternative="two-sided").pvalue)
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Return p-values for all claims at once, by Holm: the least one times their number, and so on."""
-    order = sorted(range(len(ps)), key=ps.__getitem__)
-    found, most = [0.0] * len(ps), 0.0
-    for rank, place in enumerate(order):
-        most = max(most, min(1.0, (len(ps) - rank) * ps[place]))
-        found[place] = most
-    return found
 
 
 BENCHMARK = Benchmark(

@@ -13,7 +13,6 @@ from typing import Any, Final
 from benchmarks.common import Result
 from benchmarks.paper5.printed import FINAL, RANDOM, WORKLOADS, Workload
 from benchmarks.paper5.runs import Run, arm
-from benchmarks.quality import holm
 from etude.fit.clocks import (
     Curve,
     Reached,
@@ -24,6 +23,7 @@ from etude.fit.clocks import (
     shared_horizon,
     time_to,
 )
+from etude.fit.compared import holm
 from etude.fit.costs import RANDOM as NO_CHARGES
 from etude.fit.costs import VALIDATION_PRICE, Charges, Clock, Cost, inherited
 

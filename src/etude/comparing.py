@@ -12,9 +12,10 @@ from etude.core.numbers import is_number
 from etude.core.text import brief
 from etude.final import final
 from etude.fit.clocks import Curve, Target
-from etude.fit.compared import RANDOM, Arm, Comparison, compare
-from etude.fit.costs import NOTHING, Charges, Cost, inherited
+from etude.fit.compared import Arm, Comparison, compare
+from etude.fit.costs import Charges, Cost, inherited
 from etude.fit.prepared import read_seeds
+from etude.fit.weights import RANDOM
 from etude.results import TrialResult
 
 if TYPE_CHECKING:
@@ -100,8 +101,7 @@ def compare_starts(
     for nth in range(1 + len(own)):
         runs = trials[nth * len(listed) : (nth + 1) * len(listed)]
         epochs = sum(epochs for _, _, epochs in runs[0].ancestors)
-        paid = inherited(epochs, share=share, validated=validated, epoch=epoch) if nth else NOTHING
-        charges = Charges(inherited=paid)
+        charges = Charges(inherited=inherited(epochs, share=share, validated=validated, epoch=epoch))
         curves = tuple(_curve(run, steps_per_epoch) for run in runs)
         arms.append(Arm(runs[0].start or RANDOM, curves, charges))
     watched = experiment.metrics.watched

@@ -13,7 +13,7 @@ from etude.core.signature import Definition
 from etude.engines.simulated import Simulated
 from etude.fit.plan import FitPlan, Wanted
 from etude.fit.prepared import Prepared
-from etude.fit.weights import Weights, read_weights
+from etude.fit.weights import RANDOM, read_weights
 from etude.fitted import Fit
 from etude.launch import Launch, LiveStudy
 from etude.rebuilt import build, load_into
@@ -40,19 +40,20 @@ def final(
     if isinstance(call.engine, Simulated):
         raise ConfigError("fit() trains a model, and a simulated engine trains nothing. Leave engine= out.")
     given = [read_weights(one) for one in weights]
-    notes = [note for one in given if one is not None if (note := _tried(experiment, params, one, seeds[0]))]
-    prepared = Prepared(given)
+    prepared, notes = Prepared(), []
     try:
+        for one in given:
+            if one is None:
+                prepared.add_random()
+                continue
+            model, parts = build(experiment, params, seeds[0]), one.load()
+            told = load_into(model, one, parts)
+            notes += [] if told.whole else [f"The model begins with a part of {one.name}: {told}."]
+            prepared.add(one, parts)
         question = _question(experiment, params, prepared, seeds=seeds, notes=notes)
         return Launch(experiment, question, call, result=Fit).start()
     finally:
         prepared.close()
-
-
-def _tried(experiment: Definition, params: Mapping[str, Any], weights: Weights, seed: int) -> str:
-    """Load weights into the model, here, and return what is to be said of it: nothing if all of them fit."""
-    told = load_into(build(experiment, params, seed), weights)
-    return "" if told.whole else f"The model begins with a part of {weights.name}: {told}."
 
 
 def _question(
@@ -97,5 +98,5 @@ def _identity(start: Start | None) -> list[str | float]:
 
 def _as_plain(start: Start | None) -> dict[str, Any] | str:
     if start is None:
-        return "random"
+        return RANDOM
     return {"name": start.name, "digest": start.digest, "shrink": start.shrink, "perturb": start.perturb}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from etude.core.signature import Definition
-from etude.core.text import count
 from etude.fit.weights import TrialWeights
 from etude.results import Search
 
@@ -51,7 +50,3 @@ class Fit(Search):
             metrics=json.dumps(best.values),
             code=str(self.meta.get("code", "")),
         )
-
-    def __repr__(self) -> str:
-        state = "running" if self.running else "complete" if self.complete else "not complete"
-        return f"<fit {self.name!r}: {count(len(self._history.trials), 'trial')}, {state}>"

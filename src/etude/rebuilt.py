@@ -9,7 +9,7 @@ from etude.core.errors import ConfigError, StateError
 from etude.core.signature import Definition
 from etude.fit.weights import Weights
 from etude.frameworks import torch_adapter
-from etude.frameworks.loading import Loaded
+from etude.frameworks.loading import Loaded, Parts
 from etude.worker.bind import Bound, kept_generators
 from etude.worker.run import Run
 
@@ -32,11 +32,16 @@ def build(experiment: Definition, params: Mapping[str, Any], seed: int) -> Any:
         return Bound(experiment.functions, signature, params, handle).model()
 
 
-def load_into(model: Any, weights: Weights) -> Loaded:
+def load_into(model: Any, weights: Weights, parts: Parts) -> Loaded:
     """Load weights into a model, and tell which.
 
+    Args:
+        model: A module, or any nesting of modules.
+        weights: What they are.
+        parts: What was read of them.
+
     Raises:
-        StateError: They cannot be read, or nothing fits.
+        StateError: Nothing fits.
     """
     torch = torch_adapter()
     if torch is None or not torch.modules(model):
@@ -44,7 +49,7 @@ def load_into(model: Any, weights: Weights) -> Loaded:
             f"model() gave no module of torch, and weights ({weights.name}) are loaded into those alone. Return the "
             "module, or a tuple or dict of modules."
         )
-    told: Loaded = torch.load_weights(model, weights.load(), shrink=weights.shrink, perturb=weights.perturb)
+    told: Loaded = torch.load_weights(model, parts, shrink=weights.shrink, perturb=weights.perturb)
     return told
 
 
@@ -55,7 +60,7 @@ def with_weights(experiment: Definition, params: Mapping[str, Any], seed: int, w
         StateError: The weights are not those of this model.
     """
     model = build(experiment, params, seed)
-    told = load_into(model, weights)
+    told = load_into(model, weights, weights.load())
     if not told.complete:
         raise StateError(
             f"The model is not the one that {weights.name} belongs to: {told}. The experiment may have been "

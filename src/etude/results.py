@@ -418,7 +418,7 @@ class Search:
 
     def __repr__(self) -> str:
         state = "running" if self.running else "complete" if self.complete else "not complete"
-        return f"<search {self.name!r}: {count(len(self._history.trials), 'trial')}, {state}>"
+        return f"<{type(self).__name__.lower()} {self.name!r}: {count(len(self._history.trials), 'trial')}, {state}>"
 
     def __str__(self) -> str:
         return self.summary()

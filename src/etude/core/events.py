@@ -138,7 +138,7 @@ class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of which trials a study keeps the weights, and of which epochs.
 
     Args:
-        trials: Of so many, the best so far by their reports.
+        trials: Of so many, those that finished best.
         epochs: Of these epochs: ``"last"``, ``"best"`` (after which the trial had reported its best value), and numbers
             of epochs done.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Final
 
@@ -27,7 +27,6 @@ from etude.fit.clocks import (
 )
 from etude.fit.costs import UNITS, Charges, Clock, Unit
 
-RANDOM: Final = "random"
 LEVEL: Final = 0.95
 """Of the intervals."""
 
@@ -167,13 +166,17 @@ def _alike(n: int) -> float:
 
 def _corrected(found: Sequence[Paired]) -> list[Paired]:
     """Return the same with Holm's correction."""
-    order = sorted(range(len(found)), key=lambda nth: found[nth].p)
-    corrected, largest = list(found), 0.0
-    for rank, nth in enumerate(order):
-        largest = max(largest, min(1.0, (len(found) - rank) * found[nth].p))
-        one = found[nth]
-        corrected[nth] = Paired(one.difference, one.low, one.high, one.p, largest)
-    return corrected
+    return [replace(one, p_holm=p) for one, p in zip(found, holm([one.p for one in found]), strict=True)]
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return p-values for all claims at once, by Holm: the least one times their number, and so on."""
+    order = sorted(range(len(ps)), key=ps.__getitem__)
+    found, most = [0.0] * len(ps), 0.0
+    for rank, place in enumerate(order):
+        most = max(most, min(1.0, (len(ps) - rank) * ps[place]))
+        found[place] = most
+    return found
 
 
 @dataclass(frozen=True)

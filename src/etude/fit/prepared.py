@@ -12,35 +12,31 @@ from etude.core.events import Start
 from etude.core.numbers import seed_of, whole
 from etude.core.text import brief
 from etude.fit.weights import Weights
+from etude.frameworks.loading import Parts
 
 
 class Prepared:
-    """Weights to begin with, each written to a file that a study can take.
+    """Weights to begin with, each written to a file that a study can take."""
 
-    Args:
-        given: Them; None for random ones.
-    """
-
-    def __init__(self, given: Sequence[Weights | None]) -> None:
+    def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="etude-start-"))
         self.starts: list[Start | None] = []
         self.files: dict[str, Path] = {}
         """Digest -> file."""
-        try:
-            for weights in given:
-                self.starts.append(self._prepared(weights) if weights is not None else None)
-        except BaseException:
-            self.close()
-            raise
 
-    def _prepared(self, weights: Weights) -> Start:
+    def add_random(self) -> None:
+        """Begin with random weights."""
+        self.starts.append(None)
+
+    def add(self, weights: Weights, parts: Parts) -> None:
+        """Begin with weights, which have been read."""
         from etude.frameworks import state_file
         from etude.frameworks.trees import take_apart
 
         path = self._folder / f"{len(self.starts)}.safetensors"
-        digest, _ = state_file.write(path, *take_apart(dict(weights.load()), path=""))
+        digest, _ = state_file.write(path, *take_apart(dict(parts), path=""))
         self.files[digest] = path
-        return Start(weights.name, digest, weights.shrink, weights.perturb, weights.ancestors)
+        self.starts.append(Start(weights.name, digest, weights.shrink, weights.perturb, weights.ancestors))
 
     def close(self) -> None:
         """Remove the files."""

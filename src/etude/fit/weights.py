@@ -21,15 +21,16 @@ from etude.core.errors import ConfigError, StateError
 from etude.core.events import BEST, LAST
 from etude.core.numbers import is_number
 from etude.core.text import brief
-
-Parts = Mapping[str, Mapping[str, Any]]
-"""What a module is called -> name -> array."""
+from etude.frameworks.loading import Parts
 
 Ancestor = tuple[str, int, int]
 """A study, a trial of it, and how many epochs that had trained."""
 
 ANCESTORS: Final = "ancestors"
 """Where a file's metadata say whose weights it has."""
+
+RANDOM: Final = "random"
+"""What a call says for no weights of anybody's."""
 
 SHRINK: Final = 0.4
 PERTURB: Final = 0.1
@@ -330,7 +331,7 @@ def read_weights(given: object) -> Weights | None:
     Raises:
         ConfigError: It is no weights.
     """
-    if given is None or given == "random":
+    if given is None or (isinstance(given, str) and given == RANDOM):
         return None
     if isinstance(given, Weights):
         return given
