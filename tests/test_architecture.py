@@ -54,23 +54,28 @@ ARROWS: Final = {
     "rebuilt": {"core", "fit", "frameworks", "worker"},
     "results": {"core", "store", "fit", "places", "summary", "rebuilt"},
     "fitted": {"core", "fit", "results"},
-    "housekeeping": {"core", "store", "places", "results"},
-    "snapshot": {"core", "results"},
+    "reading": {"core", "store", "results", "fitted"},
+    "housekeeping": {"core", "store", "places", "reading"},
+    "snapshot": {"core"},
     "progress": {"core", "going_on", "notes", "results", "snapshot"},
     "launch": {
         *{"core", "wire", "store", "places", "tune", "engines", "worker"},
-        *{"call", "definition", "shipping", "study", "curve_source", "simulation", "results", "progress"},
+        *{"call", "definition", "shipping", "study", "curve_source", "simulation", "results", "reading", "progress"},
     },
-    "forecasting": {"core", "definition", "store", "tune", "engines", "desk", "virtual_run", "results", "progress"},
+    "forecasting": {
+        *{"core", "definition", "store", "tune", "engines"},
+        *{"desk", "virtual_run", "results", "reading", "progress"},
+    },
+    "candidates": {"core", "fit", "results"},
     "final": {"core", "fit", "tune", "engines", "call", "launch", "fitted", "rebuilt"},
     "check": {"core", "worker", "frameworks", "definition"},
     "redefined": {"definition"},
     "experiment": {
         *{"core", "worker", "frameworks", "tune", "redefined", "results"},
-        *{"call", "launch", "check", "forecasting", "fit", "fitted", "final"},
+        *{"call", "launch", "check", "forecasting", "fit", "fitted", "candidates", "final"},
     },
     "comparing": {"core", "fit", "call", "final", "results", "experiment"},
-    "demo": {"core", "results", "worker"},
+    "demo": {"core", "worker"},
     "cli": None,  # on top: it may import everything
     "etude": None,  # the window shows everything
 }

@@ -44,13 +44,14 @@ if TYPE_CHECKING:
     from etude.engines.simulated import Simulated
     from etude.engines.spark import Spark
     from etude.experiment import Experiment
+    from etude.fit.choosing import Auto
     from etude.fit.weights import Weights, soup, weights
     from etude.fitted import Fit
     from etude.forecasting.forecast import forecast
     from etude.forecasting.result import Forecast
     from etude.frameworks.callbacks import callback
+    from etude.reading import read as open  # noqa: A004
     from etude.results import Search, TrialResult
-    from etude.results import read as open  # noqa: A004
     from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
     from etude.tune.domains import integers, loguniform, ordered, uniform
     from etude.tune.grid import Grid
@@ -109,6 +110,7 @@ _HOME = {
     "RecordedCurves": "etude.engines.curves",
     "SyntheticCurves": "etude.engines.curves",
     "Keep": "etude.core.events",
+    "Auto": "etude.fit.choosing",
     "Weights": "etude.fit.weights",
     "weights": "etude.fit.weights",
     "soup": "etude.fit.weights",
@@ -119,7 +121,7 @@ _HOME = {
     "callback": "etude.frameworks.callbacks",
     "Search": "etude.results",
     "TrialResult": "etude.results",
-    "open": "etude.results",
+    "open": "etude.reading",
     "Invalid": "etude.core.errors",
     "StateError": "etude.core.errors",
     "EtudeError": "etude.core.errors",
@@ -143,6 +145,7 @@ __all__ = [
     "QMC",
     "TPE",
     "Act",
+    "Auto",
     "Cluster",
     "ConfigError",
     "Data",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import etude
-from etude.results import show
+from etude.core.text import show
 from etude.worker.processes import available_cores
 
 try:

@@ -293,7 +293,8 @@ class Experiment:
             weights: What the model begins with: ``search.best.weights``, ``.weights.at(25)``, ``.weights.shrunk()``,
                 ``etude.soup(search.top(3))``, the path of a safetensors file, or ``"random"``, the default. They are
                 loaded into the model that ``model()`` gives first. Where shapes differ, what fits is loaded, and a
-                note says what was and was not.
+                note says what was and was not. With ``"auto"``, or ``etude.Auto(...)``, short probes choose, and
+                random weights are among what they choose from.
             seed: The training seed; the first one, with ``seeds``.
             seeds: How many trials with seeds of their own, or the seeds.
             workers: As in ``tune``, and so are all that follow.
@@ -318,11 +319,14 @@ class Experiment:
             KeyboardInterrupt: Ctrl-C; it wound down, and ``experiment.last`` holds it.
         """
         from etude.call import Call
+        from etude.candidates import candidates, read_auto
         from etude.final import final
         from etude.fit.prepared import read_seeds
 
         self._redefined.warn(stacklevel=2)
         listed = read_seeds(seeds, seed)
+        auto = read_auto(weights, self.metrics.modes)
+        given = [weights] if auto is None else [None, *candidates(auto, at)]
         call = Call.read(
             workers=workers,
             resources=resources,
@@ -337,7 +341,7 @@ class Experiment:
             engine=engine,
             trials=len(listed),
         )
-        live = final(self, self.checked(at), [weights], call, seeds=listed)
+        live = final(self, self.checked(at), given, call, seeds=listed, auto=auto)
         fitted: Fit = live.search  # type: ignore[assignment] # as was asked for
         self.last = fitted
         if wait:

@@ -11,7 +11,8 @@ from etude.core.errors import ConfigError
 from etude.core.events import Start
 from etude.core.signature import Definition
 from etude.engines.simulated import Simulated
-from etude.fit.plan import FitPlan, Wanted
+from etude.fit.choosing import Auto
+from etude.fit.plan import FitPlan, ProbedPlan, Wanted
 from etude.fit.prepared import Prepared
 from etude.fit.weights import RANDOM, read_weights
 from etude.fitted import Fit
@@ -21,7 +22,13 @@ from etude.tune.question import Question
 
 
 def final(
-    experiment: Definition, params: Mapping[str, Any], weights: Sequence[object], call: Call, *, seeds: Sequence[int]
+    experiment: Definition,
+    params: Mapping[str, Any],
+    weights: Sequence[object],
+    call: Call,
+    *,
+    seeds: Sequence[int],
+    auto: Auto | None = None,
 ) -> LiveStudy:
     """Start a study that trains with each of some weights, and each of some seeds.
 
@@ -31,6 +38,7 @@ def final(
         weights: What the model begins with, as calls say it.
         call: How it is to be run.
         seeds: The training seeds.
+        auto: How probes choose one of these weights, random ones first, for all seeds; None for a training with each.
 
     Raises:
         ConfigError: It cannot be.
@@ -49,44 +57,55 @@ def final(
             model, parts = build(experiment, params, seeds[0]), one.load()
             told = load_into(model, one, parts)
             notes += [] if told.whole else [f"The model begins with a part of {one.name}: {told}."]
-            prepared.add(one, parts)
-        question = _question(experiment, params, prepared, seeds=seeds, notes=notes)
+            prepared.add(one, parts, holder=len(prepared.starts) * (len(seeds) if auto is None else 1))
+        plan = _plan(params, prepared.starts, seeds, auto)
+        question = _question(experiment, params, prepared, plan, seeds=seeds, auto=auto, notes=notes)
         return Launch(experiment, question, call, result=Fit).start()
     finally:
         prepared.close()
+
+
+def _plan(
+    params: Mapping[str, Any], starts: Sequence[Start | None], seeds: Sequence[int], auto: Auto | None
+) -> FitPlan | ProbedPlan:
+    if auto is not None:
+        return ProbedPlan(dict(params), tuple(seeds), tuple(starts), auto.share, auto.judge)
+    return FitPlan(tuple(Wanted(dict(params), seed, start) for start in starts for seed in seeds))
 
 
 def _question(
     experiment: Definition,
     params: Mapping[str, Any],
     prepared: Prepared,
+    plan: FitPlan | ProbedPlan,
     *,
     seeds: Sequence[int],
+    auto: Auto | None,
     notes: Sequence[str] = (),
 ) -> Question:
-    """Return the question that a call of ``fit`` puts: each start with each seed.
-
-    Args:
-        experiment: Whose functions are run.
-        params: The configuration.
-        prepared: The weights to begin with.
-        seeds: The training seeds.
-        notes: What is to be said when the study begins.
-    """
-    wanted = tuple(Wanted(dict(params), seed, start) for start in prepared.starts for seed in seeds)
+    """Return the question that a call of ``fit`` puts."""
     told = [_as_plain(start) for start in prepared.starts]
+    chosen = {"share": auto.share, "judge": auto.judge} if auto is not None else None
     return Question(
-        plan=FitPlan(wanted),
+        plan=plan,
         metrics=experiment.metrics,
-        trials=len(wanted),
+        trials=plan.trials,
         parts={
             "params": json.dumps(params, sort_keys=True, default=repr),
             "metric": repr(experiment.metrics),
             "seeds": ", ".join(map(str, seeds)),
             "weights": json.dumps([_identity(start) for start in prepared.starts]),
+            **({"chosen by probes": json.dumps(chosen)} if chosen is not None else {}),
         },
-        meta={"verb": "fit", "params": dict(params), "seeds": list(seeds), "weights": told, "trials": len(wanted)},
-        files={n: prepared.files[trial.start.digest] for n, trial in enumerate(wanted) if trial.start is not None},
+        meta={
+            "verb": "fit",
+            "params": dict(params),
+            "seeds": list(seeds),
+            "weights": told,
+            "trials": plan.trials,
+            **({"auto": chosen} if chosen is not None else {}),
+        },
+        files=prepared.files,
         notes=tuple(notes),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from etude.core.signature import Definition
 from etude.fit.weights import TrialWeights
-from etude.results import Search
+from etude.results import Search, TrialResult
 
 
 class Fit(Search):
@@ -17,6 +17,16 @@ class Fit(Search):
 
     With several seeds, ``value``, ``weights``, ``model`` and ``save`` are those of the best trial; ``trials`` has all.
     """
+
+    @property
+    def probes(self) -> list[TrialResult]:
+        """The trials that chose what the training was to begin with; none if nobody had to choose."""
+        return [trial for trial in self.trials if trial.probe is not None]
+
+    @property
+    def chosen(self) -> str:
+        """What probes chose, and why, in a sentence; empty if there are none, or they have not chosen yet."""
+        return next((trial.because for trial in self.trials if self.probes and trial.probe is None), "")
 
     @property
     def value(self) -> float | None:

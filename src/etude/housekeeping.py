@@ -19,7 +19,7 @@ from etude.core.events import PARTS
 from etude.core.shelf import Shelf
 from etude.places.depot import Depot, Found, read_path
 from etude.places.url_depot import depot_at
-from etude.results import find, history_in
+from etude.reading import find, history_in
 from etude.store import shared
 from etude.store.artifacts import surplus
 from etude.store.changed_files import LOG_TAIL, TRIALS, WORKERS_LOG

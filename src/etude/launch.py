@@ -33,7 +33,8 @@ from etude.engines.local import DRIVER_ID, sweep_after
 from etude.engines.simulated import Simulated
 from etude.places.url_depot import try_out
 from etude.progress import AtWork
-from etude.results import Search, studies_folder
+from etude.reading import studies_folder
+from etude.results import Search
 from etude.shipping import packed
 from etude.simulation import Rehearsal, Simulation
 from etude.store import provenance, shared

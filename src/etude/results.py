@@ -1,12 +1,11 @@
 """What came of a study: its trials, and the best of them.
 
-Read from the journal, so it needs none of the user's code; ``etude.open(folder)`` does the same for
-any study. While a study runs, the same object shows how far it is.
+Read from the journal (``reading``), so it needs none of the user's code. While a study runs, the same object shows how
+far it is.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,19 +18,15 @@ from etude.core.errors import ConfigError, StudyError
 from etude.core.events import How, Params
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State
-from etude.core.metrics import Fidelity, Metrics
+from etude.core.metrics import Metrics
 from etude.core.ranking import best_of, front, ranked
 from etude.core.signature import Definition
-from etude.core.text import count, show
+from etude.core.text import count
 from etude.fit.weights import Place, TrialWeights, of_trial
 from etude.places.url_depot import depot_at
 from etude.store import shared
-from etude.store.fetch import copy, mirror_of, split
-from etude.store.filesystems import cache_folder, place_name
-from etude.store.journal import FILE, Journal
+from etude.store.journal import Journal
 from etude.summary import as_html, summary
-
-__all__ = ["Report", "Search", "TrialResult", "column", "find", "read", "show", "studies_folder", "studies_here"]
 
 OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as", "promotes", "simulated")
 
@@ -59,13 +54,13 @@ class Study(NamedTuple):
         folder: Its folder.
         history: What is known of it.
         experiment: Whose functions it runs; None if that is not known here.
-        states: The URL where states lie; empty for its folder.
+        meta: What was recorded about it.
     """
 
     folder: Path
     history: History
     experiment: Definition | None
-    states: str = ""
+    meta: Mapping[str, Any]
 
     @property
     def metrics(self) -> Metrics:
@@ -130,8 +125,16 @@ class TrialResult:
         """The same in words."""
         self.ancestors = trial.start.ancestors if trial.start is not None else ()
         """Whose weights it began with: study, trial, and how many epochs that had trained for."""
+        self.probe: dict[str, Any] | None = dict(trial.extra) if trial.probe is not None else None
+        """Of a probe, how much of the first epoch it trained (``portion``) and what it reported last (``reported``)."""
         self._study = study
         self._folder = study.folder
+
+    @property
+    def search(self) -> Search:
+        """The study that it is of."""
+        study = self._study
+        return Search(study.folder, study.history, meta=study.meta, experiment=study.experiment)
 
     @property
     def weights(self) -> TrialWeights:
@@ -141,7 +144,7 @@ class TrialResult:
             ConfigError: None were kept.
         """
         kept = self._study.history.shelf.weights(self.number)
-        depot = depot_at(self._study.states, self._folder / "trials")
+        depot = depot_at(self._study.meta.get("states") or "", self._folder / "trials")
         places = {
             name: Place(partial(depot.opened, self.number, p.name("weights")), p.digests[0], p.epoch)
             for name, p in kept.items()
@@ -293,7 +296,7 @@ class Search:
         return [self._result(trial) for trial in ranked(list(self._history.finished), self.metrics)[:n]]
 
     def _result(self, trial: Trial) -> TrialResult:
-        return TrialResult(trial, Study(self.folder, self._history, self._experiment, self.meta.get("states") or ""))
+        return TrialResult(trial, Study(self.folder, self._history, self._experiment, self.meta))
 
     def counts(self) -> dict[str, int]:
         """Return how many trials stand where."""
@@ -442,70 +445,3 @@ def column(name: str, taken: Collection[str], kind: str) -> str:
         ('lr', 'metrics.seed')
     """
     return f"{kind}.{name}" if name in taken else name
-
-
-def read(folder: str | os.PathLike[str]) -> Search:
-    """Open a study to look at it: it is not changed, and none of the user's code is needed.
-
-    Args:
-        folder: The study's folder, its name among the studies here, or the URL of its mirror.
-
-    Raises:
-        NotAStudyError: There is no study.
-        JournalError: Its journal is damaged or from a later version.
-    """
-    path = find(folder)
-    journal = Journal.read(path)
-    try:
-        meta, driver = journal.meta(), journal.lease.held_by()
-        history = history_in(journal, meta)
-    finally:
-        journal.close()
-    return Search(path, history, meta=meta, driver=driver)
-
-
-def history_in(journal: Journal, meta: Mapping[str, Any]) -> History:
-    """Return the study that a journal tells of.
-
-    Args:
-        journal: The journal.
-        meta: What it says about the study.
-    """
-    budgets = meta.get("fidelity")
-    fidelity = Fidelity(budgets["name"], tuple(budgets["rungs"])) if budgets else None
-    history = History(Metrics(meta["metrics"], watched=meta["watched"], fidelity=fidelity))
-    for fact in journal.facts():
-        history.apply(fact)
-    return history
-
-
-def studies_folder() -> Path:
-    """Return where studies are kept: ``ETUDE_STUDIES``, or ``etude-studies`` in the current folder."""
-    return Path(os.environ.get("ETUDE_STUDIES") or "etude-studies")
-
-
-def studies_here() -> list[Path]:
-    """Return the folders of all studies that are kept there, by name."""
-    return sorted(path.parent for path in studies_folder().glob(f"*/{FILE}"))
-
-
-def find(study: str | os.PathLike[str], *, logs: bool = True) -> Path:
-    """Return the folder of a study that is given by its path, its name, or its mirror: a URL, or a folder.
-
-    A mirror is copied into the user's cache, without the files that its trials kept, and with its logs if ``logs``.
-    """
-    path = Path(study)
-    if not (path / FILE).exists() and (studies_folder() / path / FILE).exists():
-        return studies_folder() / path
-    for there in (study, studies_folder() / path):
-        if shared.is_shared(Path(there)):
-            return shared.to_look_at(Path(there))
-        if (mirror := mirror_of(there)) is not None:
-            return _copied(mirror, logs=logs)
-    return path
-
-
-def _copied(mirror: str, *, logs: bool) -> Path:
-    folder = cache_folder() / "mirrors" / place_name(mirror) / split(mirror)[1]
-    copy(mirror, folder, logs=logs)
-    return folder

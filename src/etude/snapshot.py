@@ -18,8 +18,7 @@ from etude.core.history import History, Trial
 from etude.core.lifecycle import FINAL, LIVE, State
 from etude.core.metrics import Metrics
 from etude.core.ranking import best_of
-from etude.core.text import seconds
-from etude.results import show
+from etude.core.text import seconds, show
 
 if TYPE_CHECKING:
     from rich.table import Table

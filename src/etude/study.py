@@ -408,8 +408,8 @@ class Study(AtWork):
 
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
-            case Assign(worker, trial, attempt, params, seed, points, source, start):
-                self._crew.send(worker, messages.Run(trial, attempt, params, seed, points, source, start))
+            case Assign():
+                self._crew.send(command.worker, messages.Run.of(command))
                 self._worked = True
             case Stop(worker=worker, trial=trial, attempt=attempt):
                 self._crew.send(worker, messages.Halt(trial, attempt))

@@ -36,7 +36,8 @@ def summary(history: History, folder: Path, meta: Mapping[str, Any], *, at_work:
         at_work: Whether somebody works on it now: then nobody needs to be told how it goes on.
     """
     lines = [*_trials(history, folder, simulated=meta.get("simulated") is not None), *_best(history)]
-    lines += [*_stopped(history), *_out_of_memory(history), *_why(history, State.FAILED), *_why(history, State.INVALID)]
+    lines += [*_chosen(history), *_stopped(history), *_out_of_memory(history)]
+    lines += [*_why(history, State.FAILED), *_why(history, State.INVALID)]
     closed = history.closed
     if closed is not None and closed.complete and closed.reason != f"all {count(len(history.trials), 'trial')} ended":
         lines.append(_ended(f"{closed.reason[:1].upper()}{closed.reason[1:]}"))
@@ -78,10 +79,17 @@ def _best(history: History) -> Iterator[str]:
         yield f"Best {metrics.main}: {show(found.value)} in trial {found.number} with {_told(found.params)}."
 
 
+def _chosen(history: History) -> Iterator[str]:
+    """Say what probes chose to begin with."""
+    if any(trial.probe is not None for trial in history.trials):
+        for chosen in dict.fromkeys(trial.because for trial in history.trials if trial.probe is None):
+            yield f"Begins with {chosen}."
+
+
 def _stopped(history: History) -> Iterator[str]:
     stopped, spared = saved(history)
     if stopped:
-        ran = sum(t.reports for t in history.trials if t.same_as is None)
+        ran = sum(t.reports for t in history.trials if t.same_as is None and t.probe is None)
         share = spared / (ran + spared) if ran + spared else 0.0
         yield (
             f"Stopped early: {count(stopped, 'trial')}, which spared {count(spared, 'report')} of {ran + spared:,} "

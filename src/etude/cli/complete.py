@@ -19,14 +19,15 @@ MOST_BYTES: Final = 4 * 2**20
 
 def studies(incomplete: str) -> list[str]:
     """Return the names of studies here that begin so."""
-    from etude.results import studies_here
+    from etude.reading import studies_here
 
     return [folder.name for folder in studies_here() if folder.name.startswith(incomplete)]
 
 
 def trials(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the numbers of the study's trials that begin so, each with how it stands."""
-    from etude.results import find, read, show
+    from etude.core.text import show
+    from etude.reading import find, read
     from etude.store.journal import FILE
 
     with contextlib.suppress(EtudeError, OSError):

@@ -183,7 +183,7 @@ def _run(experiment: Experiment, metrics: Metrics, recorded: TrialResult, *, pdb
     returned: Any = None
     try:
         begins = recorded.begins_with
-        start = partial(load_start, recorded.folder.parent, begins) if begins is not None else None
+        start = partial(load_start, str(recorded.folder.parent.parent), begins) if begins is not None else None
         returned = Bound(experiment.functions, experiment.signature, recorded.params, run, start).train()
         if not run.stop_seen:
             came.values = _by_name(metrics, *read_result(returned, metrics=metrics.names, reported=run.last))

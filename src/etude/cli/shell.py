@@ -80,7 +80,7 @@ def open_study(study: str) -> Search:
     import difflib
 
     from etude.core.errors import NotAStudyError
-    from etude.results import read, studies_here
+    from etude.reading import read, studies_here
 
     try:
         return read(study)

@@ -36,8 +36,8 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List the studies that there are."""
-    from etude.results import show as shown
-    from etude.results import studies_folder
+    from etude.core.text import show as shown
+    from etude.reading import studies_folder
     from etude.store.fetch import is_url
 
     where = folder if folder is not None else str(studies_folder())
@@ -153,7 +153,7 @@ def standing(search: Search) -> str:
 
 
 def _row(study: Path | str, name: str) -> dict[str, Any]:
-    from etude.results import find, read
+    from etude.reading import find, read
 
     row: dict[str, Any] = {"study": name, "standing": "", "trials": None, "metrics": {}, "best": None}
     try:
@@ -261,7 +261,7 @@ def _trial(trial: TrialResult, search: Search) -> dict[str, Any]:
 
 def _print_trials(search: Search, found: list[TrialResult], *, with_reason: bool = False) -> None:
     from etude.core.text import seconds
-    from etude.results import show as shown
+    from etude.core.text import show as shown
 
     names = list(dict.fromkeys(name for trial in found for name in trial.params))
     metrics = search.metrics.names

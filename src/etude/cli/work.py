@@ -185,7 +185,7 @@ def resume(
     """
     from etude.cli import options, scripts
     from etude.cli.wording import told_in_options
-    from etude.results import studies_folder
+    from etude.reading import studies_folder
     from etude.store.fetch import bring, mirror_of, split
     from etude.store.shared import home_of
     from etude.tune.spaces import Space

@@ -396,9 +396,8 @@ class Driver:
             points = self.history.shelf.points(number if source is None else source)
             self._tell(Assigned(at=at, trial=number, attempt=attempt, worker=worker.name))
             self._packing.given(worker)
-            self._out.append(
-                Assign(worker.name, number, attempt, trial.params, trial.seed, points, source, trial.start)
-            )
+            given = (trial.params, trial.seed, points, source, trial.start, trial.probe)
+            self._out.append(Assign(worker.name, number, attempt, *given))
 
     def _wake_up_in_time(self, at: float) -> None:
         """See to it that a worker which waits gets what is ready as soon as it may."""

@@ -157,10 +157,11 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         name: What they are called, for people.
-        digest: Of the file, which lies in the trial's folder (``START``).
+        digest: Of the file.
         shrink: How much of the weights is taken.
         perturb: How much of random ones is added.
         ancestors: Whose weights they were: study, trial, and epochs that it had trained for.
+        holder: The trial in whose folder the file lies (``START``), for all that begin with it.
     """
 
     name: str
@@ -168,10 +169,34 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     shrink: float = 1.0
     perturb: float = 0.0
     ancestors: tuple[tuple[str, int, int], ...] = ()
+    holder: int = 0
 
 
 START: Final = "attempt-0/weights.safetensors"
-"""Where in a trial's folder the weights lie that it begins with: it has them before its first attempt."""
+"""Where in a trial's folder the weights lie that it, and others, begin with: there before its first attempt."""
+
+
+class Probe(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How much of a run a trial is that only shows how a run would begin: of its first epoch, as much as its share.
+
+    Attributes:
+        share: What all probes may take together, of the run's epochs; or one epoch, if that is more.
+        among: How many probes share it.
+    """
+
+    share: float
+    among: int
+
+    def portion(self, epochs: int) -> float:
+        """Return how much of its first epoch a probe of a run with so many epochs has.
+
+        Example:
+            >>> Probe(share=0.05, among=4).portion(20)
+            0.25
+            >>> Probe(share=0.05, among=4).portion(200)
+            1.0
+        """
+        return min(1.0, max(1.0, self.share * epochs) / self.among)
 
 
 # --- facts: what the journal keeps -------------------------------------------------------------
@@ -254,6 +279,7 @@ class Queued(Fact, frozen=True):
         promotes: The earlier trial that it carries on with a larger budget.
         because: Why the plan decided on it, where that was a decision.
         start: The weights that it begins with; None if they are random.
+        probe: How much of a run it is, if it is none.
     """
 
     trial: int
@@ -265,6 +291,7 @@ class Queued(Fact, frozen=True):
     promotes: int | None = None
     because: str = ""
     start: Start | None = None
+    probe: Probe | None = None
 
 
 class Assigned(Fact, frozen=True):
@@ -450,6 +477,7 @@ class Assign(Command, frozen=True):
         points: From where it may go on, the best first.
         source: The earlier trial whose they are; None if they are its own.
         start: The weights that it begins with; None if they are random.
+        probe: How much of a run it is, if it is none.
     """
 
     worker: str
@@ -460,6 +488,7 @@ class Assign(Command, frozen=True):
     points: tuple[Checkpoint, ...] = ()
     source: int | None = None
     start: Start | None = None
+    probe: Probe | None = None
 
 
 class Stop(Command, frozen=True):

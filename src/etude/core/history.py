@@ -73,6 +73,7 @@ class Trial:
         same_as: The earlier trial with the same configuration, if there is one.
         promotes: The earlier trial that it carries on with a larger budget, if there is one.
         start: The weights that it begins with; None if they are random.
+        probe: How much of a run it is, if it is none.
         because: Why the plan decided on it, where that was a decision.
         redraw: How many proposals before this one were already taken.
         upto: The last fact that the sampler had seen when it proposed this trial.
@@ -91,6 +92,7 @@ class Trial:
         "number",
         "params",
         "pausing",
+        "probe",
         "promotes",
         "raised_on",
         "reason",
@@ -127,6 +129,7 @@ class Trial:
         self.upto = fact.upto
         self.withdrawn = NO_CURVE
         self.start = fact.start
+        self.probe = fact.probe
         self._ends: Loose | Packed = Loose(fact.at)
 
     @property

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from etude.core.events import Params, Start
+from etude.core.events import Params, Probe, Start
 from etude.core.history import Trial
 from etude.core.metrics import Metrics
 
@@ -67,6 +67,7 @@ class Propose(msgspec.Struct, frozen=True):
         promotes: The earlier trial that this one carries on with a larger budget.
         because: Why, for people; said of trials that were decided on, as promotions are.
         start: The weights that it begins with; None for random ones.
+        probe: How much of a run it is, if it is none.
     """
 
     seed: int
@@ -75,6 +76,7 @@ class Propose(msgspec.Struct, frozen=True):
     promotes: int | None = None
     because: str = ""
     start: Start | None = None
+    probe: Probe | None = None
 
 
 class Promote(msgspec.Struct, frozen=True):

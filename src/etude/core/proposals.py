@@ -95,6 +95,7 @@ class Proposals:
                     promotes=wanted.promotes,
                     because=wanted.because,
                     start=wanted.start,
+                    probe=wanted.probe,
                 )
             )
         answer = self._early.pop(k, None)

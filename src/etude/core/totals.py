@@ -29,7 +29,7 @@ def saved(history: History) -> tuple[int, int]:
 
     A stopped trial is taken to have had as many reports to go to as the longest finished one had.
     """
-    stopped = [t for t in history.trials if t.state is State.STOPPED and t.same_as is None]
+    stopped = [t for t in history.trials if t.state is State.STOPPED and t.same_as is None and t.probe is None]
     full = max((t.reports for t in history.finished), default=0)
     return len(stopped), sum(max(0, full - t.reports) for t in stopped)
 

@@ -1,14 +1,18 @@
-"""A final training as a plan: trials that are all known beforehand."""
+"""A final training as a plan: trials that are all known beforehand, or that begin as probes say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from etude.core.events import Params, Start
-from etude.core.plan import GO_ON, Answer, Decision, Done, Propose, Report, Standing
+from etude.core.events import Params, Probe, Start
+from etude.core.history import Trial
+from etude.core.lifecycle import FINAL, State
+from etude.core.plan import GO_ON, Act, Answer, Decision, Done, Halt, Propose, Report, Standing, Wait
 from etude.core.text import count
+from etude.fit.choosing import Choice, Probed, choose
+from etude.fit.weights import RANDOM
 
 
 class Wanted(NamedTuple):
@@ -30,6 +34,11 @@ class FitPlan:
     wanted: tuple[Wanted, ...]
     resumes: ClassVar[bool] = False
 
+    @property
+    def trials(self) -> int:
+        """How many there are."""
+        return len(self.wanted)
+
     def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Answer:
         """Ask for the next one."""
         asked = len(standing.trials) + len(pending)
@@ -45,3 +54,69 @@ class FitPlan:
     def never_promoted(self, standing: Standing) -> Sequence[int]:
         """Return none: nobody asks, since no trial carries on another."""
         return ()
+
+
+@dataclass(frozen=True)
+class ProbedPlan:
+    """Have probes show what the training is to begin with, and train with each seed.
+
+    Attributes:
+        params: The configuration.
+        seeds: The training seeds; probes have the first.
+        candidates: What there is to begin with, random weights (None) first.
+        share: What all probes may take together, of the run's epochs.
+        judge: The metric that they are judged by; None for the one that ``choosing.judge_of`` says.
+    """
+
+    params: Params
+    seeds: tuple[int, ...]
+    candidates: tuple[Start | None, ...]
+    share: float
+    judge: str | None = None
+    resumes: ClassVar[bool] = False
+
+    @property
+    def trials(self) -> int:
+        """How many trials it has."""
+        return len(self.candidates) + len(self.seeds)
+
+    def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Answer:
+        """Ask for the next one; for the first that is no probe when all probes have ended."""
+        asked, probes = len(standing.trials) + len(pending), len(self.candidates)
+        if asked < probes:
+            start = self.candidates[asked]
+            return Propose(self.seeds[0], self.params, start=start, probe=Probe(self.share, probes))
+        if asked >= self.trials:
+            return Done(f"all {count(self.trials, 'trial')} ended")
+        ended = [trial for trial in standing.trials[:probes] if trial.state in FINAL]
+        if len(ended) < probes:
+            return Wait()
+        if not any(map(_told, ended)):
+            return Halt(
+                f"None of {count(probes, 'probe')} came to its end, so nothing says what the training is to begin "
+                f"with. The first: {ended[0].reason}"
+            )
+        nth, why = self._choice(standing)
+        return Propose(self.seeds[asked - probes], self.params, start=self.candidates[nth], because=why)
+
+    def decide(self, report: Report, standing: Standing) -> Decision:
+        """Let a probe stop, which has shown what it was to show, and all others go on."""
+        probed = report.trial < len(self.candidates)
+        return Decision(Act.STOP, "a probe of what the training is to begin with") if probed else GO_ON
+
+    def never_promoted(self, standing: Standing) -> Sequence[int]:
+        """Return none: nobody asks, since no trial carries on another."""
+        return ()
+
+    def _choice(self, standing: Standing) -> Choice:
+        probes = [
+            Probed(start.name if start is not None else RANDOM, told.get("reported"), told.get("portion", 1.0))
+            for start, told in zip(self.candidates, map(_told, standing.trials), strict=False)
+        ]
+        metrics = standing.metrics
+        return choose(probes, metrics.modes, watched=metrics.watched, wanted=self.judge)
+
+
+def _told(probe: Trial) -> dict[str, Any]:
+    """Return what a probe left behind (``worker.probing``); nothing if it failed."""
+    return probe.extra if probe.state is State.STOPPED else {}

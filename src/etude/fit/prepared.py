@@ -21,22 +21,30 @@ class Prepared:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="etude-start-"))
         self.starts: list[Start | None] = []
-        self.files: dict[str, Path] = {}
-        """Digest -> file."""
+        self.files: dict[int, Path] = {}
+        """Trial that holds the file for all that begin with it -> the file."""
+        self._holders: dict[str, int] = {}
 
     def add_random(self) -> None:
         """Begin with random weights."""
         self.starts.append(None)
 
-    def add(self, weights: Weights, parts: Parts) -> None:
-        """Begin with weights, which have been read."""
+    def add(self, weights: Weights, parts: Parts, *, holder: int) -> None:
+        """Begin with weights, which have been read.
+
+        Args:
+            weights: What they are.
+            parts: What was read of them.
+            holder: The trial that is to hold the file, if there is none like it.
+        """
         from etude.frameworks import state_file
         from etude.frameworks.trees import take_apart
 
         path = self._folder / f"{len(self.starts)}.safetensors"
         digest, _ = state_file.write(path, *take_apart(dict(parts), path=""))
-        self.files[digest] = path
-        self.starts.append(Start(weights.name, digest, weights.shrink, weights.perturb, weights.ancestors))
+        holder = self._holders.setdefault(digest, holder)
+        self.files.setdefault(holder, path)
+        self.starts.append(Start(weights.name, digest, weights.shrink, weights.perturb, weights.ancestors, holder))
 
     def close(self) -> None:
         """Remove the files."""

@@ -80,7 +80,7 @@ def prepare_data(data: Any, *, seed: int, device: str) -> Any:
         seed: The trial's seed.
         device: Where batches are wanted.
     """
-    for number, loader in enumerate(_found(DataLoader, data)):
+    for number, loader in enumerate(every(DataLoader, data)):
         give_generator(loader, stream_seed(seed, "data", "loader", number, bits=63))
         on_device(loader, device)
     return data
@@ -88,19 +88,19 @@ def prepare_data(data: Any, *, seed: int, device: str) -> Any:
 
 def generators(data: Any) -> list[torch.Generator]:
     """Return what loaders and their samplers draw from, in order, each once."""
-    found: dict[int, torch.Generator] = {}
-    for loader in _found(DataLoader, data):
+    there: dict[int, torch.Generator] = {}
+    for loader in every(DataLoader, data):
         for place in _places(loader):
             generator = getattr(place, "generator", None)
             if isinstance(generator, torch.Generator):
-                found[id(generator)] = generator
-    return list(found.values())
+                there[id(generator)] = generator
+    return list(there.values())
 
 
 def modules(model: Any) -> dict[str, torch.nn.Module]:
     """Return the modules that a model function gave, by their place in it; a single one has no name."""
-    found = list(_found(torch.nn.Module, model))
-    return {"": found[0]} if len(found) == 1 else {str(nth): module for nth, module in enumerate(found)}
+    there = list(every(torch.nn.Module, model))
+    return {"": there[0]} if len(there) == 1 else {str(nth): module for nth, module in enumerate(there)}
 
 
 def load_weights(model: Any, weights: Parts, *, shrink: float = 1.0, perturb: float = 0.0) -> Loaded:
@@ -132,7 +132,7 @@ def load_weights(model: Any, weights: Parts, *, shrink: float = 1.0, perturb: fl
 def place(model: Any, *, device: str) -> Any:
     """Move a module, or any nesting of modules, to ``device``; it stays the object that it was."""
     if device != "cpu":
-        for module in _found(torch.nn.Module, model):
+        for module in every(torch.nn.Module, model):
             module.to(device)
     return model
 
@@ -230,7 +230,7 @@ def _refilled(value: Any, items: Any) -> Any:
         return items
 
 
-def _found(cls: type[T], value: Any) -> Iterator[T]:
+def every(cls: type[T], value: Any) -> Iterator[T]:
     """Yield every object of a class in nested containers, in order, each once."""
     seen: set[int] = set()
 

@@ -48,7 +48,7 @@ class Question:
         set_up: How to make the same sampler in a process of its own.
         forbids: Says why ``constraint=`` rules a configuration out; None if it does not.
         functions: What counts beside the experiment's functions, by role: a constraint, a sampler of the user's own.
-        files: Trial -> the file of the weights that it begins with (``core.events.START``).
+        files: Trial -> a file of weights that it and others begin with (``core.events.START``).
         notes: What is to be said when the study begins: where the call was taken otherwise than it may read.
     """
 

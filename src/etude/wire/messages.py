@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from etude.core.events import Checkpoint, Origin, Outcome, Params, Start
+from etude.core.events import Assign, Checkpoint, Origin, Outcome, Params, Probe, Start
 from etude.core.exact import exact
 from etude.core.resources import Resources
 
@@ -95,6 +95,7 @@ class Run(Message, frozen=True):
         points: From where it may go on, the best first.
         source: The earlier trial whose they are; None if they are its own.
         start: The weights that it begins with; None if they are random.
+        probe: How much of a run it is, if it is none.
     """
 
     trial: int
@@ -104,11 +105,17 @@ class Run(Message, frozen=True):
     points: tuple[Checkpoint, ...] = ()
     source: int | None = None
     start: Start | None = None
+    probe: Probe | None = None
 
     @property
     def brings(self) -> bool:
         """Whether it needs files that may lie elsewhere."""
         return bool(self.points) or self.start is not None
+
+    @classmethod
+    def of(cls, assigned: Assign) -> Run:
+        """Return what a worker is told of an attempt that it is given."""
+        return cls(**{name: getattr(assigned, name) for name in cls.__struct_fields__})
 
 
 class Halt(Message, frozen=True):

@@ -49,6 +49,7 @@ from etude.wire.spool import append
 from etude.worker import processes
 from etude.worker.bind import Bound, Functions
 from etude.worker.edits import edited, not_imported
+from etude.worker.probing import Probing
 from etude.worker.result import read_result
 from etude.worker.run import Hold as HoldSeen
 from etude.worker.run import Run as RunHandle
@@ -179,9 +180,10 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         folder=lambda: make_folder(serve.trials, job.trial, job.attempt),
         device=default_device() if serve.functions else "cpu",  # who rehearses may not ask CUDA, before the fork
         line=line,
+        probing=Probing(job.probe) if job.probe is not None else None,
     )
     me = os.getpid()
-    start = partial(load_start, trial_folder(serve.trials, job.trial), job.start) if job.start is not None else None
+    start = partial(load_start, serve.trials, job.start) if job.start is not None else None
     outcome = execute(functions, signature, job.params, run, start)
     if os.getpid() != me:  # a process that the training function forked, and let return
         os._exit(0)
@@ -214,7 +216,10 @@ def execute(
     bound: Bound | None = None
     try:
         bound = Bound(functions, signature, params, run, start)
-        value, extra = read_result(bound.train(), metrics=run.metrics, reported=run.last)
+        returned = bound.train()
+        if run.probing is not None:
+            run.end_probe()
+        value, extra = read_result(returned, metrics=run.metrics, reported=run.last)
     except StopSeen:
         pass
     except HoldSeen:
@@ -230,7 +235,7 @@ def execute(
         sys.stderr.write(trace)
     if run.stop_seen:  # whatever was returned or raised afterwards
         how, reason, trace, raised_in = How.STOPPED, "", "", ""
-        value, extra = None, {}
+        value, extra = None, run.probing.told(run.last) if run.probing is not None else {}
     memory_mb = processes.peak_memory_mb(resource.getrusage(resource.RUSAGE_SELF))
     usage = Usage(time.perf_counter() - wall, _cpu_s() - cpu, memory_mb, _gpu_peak_mb())
     derived = {k: brief(v) for k, v in bound.derived.items()} if bound else {}
@@ -420,14 +425,9 @@ def _leave() -> NoReturn:
     os._exit(1)
 
 
-def trial_folder(trials: str, trial: int) -> Path:
-    """Return the folder of a trial."""
-    return Path(trials, f"{trial:05d}")
-
-
 def folder_of(trials: str, trial: int, attempt: int) -> Path:
     """Return the folder for an attempt's files."""
-    return trial_folder(trials, trial) / f"attempt-{attempt}"
+    return Path(trials, f"{trial:05d}", f"attempt-{attempt}")
 
 
 def make_folder(trials: str, trial: int, attempt: int) -> Path:

@@ -87,6 +87,8 @@ class Bound:
                 for number, generator in enumerate(torch.generators(found)):
                     source = Source(generator.get_state, generator.set_state)
                     self._run.keeper.add_source(f"loader {number}", source)
+                if self._run.probing is not None:
+                    self._run.probing.cut(found, over=self._run.end_probe)
             self._data.append(found)
         return self._data[0]
 

@@ -41,7 +41,7 @@ def names_of(job: Run) -> list[tuple[int, str]]:
     """Return the files that an attempt begins with, or may go on from: whose they are, and their names there."""
     trial = job.trial if job.source is None else job.source
     points = [(trial, point.name(part)) for point in job.points for part in PARTS]
-    return [(job.trial, START), *points] if job.start is not None else points
+    return [(job.start.holder, START), *points] if job.start is not None else points
 
 
 def _pieces(path: Path, trial: int, name: str) -> Iterator[Piece]:

@@ -7,13 +7,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol
 
 from etude.core.errors import ResultError
 from etude.core.streams import stream_seed
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
 from etude.worker.kept import Keeper, Kept, Source
+from etude.worker.probing import Probing
 from etude.worker.result import as_number
 
 if TYPE_CHECKING:
@@ -135,12 +136,15 @@ class Run:
         folder: Callable[[], Path] = Path,
         device: str = "cpu",
         line: Line | None = None,
+        probing: Probing | None = None,
     ) -> None:
         self.params = dict(params)
         self.seed = seed
         self.trial = trial
         self.epoch: int | None = None
         self.device = device
+        self.probing = probing
+        """How much it trains, if it only shows how a run would begin; our own part of the handle."""
         self.stop_seen = False
         self.last: dict[str, float] = {}
         """The newest value of each metric that was reported."""
@@ -178,7 +182,7 @@ class Run:
         if values:
             self.last.update(values)
             self._line.report(self._step, values)
-        if self._line.halted:
+        if self._line.halted and self.probing is None:
             self._stop()
 
     def keep(self, **things: Any) -> Kept:
@@ -205,6 +209,9 @@ class Run:
         what is kept, and all random generators, as they were then. Whoever is no for-loop may send True for an epoch
         after which there is no other.
         """
+        if self.probing is not None and not self._in_loop:
+            yield from self._probed(self.probing, n)
+            return
         keeps = self.keeper.kept is not None and not self._in_loop
         loop, self._loops = self._loops, self._loops + keeps
         for epoch in range(self._go_on(loop, n) if keeps else 0, n):
@@ -223,6 +230,28 @@ class Run:
                 self._line.save(self._state(loop, epoch + 1, n, over=bool(over)))
             if over:
                 return
+
+    def _probed(self, probing: Probing, n: int) -> Generator[int, bool | None, None]:
+        """Give the first epoch of n alone."""
+        if n > 0:
+            probing.begin(n)
+            self.epoch, self._in_loop = 0, True
+            yield 0
+            self.end_probe()
+
+    def end_probe(self) -> NoReturn:
+        """End a probe: it has shown what it was to show.
+
+        Raises:
+            ResultError: It has not.
+        """
+        if not self._step:
+            raise ResultError(
+                f"A probe goes by what is reported after the first epoch, and {self._watched!r} was not. Report it "
+                f"after each epoch, run.report({self._watched}=...), or say what the training is to begin with: "
+                "weights=search.best.weights."
+            )
+        self._stop()
 
     def _make_ready(self) -> None:
         """Load what saving takes. If numpy comes with it, its global generator is as if it had been there before."""
@@ -299,7 +328,7 @@ class Run:
             self.keeper.add_source(f"generator {name} {self._asked[name]}", source)
             self._asked[name] += 1
 
-    def _stop(self) -> None:
+    def _stop(self) -> NoReturn:
         self.stop_seen = True
         raise Stop
 

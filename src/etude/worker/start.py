@@ -10,11 +10,11 @@ from etude.core.events import START, Start
 from etude.frameworks import torch_adapter
 
 
-def load_start(folder: Path, start: Start, model: Any) -> None:
+def load_start(trials: str, start: Start, model: Any) -> None:
     """Load the weights that a trial begins with into the model that its model function gave.
 
     Args:
-        folder: The trial's.
+        trials: The folder of all attempts.
         start: What they are.
         model: A module, or any nesting of modules, as it is at random.
 
@@ -29,5 +29,5 @@ def load_start(folder: Path, start: Start, model: Any) -> None:
             f"The trial is to begin with the weights {start.name!r}, and its functions use no torch: weights are "
             "loaded into the modules of torch alone."
         )
-    weights = state_file.read(folder / START, start.digest)
+    weights = state_file.read(Path(trials, f"{start.holder:05d}", START), start.digest)
     torch.load_weights(model, weights, shrink=start.shrink, perturb=start.perturb)

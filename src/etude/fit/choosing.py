@@ -1,0 +1,137 @@
+"""Which weights to begin with: chosen by short probes, each of which begins with some of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from etude.core.errors import ConfigError
+from etude.core.numbers import is_number
+from etude.core.text import brief, show
+
+SHARE: Final = 0.05
+"""Of a run's epochs, what all probes may take together."""
+
+LOSS: Final = "loss"
+"""A metric with this in its name is one of which less is better."""
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Let short probes choose what a training begins with.
+
+    Each candidate, and random weights, are trained for a part of the first epoch. The one that is judged best then is
+    what the training begins with.
+
+    Args:
+        candidates: Weights, each as ``fit`` takes it. Those of the trial ``at=``, if left out: after its best epoch and
+            its last, shrunk and perturbed, and the mean of the three best trials.
+        share: What all probes may take together, of the run's epochs; or one epoch, if that is more.
+        judge: The reported metric that they are judged by. A validation loss, if one is reported, or else the metric
+            of the experiment, if left out: accuracy says little that early.
+    """
+
+    candidates: Sequence[object] | None = None
+    share: float = SHARE
+    judge: str | None = None
+
+
+def check_auto(given: Auto, modes: Mapping[str, str]) -> None:
+    """Refuse what cannot choose.
+
+    Args:
+        given: What a call says.
+        modes: The metrics of the experiment: name -> ``"max"`` or ``"min"``.
+
+    Raises:
+        ConfigError: It cannot be.
+    """
+    if not is_number(given.share) or not 0 < given.share <= 1:
+        raise ConfigError(f"Auto(share={brief(given.share)}) is no share of a run. Pass a number above 0, up to 1.")
+    listed = given.candidates
+    if listed is not None and (isinstance(listed, str | Mapping) or not isinstance(listed, Sequence) or not listed):
+        raise ConfigError(
+            f"Auto(candidates={brief(listed)}) is no list of weights. Pass candidates=[search.best.weights, ...], or "
+            "leave it out."
+        )
+    if given.judge is not None and given.judge not in modes and LOSS not in str(given.judge):
+        raise ConfigError(
+            f"Auto(judge={brief(given.judge)}) is none of the metrics ({', '.join(modes)}) and no loss, so nothing "
+            "says whether more of it is better. Give the experiment this metric, or leave judge= out."
+        )
+
+
+def judge_of(reported: Collection[str], modes: Mapping[str, str], *, watched: str, wanted: str | None = None) -> str:
+    """Return the metric that probes are judged by.
+
+    Args:
+        reported: The names of what all of them reported.
+        modes: The metrics of the experiment.
+        watched: The one that counts.
+        wanted: What the call says.
+
+    Example:
+        >>> judge_of(["accuracy", "train_loss", "loss"], {"accuracy": "max"}, watched="accuracy")
+        'loss'
+    """
+    if wanted is not None:
+        return wanted
+    losses = [name for name in reported if LOSS in name.lower() and "train" not in name.lower()]
+    validation = [name for name in losses if "val" in name.lower()]
+    own = [name for name in losses if name in modes]
+    return next(iter([*own, *sorted(validation), *sorted(losses)]), watched)
+
+
+class Probed(NamedTuple):
+    """A probe that has ended.
+
+    Attributes:
+        name: What it began with.
+        reported: What it reported last; None if it failed.
+        portion: How much of the first epoch it was.
+    """
+
+    name: str
+    reported: Mapping[str, float] | None
+    portion: float = 1.0
+
+
+class Choice(NamedTuple):
+    """What probes have shown.
+
+    Attributes:
+        nth: Which of them began with what the training is to begin with.
+        why: Why, for people.
+    """
+
+    nth: int
+    why: str
+
+
+def choose(probes: Sequence[Probed], modes: Mapping[str, str], *, watched: str, wanted: str | None = None) -> Choice:
+    """Return which of some probes did best; random weights, which are the first, where no other did better.
+
+    Args:
+        probes: They, that with random weights first; one at least went well.
+        modes: The metrics of the experiment.
+        watched: The one that counts.
+        wanted: The metric to judge by; None for what ``judge_of`` says.
+    """
+    went_well = [probe.reported for probe in probes if probe.reported is not None]
+    common = [name for name in went_well[0] if all(name in reported for reported in went_well)]
+    judge = judge_of(common, modes, watched=watched, wanted=wanted)
+    sign = -1.0 if modes.get(judge, "min") == "max" else 1.0
+
+    def loss(probe: Probed) -> float:
+        value = (probe.reported or {}).get(judge, math.nan)
+        return math.inf if math.isnan(value) else sign * value
+
+    losses = [loss(probe) for probe in probes]
+    nth = min(range(len(probes)), key=losses.__getitem__)  # of equals the first
+    told = ", ".join(
+        f"{probe.name} {show((probe.reported or {}).get(judge, math.nan))}" for probe in probes if probe.reported
+    )
+    epochs = f"{max(probe.portion for probe in probes):.3g} of an epoch"
+    return Choice(nth, f"{probes[nth].name}: best of {len(probes)} by {judge} after {epochs} ({told})")

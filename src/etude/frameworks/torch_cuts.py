@@ -1,0 +1,59 @@
+"""PyTorch loaders that are cut short: the first pass over them ends early, and there is no second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from torch.utils.data import DataLoader
+
+from etude.core.data import Data
+from etude.core.errors import ResultError
+from etude.frameworks.torch import every
+
+
+def training_loaders(data: Any) -> list[DataLoader[Any]]:
+    """Return the loaders that training goes through.
+
+    Those of the part ``train``, of a ``Data`` or of a mapping that has one; else the first that there is.
+    """
+    if isinstance(data, Data):
+        return list(every(DataLoader, data.train))
+    if isinstance(data, Mapping) and "train" in data:
+        return list(every(DataLoader, data["train"]))
+    return list(every(DataLoader, data))[:1]
+
+
+def cut_short(loader: DataLoader[Any], batches: Callable[[int], int], over: Callable[[], NoReturn]) -> None:
+    """Let a loader yield some batches of its first pass alone; it stays the object and, by name, the type that it was.
+
+    Args:
+        loader: A loader.
+        batches: Says how many of so many it is to yield; asked when the pass begins.
+        over: Called instead of a second pass.
+    """
+    cls = type(loader)
+    passes: list[int] = []
+
+    def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 - looked up on the type, so it has to be there
+        if passes:
+            over()
+        most = batches(_length(self, cls))
+        passes.append(most)
+        for nth, batch in enumerate(cls.__iter__(self), start=1):
+            yield batch
+            if nth == most:
+                return
+
+    loader.__class__ = type(cls.__name__, (cls,), {"__iter__": __iter__, "__module__": cls.__module__})
+
+
+def _length(loader: Any, cls: type[Any]) -> int:
+    try:
+        return int(cls.__len__(loader))
+    except TypeError as error:
+        raise ResultError(
+            "A probe has a part of the first epoch, and the training loader does not say how long that is: its data "
+            "set has no length. Give it one (__len__), or say what the training is to begin with: "
+            "weights=search.best.weights."
+        ) from error

@@ -1,0 +1,64 @@
+"""A probe at work: of a run that begins with some weights, a part of the first epoch.
+
+Its training loaders are cut short when they are gone through, and keep the length that they have: a schedule that is
+made for so many steps stays what it is in a whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from etude.core.errors import ResultError
+from etude.core.events import Probe
+
+
+class Probing:
+    """How much of its first epoch a probe trains.
+
+    Args:
+        probe: What it is.
+
+    Attributes:
+        portion: Of the batches of the first epoch.
+    """
+
+    def __init__(self, probe: Probe) -> None:
+        self.portion = probe.portion(1)  # of a training function that has a loop of its own
+        self._probe = probe
+        self._cuts = False
+
+    def cut(self, data: Any, *, over: Callable[[], NoReturn]) -> None:
+        """Cut the loaders short that training goes through.
+
+        Args:
+            data: What the data function gave.
+            over: Ends the probe; called when a loader is gone through once more.
+        """
+        from etude.frameworks.torch_cuts import cut_short, training_loaders
+
+        for loader in training_loaders(data):
+            cut_short(loader, self.batches, over)
+            self._cuts = True
+
+    def begin(self, epochs: int) -> None:
+        """Take in how many epochs the run would have.
+
+        Raises:
+            ResultError: The first of them cannot be cut short.
+        """
+        self.portion = self._probe.portion(epochs)
+        if self.portion < 1 and not self._cuts:
+            raise ResultError(
+                f"A probe has {self.portion:.3g} of the first epoch of {epochs}, and data() gave no PyTorch loader "
+                "that could be cut short. Return the training loader from data(), train for more epochs, or say what "
+                "the training is to begin with: weights=search.best.weights."
+            )
+
+    def batches(self, there: int) -> int:
+        """Return how many batches it has of so many, one at least."""
+        return max(1, round(self.portion * there))
+
+    def told(self, reported: Mapping[str, float]) -> dict[str, Any]:
+        """Return what it leaves behind: how much it trained, and what it reported last."""
+        return {"portion": self.portion, "reported": dict(reported)}

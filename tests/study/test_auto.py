@@ -1,0 +1,183 @@
+"""Final trainings that probes choose the weights of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import etude
+from etude.core.errors import ConfigError, StudyError
+
+BATCHES = 12
+
+
+def model() -> nn.Module:
+    return nn.Linear(3, 1)
+
+
+def data() -> etude.Data:
+    x = torch.randn(BATCHES * 4, 3, generator=torch.Generator().manual_seed(0))
+    y = x @ torch.tensor([[1.0], [-2.0], [0.5]])
+    examples = TensorDataset(x, y)
+    return etude.Data(DataLoader(examples, batch_size=4, shuffle=True), DataLoader(examples, batch_size=16))
+
+
+def train(model, data, run, lr: float = 0.05, epochs: int = 3, wrong: float = 0.0, reports: bool = True):
+    net, (train, valid) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    run.keep(net=net, optimizer=optimizer)
+    run.log("length", len(train))
+    for _ in run.epochs(epochs):
+        seen = 0
+        for x, y in train:
+            optimizer.zero_grad()
+            nn.functional.mse_loss(net(x), y).backward()
+            optimizer.step()
+            seen += 1
+        run.log("batches", seen)
+        with torch.no_grad():
+            loss = float(torch.cat([(net(x) - y) ** 2 for x, y in valid]).mean())
+        if reports:
+            run.report(score=-loss + wrong, val_loss=loss)
+    return {"score": -loss}
+
+
+def make(function: Callable[..., Any] = train) -> etude.Experiment:
+    return etude.Experiment(function, model=model, data=data, metric="score", mode="max")
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> etude.Search:
+    folder = tmp_path_factory.mktemp("searched")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ETUDE_STUDIES", str(folder))
+        return make().tune({"lr": [0.003, 0.05]}, trials=2, workers=1, sampler="grid", stopper="none")
+
+
+def batches(trial: etude.TrialResult) -> list[int]:
+    return [int(line.split()[1]) for line in trial.log.read_text().splitlines() if line.startswith("batches")]
+
+
+def test_the_best_probe_says_what_a_training_begins_with(search: etude.Search) -> None:
+    final = make().fit(at=search.best, weights="auto", seed=5)
+    assert [trial.start for trial in final.probes] == [
+        None,
+        f"epoch 3 of trial {search.best.number} of {search.name}",
+        f"epoch 3 of trial {search.best.number} of {search.name}, shrunk to 0.4 and perturbed by 0.1",
+        final.probes[3].start,
+    ]
+    assert str(final.probes[3].start).startswith("the mean of ")
+    (trained,) = [trial for trial in final.trials if trial.probe is None]
+    said = [probe.probe["reported"]["val_loss"] for probe in final.probes if probe.probe is not None]
+    chosen = final.probes[said.index(min(said))]
+    assert trained.start == chosen.start
+    assert final.chosen == trained.because
+    assert final.chosen.startswith(f"{chosen.start}: best of 4 by val_loss after 0.25 of an epoch (")
+    assert f"Begins with {final.chosen}" in final.summary()
+    assert final.best.number == trained.number
+    weights = {1: search.best.weights, 2: search.best.weights.shrunk(), 3: etude.soup(search.top(2))}[chosen.number]
+    by_hand = make().fit(at=search.best, weights=weights, seed=5)
+    assert by_hand.best.curve == trained.curve, "a training that probes chose for is like any other"
+
+
+def test_all_probes_take_one_epoch_together_and_leave_no_states(search: etude.Search) -> None:
+    final = make().fit(at=search.best, weights="auto")
+    assert [batches(probe) for probe in final.probes] == [[3], [3], [3], [3]]
+    assert all(probe.log.read_text().startswith(f"length {BATCHES}") for probe in final.probes)
+    assert [probe.state for probe in final.probes] == ["stopped"] * 4
+    assert batches(final.best) == [BATCHES] * 3
+    kept = {int(path.parts[-4]) for path in final.folder.glob("trials/*/attempt-[1-9]*/checkpoints/*")}
+    assert kept == {final.best.number}
+
+
+def test_probes_of_a_long_training_share_a_twentieth_of_it(search: etude.Search) -> None:
+    final = make().fit(at={"epochs": 40}, weights=etude.Auto(candidates=[search.best.weights]))
+    assert [batches(probe) for probe in final.probes] == [[BATCHES], [BATCHES]]
+    assert [probe.probe and probe.probe["portion"] for probe in final.probes] == [1.0, 1.0]
+    assert len(batches(final.best)) == 40
+
+
+def test_harmful_weights_are_not_taken(search: etude.Search, tmp_path: Path) -> None:
+    import safetensors.torch
+
+    bad = tmp_path / "bad.safetensors"
+    safetensors.torch.save_file({"weight": torch.full((1, 3), 50.0), "bias": torch.tensor([50.0])}, bad)
+    final = make().fit(at=search.best, weights=etude.Auto(candidates=[bad]))
+    assert final.best.start is None
+    assert final.chosen.startswith("random: best of 2 by val_loss after 0.5 of an epoch (random ")
+
+
+def test_each_seed_begins_with_what_the_probes_of_the_first_chose(search: etude.Search) -> None:
+    final = make().fit(at=search.best, weights=etude.Auto(candidates=[search.best.weights]), seeds=2, workers=2)
+    trained = [trial for trial in final.trials if trial.probe is None]
+    assert [trial.seed for trial in trained] == [0, 1]
+    assert len({trial.start for trial in trained}) == 1
+    assert {trial.seed for trial in final.probes} == {0}
+    files = [path.relative_to(final.folder) for path in final.folder.rglob("attempt-0/*")]
+    assert files == [Path("trials/00001/attempt-0/weights.safetensors")], "one file, for all that begin with it"
+
+
+def test_the_same_call_goes_on_and_another_candidate_is_another_study(search: etude.Search) -> None:
+    def fit(*candidates: object) -> etude.Fit:
+        return make().fit(at=search.best, weights=etude.Auto(candidates=candidates))
+
+    first = fit(search.best.weights)
+    assert fit(search.best.weights).folder == first.folder
+    assert len(fit(search.best.weights).trials) == 3
+    assert fit(search.best.weights.shrunk()).folder != first.folder
+    assert isinstance(etude.open(first.folder), etude.Fit)
+    assert etude.open(first.folder).chosen == first.chosen  # type: ignore[attr-defined] # as was asserted
+
+
+def test_what_reports_nothing_cannot_be_probed(search: etude.Search) -> None:
+    with pytest.raises(StudyError, match="goes by what is reported after the first epoch, and 'score' was not"):
+        make().fit(at={"reports": False}, weights=etude.Auto(candidates=[search.best.weights]))
+
+
+def own_loop(model, data, run):
+    train, _ = data()
+    for _ in range(3):
+        run.log("batches", sum(1 for _ in train))
+        run.report(score=0.0)
+    return 0.0
+
+
+def test_a_loop_of_ones_own_is_cut_short_as_well(search: etude.Search) -> None:
+    final = make(own_loop).fit(weights=etude.Auto(candidates=[search.best.weights]))
+    assert [batches(probe) for probe in final.probes] == [[6], [6]]
+    assert batches(final.best) == [BATCHES] * 3
+
+
+def no_loader() -> etude.Data:
+    return etude.Data(torch.zeros(4, 3), torch.zeros(4, 3))
+
+
+def on_arrays(model, data, run, epochs: int = 3):
+    net, (train, _) = model(), data()
+    for _ in run.epochs(epochs):
+        run.report(score=float(net(train).sum()))
+
+
+def test_arrays_cannot_be_cut_short(search: etude.Search) -> None:
+    experiment = etude.Experiment(on_arrays, model=model, data=no_loader, metric="score", mode="max")
+    weights = etude.Auto(candidates=[search.best.weights])
+    with pytest.raises(StudyError, match=r"0\.5 of the first epoch of 3, and data\(\) gave no PyTorch loader"):
+        experiment.fit(weights=weights)
+    assert experiment.fit(at={"epochs": 40}, weights=weights).complete, "whole epochs need no cut"
+
+
+def test_calls_that_cannot_be(search: etude.Search) -> None:
+    with pytest.raises(ConfigError, match="chooses between weights of the trial at=, and at= is none"):
+        make().fit(at={"lr": 0.1}, weights="auto")
+    with pytest.raises(ConfigError, match="is no share of a run"):
+        make().fit(at=search.best, weights=etude.Auto(share=0))
+    with pytest.raises(ConfigError, match="is no list of weights"):
+        make().fit(at=search.best, weights=etude.Auto(candidates=[]))
+    with pytest.raises(ConfigError, match=r"none of the metrics \(score\) and no loss"):
+        make().fit(at=search.best, weights=etude.Auto(judge="f1"))
