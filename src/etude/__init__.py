@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from etude.engines.spark import Spark
     from etude.experiment import Experiment
     from etude.fit.choosing import Auto
-    from etude.fit.weights import Weights, soup, weights
+    from etude.fit.soups import soup
+    from etude.fit.weights import Weights, weights
     from etude.fitted import Fit
     from etude.forecasting.forecast import forecast
     from etude.forecasting.result import Forecast
@@ -113,7 +114,7 @@ _HOME = {
     "Auto": "etude.fit.choosing",
     "Weights": "etude.fit.weights",
     "weights": "etude.fit.weights",
-    "soup": "etude.fit.weights",
+    "soup": "etude.fit.soups",
     "compare_starts": "etude.comparing",
     "Fit": "etude.fitted",
     "forecast": "etude.forecasting.forecast",

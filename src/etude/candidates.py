@@ -8,7 +8,8 @@ from typing import Final
 from etude.core.errors import ConfigError, StateError
 from etude.core.events import LAST
 from etude.fit.choosing import Auto, check_auto
-from etude.fit.weights import TrialWeights, Weights, soup
+from etude.fit.soups import soup
+from etude.fit.weights import TrialWeights, Weights
 from etude.results import TrialResult
 
 AUTO: Final = "auto"

@@ -45,11 +45,14 @@ def make(of: Any = model) -> etude.Experiment:
     return etude.Experiment(train, model=of, data=data, metric="loss", mode="min")
 
 
-@pytest.fixture
-def search() -> etude.Search:
-    return make().tune(
-        WIDTH, trials=3, workers=1, sampler="random", stopper="none", keep=etude.Keep(epochs=("last", 2))
-    )
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> etude.Search:
+    """One for all tests, which read it alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ETUDE_STUDIES", str(tmp_path_factory.mktemp("searched")))
+        return make().tune(
+            WIDTH, trials=3, workers=1, sampler="random", stopper="none", keep=etude.Keep(epochs=("last", 2))
+        )
 
 
 def begun_with(trial: Any) -> float:
@@ -115,6 +118,34 @@ def test_a_soup_of_different_shapes_is_refused() -> None:
     search = make().tune({"width": [4, 8], "lr": [0.1]}, workers=1, sampler="grid", stopper="none")
     with pytest.raises(StateError, match="Mix trials of one architecture"):
         make().fit(at=search.best, weights=etude.soup(search.top(2)))
+
+
+def test_a_greedy_soup_takes_what_makes_it_no_worse(search: etude.Search) -> None:
+    """Models are scored by how near a weight is to a wanted one, which lies between those of two of the trials."""
+    by_weight = sorted(search.trials, key=lambda trial: float(trial.weights.load()["net"]["0.weight"][0, 0]))
+    first, second, third = (float(trial.weights.load()["net"]["0.weight"][0, 0]) for trial in by_weight)
+    wanted, seen = (first + second) / 2, []
+
+    def far(net: nn.Module) -> float:
+        seen.append(net.training)
+        return abs(float(net[0].weight[0, 0].detach()) - wanted)  # type: ignore[index] # it is a Sequential
+
+    mixed = etude.soup(search.trials, score=far, mode="min")
+    assert [one.name for one in mixed.of] in ([t.weights.name for t in p] for p in (by_weight[:2], by_weight[1::-1]))
+    assert float(mixed.load()["net"]["0.weight"][0, 0]) == pytest.approx(wanted, abs=1e-6)
+    assert seen == [False] * 5
+    wanted = third + 10
+    assert [one.name for one in etude.soup(search.trials, score=far, mode="min").of] == [by_weight[2].weights.name]
+    assert len(etude.soup(search.trials, score=lambda net: math.nan).of) == 1, "nothing shows that mixing helps"
+
+
+def test_scores_that_cannot_be(search: etude.Search) -> None:
+    with pytest.raises(ConfigError, match="gave no number"):
+        etude.soup(search.top(2), score=lambda net: "good")  # type: ignore[arg-type, return-value] # that is the point
+    with pytest.raises(ConfigError, match="weights alone have none"):
+        etude.soup([search.best.weights], score=lambda net: 1.0)
+    with pytest.raises(ConfigError, match="says neither"):
+        etude.soup(search.top(2), score=lambda net: 1.0, mode="best")  # type: ignore[arg-type] # that is the point
 
 
 def test_weights_of_another_shape_are_loaded_in_part_and_that_is_said(

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from etude.core.errors import ConfigError, StateError
 from etude.core.events import BEST, LAST
@@ -246,83 +246,6 @@ def _ancestors_in(path: Path) -> tuple[Ancestor, ...]:
         return tuple((one["study"], one["trial"], one["epochs"]) for one in told)
     except (StateError, ValueError, KeyError, TypeError):
         return ()  # what is wrong with it is said when it is read
-
-
-@dataclass(frozen=True)
-class Soup(Weights):
-    """The mean of several weights.
-
-    Attributes:
-        of: Which.
-    """
-
-    of: tuple[Weights, ...] = ()
-
-    def load(self) -> Parts:
-        """Return the mean of each array, in double precision on the way; of whole numbers, what the first has."""
-        first, *others = [one.load() for one in self.of]
-        for one, other in zip(self.of[1:], others, strict=True):
-            _check_alike(first, other, self.of[0].name, one.name)
-        return {
-            part: {name: _mean([array, *(other[part][name] for other in others)]) for name, array in arrays.items()}
-            for part, arrays in first.items()
-        }
-
-
-class HasWeights(Protocol):
-    """A trial."""
-
-    @property
-    def weights(self) -> TrialWeights:
-        """Its weights."""
-        ...
-
-
-def soup(given: Sequence[HasWeights | Weights]) -> Soup:
-    """Return the mean of the weights of several trials; they must have the same shapes.
-
-    It works where they lie in one basin, as trials do that were fine-tuned from the same weights; of networks that
-    began at random it may be no better than random weights.
-
-    Args:
-        given: Trials, such as ``search.top(3)``, or weights.
-
-    Raises:
-        ConfigError: There is nothing to mix, or it is shrunk.
-
-    Source:
-        Wortsman et al. 2022, "Model soups", arXiv:2203.05482: the uniform soup.
-    """
-    mixed = tuple(one if isinstance(one, Weights) else one.weights for one in given)
-    if not mixed:
-        raise ConfigError("A soup of nothing has no weights. Pass trials: etude.soup(search.top(3)).")
-    if any((one.shrink, one.perturb) != (1.0, 0.0) for one in mixed):
-        raise ConfigError("A soup is shrunk as a whole. Mix first: etude.soup(search.top(3)).shrunk().")
-    name = "the mean of " + "; ".join(one.name for one in mixed)
-    return Soup(name, tuple(ancestor for one in mixed for ancestor in one.ancestors), of=mixed)
-
-
-def _check_alike(first: Parts, other: Parts, name: str, others: str) -> None:
-    for part, arrays in first.items():
-        there = other.get(part, {})
-        for key, array in arrays.items():
-            if key not in there or tuple(there[key].shape) != tuple(array.shape) or len(there) != len(arrays):
-                raise StateError(
-                    f"No mean of weights of different shapes: {part}.{key} is {tuple(array.shape)} in {name}, and "
-                    f"{tuple(there[key].shape) if key in there else 'not there'} in {others}. Mix trials of one "
-                    "architecture."
-                )
-
-
-def _mean(arrays: list[Any]) -> Any:
-    first = arrays[0]
-    if hasattr(first, "is_floating_point"):  # a tensor
-        if not first.is_floating_point():
-            return first
-        return (sum(array.double() for array in arrays) / len(arrays)).to(first.dtype)
-    if first.dtype.kind != "f":
-        return first
-    return (sum(array.astype("f8") for array in arrays) / len(arrays)).astype(first.dtype)
 
 
 def read_weights(given: object) -> Weights | None:
