@@ -9,12 +9,13 @@ from typing import Any
 from etude.call import Call
 from etude.core.errors import ConfigError
 from etude.core.events import Start
+from etude.core.metrics import Metrics
 from etude.core.signature import Definition
 from etude.engines.simulated import Simulated
-from etude.fit.choosing import Auto
+from etude.fit.choosing import Auto, Instead, judge_of, memorised
 from etude.fit.plan import FitPlan, ProbedPlan, Wanted
 from etude.fit.prepared import Prepared
-from etude.fit.weights import RANDOM, read_weights
+from etude.fit.weights import RANDOM, TrialWeights, Weights, read_weights
 from etude.fitted import Fit
 from etude.launch import Launch, LiveStudy
 from etude.rebuilt import build, load_into
@@ -58,7 +59,7 @@ def final(
             told = load_into(model, one, parts)
             notes += [] if told.whole else [f"The model begins with a part of {one.name}: {told}."]
             prepared.add(one, parts, holder=len(prepared.starts) * (len(seeds) if auto is None else 1))
-        plan = _plan(params, prepared.starts, seeds, auto)
+        plan = _plan(experiment, params, prepared.starts, seeds, auto, given)
         question = _question(experiment, params, prepared, plan, seeds=seeds, auto=auto, notes=notes)
         return Launch(experiment, question, call, result=Fit).start()
     finally:
@@ -66,11 +67,35 @@ def final(
 
 
 def _plan(
-    params: Mapping[str, Any], starts: Sequence[Start | None], seeds: Sequence[int], auto: Auto | None
+    experiment: Definition,
+    params: Mapping[str, Any],
+    starts: Sequence[Start | None],
+    seeds: Sequence[int],
+    auto: Auto | None,
+    given: Sequence[Weights | None],
 ) -> FitPlan | ProbedPlan:
     if auto is not None:
-        return ProbedPlan(dict(params), tuple(seeds), tuple(starts), auto.share, auto.judge)
+        instead = _instead(starts, given, experiment.metrics, auto.judge)
+        return ProbedPlan(dict(params), tuple(seeds), tuple(starts), auto.share, auto.judge, instead)
     return FitPlan(tuple(Wanted(dict(params), seed, start) for start in starts for seed in seeds))
+
+
+def _instead(
+    starts: Sequence[Start | None], given: Sequence[Weights | None], metrics: Metrics, judge: str | None
+) -> dict[int, Instead]:
+    """Return which start is taken in place of another, that has memorised its examples: the same weights, shrunk."""
+    found = {}
+    for nth, (start, one) in enumerate(zip(starts, given, strict=True)):
+        if start is None or start.shrink < 1 or not isinstance(one, TrialWeights):
+            continue
+        same = [n for n, s in enumerate(starts) if s is not None and s.digest == start.digest and s.shrink < 1]
+        if not same:
+            continue
+        said = one.kept[one.chosen].said()
+        shown = memorised(said, judge_of(said, metrics.modes, watched=metrics.watched, wanted=judge))
+        if shown:
+            found[nth] = Instead(same[0], shown)
+    return found
 
 
 def _question(

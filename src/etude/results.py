@@ -146,10 +146,22 @@ class TrialResult:
         kept = self._study.history.shelf.weights(self.number)
         depot = depot_at(self._study.meta.get("states") or "", self._folder / "trials")
         places = {
-            name: Place(partial(depot.opened, self.number, p.name("weights")), p.digests[0], p.epoch)
+            name: Place(
+                partial(depot.opened, self.number, p.name("weights")),
+                p.digests[0],
+                p.epoch,
+                partial(self._said, p.step),
+            )
             for name, p in kept.items()
         }
         return of_trial(shared.home_of(self._folder).name, self.number, places, before=self.ancestors)
+
+    def _said(self, step: int) -> dict[str, float]:
+        """Return the newest value of each metric after so many reports of the study's."""
+        said: dict[str, float] = {}
+        for report in self.reports:
+            said |= report.metrics if report.step <= step else {}
+        return said
 
     def model(self, experiment: Definition | None = None) -> Any:
         """Return its model with its weights, ready to predict: on the CPU, and in evaluation mode.

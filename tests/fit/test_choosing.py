@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from etude.fit.choosing import Probed, choose, judge_of
+from etude.fit.choosing import Instead, Probed, choose, judge_of
 
 MAX = {"accuracy": "max"}
 
@@ -74,3 +74,15 @@ def test_a_loss_among_the_metrics_comes_first() -> None:
     modes = {"accuracy": "max", "my_loss": "min"}
     assert judge_of(["val_loss", "my_loss"], modes, watched="accuracy") == "my_loss"
     assert judge_of(["val_loss", "my_loss"], modes, watched="accuracy", wanted="accuracy") == "accuracy"
+
+
+def test_what_has_memorised_gives_way_to_what_is_taken_instead() -> None:
+    probes = [probe("random", loss=2.3), probe("a", loss=0.5), probe("a, shrunk", loss=1.0)]
+    choice = choose(probes, MAX, watched="accuracy", instead={1: Instead(2, "train_loss 0.1, loss 0.5")})
+    assert choice.nth == 2
+    assert choice.why == (
+        "a, shrunk: a is the best of 3 by loss after 0.25 of an epoch (random 2.3, a 0.5, a, shrunk 1), and has "
+        "memorised its examples (train_loss 0.1, loss 0.5)"
+    )
+    worse = [probe("random", loss=0.4), *probes[1:]]
+    assert choose(worse, MAX, watched="accuracy", instead={1: Instead(2, "")}).nth == 0

@@ -78,7 +78,7 @@ def test_the_best_probe_says_what_a_training_begins_with(search: etude.Search) -
     chosen = final.probes[said.index(min(said))]
     assert trained.start == chosen.start
     assert final.chosen == trained.because
-    assert final.chosen.startswith(f"{chosen.start}: best of 4 by val_loss after 0.25 of an epoch (")
+    assert final.chosen.startswith(f"{chosen.start}: best of 4 by val_loss after 0.083 of an epoch (")
     assert f"Begins with {final.chosen}" in final.summary()
     assert final.best.number == trained.number
     weights = {1: search.best.weights, 2: search.best.weights.shrunk(), 3: etude.soup(search.top(2))}[chosen.number]
@@ -86,9 +86,9 @@ def test_the_best_probe_says_what_a_training_begins_with(search: etude.Search) -
     assert by_hand.best.curve == trained.curve, "a training that probes chose for is like any other"
 
 
-def test_all_probes_take_one_epoch_together_and_leave_no_states(search: etude.Search) -> None:
+def test_probes_take_a_batch_at_least_and_leave_no_states(search: etude.Search) -> None:
     final = make().fit(at=search.best, weights="auto")
-    assert [batches(probe) for probe in final.probes] == [[3], [3], [3], [3]]
+    assert [batches(probe) for probe in final.probes] == [[1], [1], [1], [1]]
     assert all(probe.log.read_text().startswith(f"length {BATCHES}") for probe in final.probes)
     assert [probe.state for probe in final.probes] == ["stopped"] * 4
     assert batches(final.best) == [BATCHES] * 3
@@ -96,11 +96,12 @@ def test_all_probes_take_one_epoch_together_and_leave_no_states(search: etude.Se
     assert kept == {final.best.number}
 
 
-def test_probes_of_a_long_training_share_a_twentieth_of_it(search: etude.Search) -> None:
-    final = make().fit(at={"epochs": 40}, weights=etude.Auto(candidates=[search.best.weights]))
-    assert [batches(probe) for probe in final.probes] == [[BATCHES], [BATCHES]]
-    assert [probe.probe and probe.probe["portion"] for probe in final.probes] == [1.0, 1.0]
-    assert len(batches(final.best)) == 40
+@pytest.mark.parametrize(("share", "portion"), [(0.05, 0.5), (1.0, 1.0)])
+def test_probes_share_a_part_of_the_training(search: etude.Search, share: float, portion: float) -> None:
+    final = make().fit(at={"epochs": 20}, weights=etude.Auto(candidates=[search.best.weights], share=share))
+    assert [batches(probe) for probe in final.probes] == [[BATCHES * portion]] * 2
+    assert [probe.probe and probe.probe["portion"] for probe in final.probes] == [portion] * 2
+    assert len(batches(final.best)) == 20
 
 
 def test_harmful_weights_are_not_taken(search: etude.Search, tmp_path: Path) -> None:
@@ -110,7 +111,37 @@ def test_harmful_weights_are_not_taken(search: etude.Search, tmp_path: Path) -> 
     safetensors.torch.save_file({"weight": torch.full((1, 3), 50.0), "bias": torch.tensor([50.0])}, bad)
     final = make().fit(at=search.best, weights=etude.Auto(candidates=[bad]))
     assert final.best.start is None
-    assert final.chosen.startswith("random: best of 2 by val_loss after 0.5 of an epoch (random ")
+    assert final.chosen.startswith("random: best of 2 by val_loss after 0.083 of an epoch (random ")
+
+
+def test_weights_that_have_memorised_are_taken_shrunk(search: etude.Search) -> None:
+    """They do best in their probe; but they go on badly from there, if their training loss says so."""
+
+    def searched(train_loss: float) -> etude.Search:
+        return make(memorising).tune({"train_loss": [train_loss]}, workers=1, sampler="grid", stopper="none")
+
+    for train_loss, taken in ((0.0, 2), (1e6, 1)):
+        best = searched(train_loss).best
+        final = make(memorising).fit(
+            at=best, weights=etude.Auto(candidates=[best.weights, best.weights.shrunk(0.9, 0.0)])
+        )
+        assert final.best.start == final.probes[taken].start
+        assert ("has memorised its examples (train_loss 0, val_loss" in final.chosen) == (taken == 2)
+
+
+def memorising(model, data, run, train_loss: float = 0.0):
+    net, (train, valid) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    run.keep(net=net)
+    for _ in run.epochs(3):
+        for x, y in train:
+            optimizer.zero_grad()
+            nn.functional.mse_loss(net(x), y).backward()
+            optimizer.step()
+        with torch.no_grad():
+            loss = float(torch.cat([(net(x) - y) ** 2 for x, y in valid]).mean())
+        run.report(train_loss=train_loss)
+        run.report(score=-loss, val_loss=loss)
 
 
 def test_each_seed_begins_with_what_the_probes_of_the_first_chose(search: etude.Search) -> None:
@@ -149,7 +180,7 @@ def own_loop(model, data, run):
 
 
 def test_a_loop_of_ones_own_is_cut_short_as_well(search: etude.Search) -> None:
-    final = make(own_loop).fit(weights=etude.Auto(candidates=[search.best.weights]))
+    final = make(own_loop).fit(weights=etude.Auto(candidates=[search.best.weights], share=1))
     assert [batches(probe) for probe in final.probes] == [[6], [6]]
     assert batches(final.best) == [BATCHES] * 3
 
@@ -166,10 +197,9 @@ def on_arrays(model, data, run, epochs: int = 3):
 
 def test_arrays_cannot_be_cut_short(search: etude.Search) -> None:
     experiment = etude.Experiment(on_arrays, model=model, data=no_loader, metric="score", mode="max")
-    weights = etude.Auto(candidates=[search.best.weights])
-    with pytest.raises(StudyError, match=r"0\.5 of the first epoch of 3, and data\(\) gave no PyTorch loader"):
-        experiment.fit(weights=weights)
-    assert experiment.fit(at={"epochs": 40}, weights=weights).complete, "whole epochs need no cut"
+    with pytest.raises(StudyError, match=r"0\.015 of the first epoch of 3.*no PyTorch loader.*Auto\(share=0\.67\)"):
+        experiment.fit(weights=etude.Auto(candidates=[search.best.weights]))
+    assert experiment.fit(weights=etude.Auto(candidates=[search.best.weights], share=0.67)).complete
 
 
 def test_calls_that_cannot_be(search: etude.Search) -> None:

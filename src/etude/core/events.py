@@ -180,7 +180,7 @@ class Probe(msgspec.Struct, frozen=True, omit_defaults=True):
     """How much of a run a trial is that only shows how a run would begin: of its first epoch, as much as its share.
 
     Attributes:
-        share: What all probes may take together, of the run's epochs; or one epoch, if that is more.
+        share: Of the run's epochs, what all probes may take together.
         among: How many probes share it.
     """
 
@@ -196,7 +196,7 @@ class Probe(msgspec.Struct, frozen=True, omit_defaults=True):
             >>> Probe(share=0.05, among=4).portion(200)
             1.0
         """
-        return min(1.0, max(1.0, self.share * epochs) / self.among)
+        return min(1.0, self.share * epochs / self.among)
 
 
 # --- facts: what the journal keeps -------------------------------------------------------------

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from etude.core.errors import ConfigError
 from etude.core.numbers import is_number
 from etude.core.text import brief, show
 
-SHARE: Final = 0.05
-"""Of a run's epochs, what all probes may take together."""
+SHARE: Final = 0.01
+"""Of a run's epochs, what all probes may take together: where weights begin says more than what a probe trains."""
+
+MEMORISED: Final = 0.75
+"""Weights whose training loss is below so much of their validation loss know their examples by heart."""
 
 LOSS: Final = "loss"
 """A metric with this in its name is one of which less is better."""
@@ -22,15 +26,21 @@ LOSS: Final = "loss"
 class Auto:
     """Let short probes choose what a training begins with.
 
-    Each candidate, and random weights, are trained for a part of the first epoch. The one that is judged best then is
-    what the training begins with.
+    Random weights, and each candidate, are trained for a small part of the first epoch. The one that is judged best
+    then is what the training begins with: random weights, where no other did better.
 
     Args:
         candidates: Weights, each as ``fit`` takes it. Those of the trial ``at=``, if left out: after its best epoch and
-            its last, shrunk and perturbed, and the mean of the three best trials.
-        share: What all probes may take together, of the run's epochs; or one epoch, if that is more.
+            its last, shrunk and perturbed, and the mean of the three best trials. Where the trial had reported a
+            training loss far below its validation loss, it had memorised its examples, and goes on badly from there:
+            then its shrunk weights are taken where its own did best.
+        share: Of the run's epochs, what all probes may take together; a batch each at least.
         judge: The reported metric that they are judged by. A validation loss, if one is reported, or else the metric
             of the experiment, if left out: accuracy says little that early.
+
+    Source:
+        Ash and Adams 2020, "On Warm-Starting Neural Network Training", arXiv:1910.08475, for what is wrong with
+        weights that have memorised, and what mends it.
     """
 
     candidates: Sequence[object] | None = None
@@ -98,6 +108,21 @@ class Probed(NamedTuple):
     portion: float = 1.0
 
 
+class Instead(NamedTuple):
+    """What is taken in place of weights that have memorised their examples.
+
+    Attributes:
+        nth: Which probe began with it.
+        shown: What shows that they have.
+    """
+
+    nth: int
+    shown: str
+
+
+NOTHING: Final[Mapping[int, Instead]] = MappingProxyType({})
+
+
 class Choice(NamedTuple):
     """What probes have shown.
 
@@ -110,7 +135,30 @@ class Choice(NamedTuple):
     why: str
 
 
-def choose(probes: Sequence[Probed], modes: Mapping[str, str], *, watched: str, wanted: str | None = None) -> Choice:
+def memorised(reported: Mapping[str, float], judge: str) -> str:
+    """Say that weights know their examples by heart, if what was reported of them shows that; else nothing.
+
+    Example:
+        >>> memorised({"accuracy": 0.84, "loss": 0.494, "train_loss": 0.238}, "loss")
+        'train_loss 0.238, loss 0.494'
+        >>> memorised({"accuracy": 0.84, "loss": 0.344, "train_loss": 0.308}, "loss")
+        ''
+    """
+    training = [name for name in reported if LOSS in name.lower() and "train" in name.lower()]
+    if not training or LOSS not in judge.lower() or judge not in reported:
+        return ""
+    low, high = reported[training[0]], reported[judge]
+    return f"{training[0]} {show(low)}, {judge} {show(high)}" if 0 <= low < MEMORISED * high else ""
+
+
+def choose(
+    probes: Sequence[Probed],
+    modes: Mapping[str, str],
+    *,
+    watched: str,
+    wanted: str | None = None,
+    instead: Mapping[int, Instead] = NOTHING,
+) -> Choice:
     """Return which of some probes did best; random weights, which are the first, where no other did better.
 
     Args:
@@ -118,6 +166,7 @@ def choose(probes: Sequence[Probed], modes: Mapping[str, str], *, watched: str, 
         modes: The metrics of the experiment.
         watched: The one that counts.
         wanted: The metric to judge by; None for what ``judge_of`` says.
+        instead: Which one is taken where another did best.
     """
     went_well = [probe.reported for probe in probes if probe.reported is not None]
     common = [name for name in went_well[0] if all(name in reported for reported in went_well)]
@@ -133,5 +182,8 @@ def choose(probes: Sequence[Probed], modes: Mapping[str, str], *, watched: str, 
     told = ", ".join(
         f"{probe.name} {show((probe.reported or {}).get(judge, math.nan))}" for probe in probes if probe.reported
     )
-    epochs = f"{max(probe.portion for probe in probes):.3g} of an epoch"
-    return Choice(nth, f"{probes[nth].name}: best of {len(probes)} by {judge} after {epochs} ({told})")
+    after = f"after {max(probe.portion for probe in probes):.2g} of an epoch"
+    if (other := instead.get(nth)) is not None and probes[other.nth].reported is not None:
+        known = f"{probes[nth].name} is the best of {len(probes)} by {judge} {after} ({told}), and has memorised"
+        return Choice(other.nth, f"{probes[other.nth].name}: {known} its examples ({other.shown})")
+    return Choice(nth, f"{probes[nth].name}: best of {len(probes)} by {judge} {after} ({told})")

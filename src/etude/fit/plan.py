@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from etude.core.events import Params, Probe, Start
@@ -11,7 +11,7 @@ from etude.core.history import Trial
 from etude.core.lifecycle import FINAL, State
 from etude.core.plan import GO_ON, Act, Answer, Decision, Done, Halt, Propose, Report, Standing, Wait
 from etude.core.text import count
-from etude.fit.choosing import Choice, Probed, choose
+from etude.fit.choosing import Choice, Instead, Probed, choose
 from etude.fit.weights import RANDOM
 
 
@@ -66,6 +66,7 @@ class ProbedPlan:
         candidates: What there is to begin with, random weights (None) first.
         share: What all probes may take together, of the run's epochs.
         judge: The metric that they are judged by; None for the one that ``choosing.judge_of`` says.
+        instead: Which candidate is taken where another did best, by their places.
     """
 
     params: Params
@@ -73,6 +74,7 @@ class ProbedPlan:
     candidates: tuple[Start | None, ...]
     share: float
     judge: str | None = None
+    instead: Mapping[int, Instead] = field(default_factory=dict)
     resumes: ClassVar[bool] = False
 
     @property
@@ -114,7 +116,7 @@ class ProbedPlan:
             for start, told in zip(self.candidates, map(_told, standing.trials), strict=False)
         ]
         metrics = standing.metrics
-        return choose(probes, metrics.modes, watched=metrics.watched, wanted=self.judge)
+        return choose(probes, metrics.modes, watched=metrics.watched, wanted=self.judge, instead=self.instead)
 
 
 def _told(probe: Trial) -> dict[str, Any]:

@@ -116,11 +116,13 @@ class Place:
         opened: Gives a path of this machine at which it can be read for now.
         digest: What it had when it was written.
         epoch: How many epochs they had trained for.
+        said: Gives the newest value of each metric that the trial had reported by then.
     """
 
     opened: Callable[[], AbstractContextManager[Path]]
     digest: str
     epoch: int
+    said: Callable[[], Mapping[str, float]] = dict
 
 
 @dataclass(frozen=True)

@@ -48,16 +48,20 @@ class Probing:
             ResultError: The first of them cannot be cut short.
         """
         self.portion = self._probe.portion(epochs)
+        whole = self._probe.among / epochs
         if self.portion < 1 and not self._cuts:
             raise ResultError(
-                f"A probe has {self.portion:.3g} of the first epoch of {epochs}, and data() gave no PyTorch loader "
-                "that could be cut short. Return the training loader from data(), train for more epochs, or say what "
-                "the training is to begin with: weights=search.best.weights."
+                f"A probe has {self.portion:.2g} of the first epoch of {epochs}, and data() gave no PyTorch loader "
+                "that could be cut short. Return the training loader from data(), or say what the training is to begin "
+                "with, weights=search.best.weights"
+                + (f", or let each probe have an epoch: weights=etude.Auto(share={whole:.2g})." if whole <= 1 else ".")
             )
 
     def batches(self, there: int) -> int:
         """Return how many batches it has of so many, one at least."""
-        return max(1, round(self.portion * there))
+        most = max(1, round(self.portion * there))
+        self.portion = most / max(1, there)
+        return most
 
     def told(self, reported: Mapping[str, float]) -> dict[str, Any]:
         """Return what it leaves behind: how much it trained, and what it reported last."""
