@@ -137,7 +137,9 @@ def _question(
 
 def _identity(start: Start | None) -> list[str | float]:
     """Return what counts of weights: what they are, and not what they are called."""
-    return [] if start is None else [start.digest, start.shrink, start.perturb]
+    if start is None:
+        return []
+    return [start.digest, start.shrink, start.perturb, *([start.optimizers] if start.optimizers else [])]
 
 
 def _as_plain(start: Start | None) -> dict[str, Any] | str:

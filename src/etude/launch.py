@@ -23,7 +23,6 @@ import msgspec
 
 from etude.call import Call
 from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
-from etude.core.events import START
 from etude.core.keeping import as_text
 from etude.core.limits import Limits
 from etude.core.signature import Definition
@@ -144,8 +143,8 @@ class Launch:
         for place in ("spool", "trials"):
             (folder / place).mkdir(exist_ok=True)
         try:
-            for trial, source in self._question.files.items():
-                _place(source, folder / "trials" / f"{trial:05d}" / START)
+            for (trial, name), source in self._question.files.items():
+                _place(source, folder / "trials" / f"{trial:05d}" / name)
         except OSError as error:
             journal.close()
             if is_new:

@@ -144,6 +144,7 @@ class TrialResult:
             ConfigError: None were kept.
         """
         kept = self._study.history.shelf.weights(self.number)
+        whole = self._study.history.shelf.has_optimizers(self.number)
         depot = depot_at(self._study.meta.get("states") or "", self._folder / "trials")
         places = {
             name: Place(
@@ -151,6 +152,7 @@ class TrialResult:
                 p.digests[0],
                 p.epoch,
                 partial(self._said, p.step),
+                (partial(depot.opened, self.number, p.name("rest")), p.digests[1]) if whole else None,
             )
             for name, p in kept.items()
         }

@@ -265,6 +265,29 @@ def test_weights_of_epochs_that_are_named_are_kept_beside_the_others() -> None:
     assert len(stage.files) == 3
 
 
+def test_the_states_of_optimizers_are_kept_where_that_is_asked_for() -> None:
+    stage = Stage(2, limits=PATIENT)
+    stage.keep = Keep(2, ("last",), optimizers=True)
+    stage.join("a")
+    epochs(stage, 0, 0.1, 0.2)
+    stage.end(0, value=0.2)
+    shelf = stage.driver.history.shelf
+    assert shelf.has_optimizers(0)
+    assert sorted(name.split(".")[1] for _, name in stage.files) == ["rest", "weights"]
+    stage.keep = Keep(2, ("last",))
+    stage.take_over(2)
+    stage.join("b")
+    shelf = stage.driver.history.shelf
+    assert not shelf.has_optimizers(0), "less at once"
+    assert stage.files == shelf.files
+    assert len(stage.files) == 1
+    epochs(stage, 1, 0.1)
+    stage.end(1, value=0.1)
+    stage.keep = Keep(2, ("last",), optimizers=True)
+    stage.take_over(3)
+    assert not stage.driver.history.shelf.has_optimizers(1), "what is gone does not come back"
+
+
 def test_another_driver_may_keep_more_from_then_on_or_less_at_once() -> None:
     stage = Stage(3, limits=PATIENT)
     stage.join("a", "b", "c")
@@ -336,5 +359,5 @@ def test_what_cannot_be_kept_is_refused(given: Any, problem: str) -> None:
 
 
 def test_what_is_kept_is_told_as_text_that_can_be_read() -> None:
-    for keep in (Keep(), Keep(0, ()), Keep(7, ("last", 3)), read_keep(4)):
+    for keep in (Keep(), Keep(0, ()), Keep(7, ("last", 3)), Keep(1, ("last",), True), read_keep(4)):
         assert read_keep(as_text(keep)) == (keep if keep.epochs else Keep(0))

@@ -323,3 +323,58 @@ def test_a_fit_is_no_evidence_for_forecasts(search: etude.Search) -> None:
     experiment.fit(at=search.best)
     with pytest.raises(ConfigError, match=r"no study|Name one"):
         experiment.forecast(trials=5)
+
+
+def with_adam(model, data, run, epochs: int = 3, lr: float = 0.05, kept_as: str = "optimizer", wide: bool = False):
+    net, (x, y) = model(), data()
+    optimizer = torch.optim.Adam(net.parameters() if not wide else [*net.parameters()][:2], lr=lr)
+    run.keep(net=net, **{kept_as: optimizer})
+    for _ in run.epochs(epochs):
+        loss = nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        run.report(loss=loss.item())
+
+
+ADAM = etude.Experiment(with_adam, model=model, data=data, metric="loss", mode="min")
+
+
+@pytest.fixture(scope="module")
+def moments(tmp_path_factory: pytest.TempPathFactory) -> etude.TrialResult:
+    """A trial that kept the state of its optimizer."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ETUDE_STUDIES", str(tmp_path_factory.mktemp("moments")))
+        keep = etude.Keep(1, ("last",), optimizers=True)
+        return ADAM.tune({"lr": [0.05]}, workers=1, sampler="grid", stopper="none", keep=keep).best
+
+
+def test_with_its_optimizer_a_training_goes_on_as_if_it_had_never_ended(moments: etude.TrialResult) -> None:
+    whole = ADAM.fit(at={"epochs": 6}, name="whole").best.curve
+    with_it = ADAM.fit(weights=moments.weights.with_optimizer(), name="with-it")
+    assert [*moments.curve, *with_it.best.curve] == whole
+    assert str(with_it.best.start).endswith(", with its optimizer")
+    without = ADAM.fit(weights=moments.weights, name="without").best.curve
+    assert (without[0], without[2]) == (whole[3], pytest.approx(whole[5], abs=0.5))
+    assert without[2] != whole[5]
+
+
+def test_settings_of_an_optimizer_stay_those_of_the_new_run(moments: etude.TrialResult) -> None:
+    final = ADAM.fit(at={"lr": 1e-12}, weights=moments.weights.with_optimizer())
+    assert max(final.best.curve) - min(final.best.curve) < 1e-6
+
+
+def test_an_optimizers_state_that_cannot_be_taken(moments: etude.TrialResult, search: etude.Search) -> None:
+    with pytest.raises(ConfigError, match=r"kept weights alone.*keep=etude\.Keep\(optimizers=True\)"):
+        search.best.weights.with_optimizer()
+    weights = moments.weights.with_optimizer()
+    with pytest.raises(ConfigError, match="not both"):
+        weights.shrunk()
+    with pytest.raises(ConfigError, match="not both"):
+        moments.weights.shrunk().with_optimizer()  # type: ignore[attr-defined] # it has it, being a trial's
+    other_name = ADAM.fit(at={"kept_as": "adam"}, weights=weights)
+    assert (
+        "begin with the state of the optimizer 'optimizer', and keeps none of that name" in other_name.trials[0].reason
+    )
+    others = ADAM.fit(at={"wide": True}, weights=weights)
+    assert "has other groups of parameters than the optimizer" in others.trials[0].reason

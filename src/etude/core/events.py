@@ -141,10 +141,13 @@ class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
         trials: Of so many, those that finished best.
         epochs: Of these epochs: ``"last"``, ``"best"`` (after which the trial had reported its best value), and numbers
             of epochs done.
+        optimizers: Whether the rest of these states is kept as well, for ``weights.with_optimizer()``: it may take
+            several times the room.
     """
 
     trials: int = 3
     epochs: tuple[str | int, ...] = (LAST, BEST)
+    optimizers: bool = False
 
 
 USUAL: Final = Keep()
@@ -162,6 +165,8 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
         perturb: How much of random ones is added.
         ancestors: Whose weights they were: study, trial, and epochs that it had trained for.
         holder: The trial in whose folder the file lies (``START``), for all that begin with it.
+        optimizers: The digest of the file with the states of optimizers, which lies beside it (``OPTIMIZERS``); empty
+            if these begin anew.
     """
 
     name: str
@@ -170,10 +175,14 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     perturb: float = 0.0
     ancestors: tuple[tuple[str, int, int], ...] = ()
     holder: int = 0
+    optimizers: str = ""
 
 
 START: Final = "attempt-0/weights.safetensors"
 """Where in a trial's folder the weights lie that it, and others, begin with: there before its first attempt."""
+
+OPTIMIZERS: Final = "attempt-0/optimizers.safetensors"
+"""The same of the states of optimizers that go with these weights."""
 
 
 class Probe(msgspec.Struct, frozen=True, omit_defaults=True):

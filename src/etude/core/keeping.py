@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from etude.core.errors import ConfigError
 from etude.core.events import BEST, LAST, USUAL, Keep
 from etude.core.numbers import whole
 from etude.core.text import brief
+
+OPTIMIZERS: Final = "optimizers"
+"""In a text, that the states of optimizers are kept as well."""
 
 
 def read_keep(given: Keep | int | str | None) -> Keep:
@@ -19,12 +24,15 @@ def read_keep(given: Keep | int | str | None) -> Keep:
         Keep(trials=5, epochs=('last', 'best'))
         >>> read_keep("1,last,25")
         Keep(trials=1, epochs=('last', 25))
+        >>> read_keep("1,last,optimizers")
+        Keep(trials=1, epochs=('last',), optimizers=True)
     """
     if given is None:
         return USUAL
     if isinstance(given, str):
-        trials, *epochs = (_word(word.strip()) for word in given.split(","))
-        given = Keep(trials, tuple(epochs) or USUAL.epochs)  # type: ignore[arg-type] # looked at below
+        trials, *words = (_word(word.strip()) for word in given.split(","))
+        epochs = tuple(word for word in words if word != OPTIMIZERS)
+        given = Keep(trials, epochs or USUAL.epochs, OPTIMIZERS in words)  # type: ignore[arg-type] # looked at below
     if not isinstance(given, Keep):
         given = Keep(given)
     if not isinstance(given.epochs, list | tuple):
@@ -36,7 +44,8 @@ def read_keep(given: Keep | int | str | None) -> Keep:
                 f"keep has {brief(name)}, which is no epoch. Pass 'last', 'best', and numbers of epochs done, 1 or "
                 "more: keep=etude.Keep(trials=3, epochs=('last', 25)), or as text '3,last,25'."
             )
-    return Keep(whole("keep", given.trials, 0, "0 already keeps the weights of no trial"), tuple(given.epochs))
+    trials = whole("keep", given.trials, 0, "0 already keeps the weights of no trial")
+    return Keep(trials, tuple(given.epochs), bool(given.optimizers))
 
 
 def as_text(keep: Keep) -> str:
@@ -46,7 +55,7 @@ def as_text(keep: Keep) -> str:
         >>> as_text(Keep(1, ("last", 25)))
         '1,last,25'
     """
-    return ",".join(map(str, (keep.trials, *keep.epochs)))
+    return ",".join(map(str, (keep.trials, *keep.epochs, *([OPTIMIZERS] if keep.optimizers else []))))
 
 
 def _word(word: str) -> str | int:

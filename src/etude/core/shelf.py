@@ -33,11 +33,13 @@ class Held:
         named: Name -> the checkpoint whose weights are kept under it. Before a trial has ended these are the epochs
             that were asked for by number.
         rank: How it finished; None as long as it has not.
+        optimizers: Whether what has a name is kept whole, and not its weights alone.
     """
 
-    __slots__ = ("named", "points", "rank")
+    __slots__ = ("named", "optimizers", "points", "rank")
 
-    def __init__(self) -> None:
+    def __init__(self, *, optimizers: bool) -> None:
+        self.optimizers = optimizers
         self.points: list[tuple[float, Checkpoint]] = []
         self.named: dict[str | int, Checkpoint] = {}
         self.rank: Rank | None = None
@@ -73,7 +75,8 @@ class Held:
         """Return the names of the files that are kept."""
         names = {point.name(part) for _, point in self.points for part in PARTS}
         if is_best or self.rank is None:
-            names |= {checkpoint.name("weights") for checkpoint in self.named.values()}
+            parts = PARTS if self.optimizers else PARTS[:1]
+            names |= {checkpoint.name(part) for checkpoint in self.named.values() for part in parts}
         return names
 
 
@@ -102,6 +105,10 @@ class Shelf:
         """Return what is kept of the weights of a trial that finished, by the names of the epochs."""
         return dict(self._held[trial].named) if trial in self._best() else {}
 
+    def has_optimizers(self, trial: int) -> bool:
+        """Return whether the rest of these states is kept as well."""
+        return trial in self._held and self._held[trial].optimizers
+
     @property
     def files(self) -> set[tuple[int, str]]:
         """All that is kept, as (trial, name)."""
@@ -122,6 +129,7 @@ class Shelf:
             self.keep = keep
             for held in self._held.values():
                 held.named = {name: known for name, known in held.named.items() if name in keep.epochs}
+                held.optimizers &= keep.optimizers
 
         return self._surplus(list(self._held), change)
 
@@ -134,7 +142,7 @@ class Shelf:
             loss: What the trial reported last before it, less being better; infinite if nothing.
         """
         self.used = True
-        held = self._held.setdefault(trial, Held())
+        held = self._held.setdefault(trial, Held(optimizers=self.keep.optimizers))
         return self._surplus([trial], lambda: held.put(checkpoint, loss, self.keep))
 
     def resume(self, trial: int, checkpoint: tuple[int, int, int] | None) -> Files:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from etude.core.errors import ConfigError
-from etude.core.events import Start
+from etude.core.events import OPTIMIZERS, START, Start
 from etude.core.numbers import seed_of, whole
 from etude.core.text import brief
 from etude.fit.weights import Weights
@@ -21,9 +22,9 @@ class Prepared:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="etude-start-"))
         self.starts: list[Start | None] = []
-        self.files: dict[int, Path] = {}
-        """Trial that holds the file for all that begin with it -> the file."""
-        self._holders: dict[str, int] = {}
+        self.files: dict[tuple[int, str], Path] = {}
+        """Trial that holds a file for all that begin with it, and its name in that trial's folder -> the file."""
+        self._holders: dict[tuple[str, str], int] = {}
 
     def add_random(self) -> None:
         """Begin with random weights."""
@@ -35,16 +36,28 @@ class Prepared:
         Args:
             weights: What they are.
             parts: What was read of them.
-            holder: The trial that is to hold the file, if there is none like it.
+            holder: The trial that is to hold the files, if there are none like them.
+
+        Raises:
+            StateError: The states of optimizers cannot be read.
         """
+        path, digest = self._written("weights", parts)
+        states = weights.optimizers()
+        beside, optimizers = self._written("optimizers", states) if states else (None, "")
+        holder = self._holders.setdefault((digest, optimizers), holder)
+        self.files.setdefault((holder, START), path)
+        if beside is not None:
+            self.files.setdefault((holder, OPTIMIZERS), beside)
+        told = (weights.shrink, weights.perturb, weights.ancestors)
+        self.starts.append(Start(weights.name, digest, *told, holder, optimizers))
+
+    def _written(self, what: str, tree: Mapping[str, Any]) -> tuple[Path, str]:
+        """Write a file; return its path and its digest."""
         from etude.frameworks import state_file
         from etude.frameworks.trees import take_apart
 
-        path = self._folder / f"{len(self.starts)}.safetensors"
-        digest, _ = state_file.write(path, *take_apart(dict(parts), path=""))
-        holder = self._holders.setdefault(digest, holder)
-        self.files.setdefault(holder, path)
-        self.starts.append(Start(weights.name, digest, weights.shrink, weights.perturb, weights.ancestors, holder))
+        path = self._folder / f"{len(self.starts)}.{what}.safetensors"
+        return path, state_file.write(path, *take_apart(dict(tree), path=""))[0]
 
     def close(self) -> None:
         """Remove the files."""

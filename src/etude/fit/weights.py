@@ -32,6 +32,9 @@ ANCESTORS: Final = "ancestors"
 RANDOM: Final = "random"
 """What a call says for no weights of anybody's."""
 
+GROUPS: Final = "param_groups"
+"""What tells the state of an optimizer from others."""
+
 SHRINK: Final = 0.4
 PERTURB: Final = 0.1
 """What Zaidi et al. found to do well over many image tasks; see ``Weights.shrunk``."""
@@ -60,6 +63,10 @@ class Weights:
             StateError: They cannot be read.
         """
         raise NotImplementedError
+
+    def optimizers(self) -> Mapping[str, Any]:
+        """Return the states of the optimizers that go with them, by what they are called; usually none."""
+        return {}
 
     def shrunk(self, shrink: float = SHRINK, perturb: float = PERTURB) -> Weights:
         """Return the same, shrunk and perturbed: ``shrink`` times the weights plus ``perturb`` times random ones.
@@ -117,12 +124,14 @@ class Place:
         digest: What it had when it was written.
         epoch: How many epochs they had trained for.
         said: Gives the newest value of each metric that the trial had reported by then.
+        rest: The same of the file with the rest of the state, and its digest; None if that was not kept.
     """
 
     opened: Callable[[], AbstractContextManager[Path]]
     digest: str
     epoch: int
     said: Callable[[], Mapping[str, float]] = dict
+    rest: tuple[Callable[[], AbstractContextManager[Path]], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +144,7 @@ class TrialWeights(Weights):
         kept: Name of an epoch -> where its weights are.
         chosen: Which of them these are.
         before: Whose weights the trial had begun with.
+        optimized: Whether the states of its optimizers are taken along.
     """
 
     study: str = ""
@@ -142,6 +152,7 @@ class TrialWeights(Weights):
     kept: Mapping[str | int, Place] = None  # type: ignore[assignment] # fields with defaults come before it
     chosen: str | int = BEST
     before: tuple[Ancestor, ...] = ()
+    optimized: bool = False
 
     def at(self, epoch: str | int) -> TrialWeights:
         """Return those after another epoch.
@@ -159,7 +170,50 @@ class TrialWeights(Weights):
                 f"Trial {self.trial} of {self.study!r} kept no weights of epoch {epoch!r}. There are {there}. Say "
                 f"which are kept when the study is run: tune(..., keep=etude.Keep(epochs=('last', 'best', {epoch!r})))."
             )
-        return replace(self, chosen=found, **_told(self.study, self.trial, self.kept[found].epoch, self.before))
+        return replace(
+            self, chosen=found, optimized=False, **_told(self.study, self.trial, self.kept[found].epoch, self.before)
+        )
+
+    def with_optimizer(self) -> TrialWeights:
+        """Return the same, with the states of the optimizers that the trial kept (``run.keep(optimizer=...)``).
+
+        What an optimizer has learned of the gradients, such as moments, is taken; its learning rate and other settings
+        are those of the new run. The function keeps optimizers of torch under the names that they had.
+
+        Raises:
+            ConfigError: They were not kept, or these weights are shrunk.
+        """
+        if (self.shrink, self.perturb) != (1.0, 0.0):
+            raise ConfigError("An optimizer's state belongs to weights as they were. Take it, or shrink, not both.")
+        if self.kept[self.chosen].rest is None:
+            raise ConfigError(
+                f"Trial {self.trial} of {self.study!r} kept weights alone. Keep the states of optimizers as well when "
+                "the study is run: tune(..., keep=etude.Keep(optimizers=True))."
+            )
+        return replace(self, optimized=True, name=f"{self.name}, with its optimizer")
+
+    def shrunk(self, shrink: float = SHRINK, perturb: float = PERTURB) -> Weights:
+        """As ``Weights.shrunk``; an optimizer's state does not go with them."""
+        if self.optimized:
+            raise ConfigError("An optimizer's state belongs to weights as they were. Take it, or shrink, not both.")
+        return super().shrunk(shrink, perturb)
+
+    def optimizers(self) -> Mapping[str, Any]:
+        """Return the states of its optimizers, if they are taken along."""
+        from etude.frameworks import state_file
+
+        rest = self.kept[self.chosen].rest
+        if not self.optimized or rest is None:
+            return {}
+        with rest[0]() as path:
+            objects = state_file.read(path, rest[1])["rest"]["objects"]
+        found = {name: state for name, state in objects.items() if isinstance(state, Mapping) and GROUPS in state}
+        if not found:
+            raise StateError(
+                f"{self.name}: the function kept no optimizer. Keep it with the net, run.keep(net=net, "
+                "optimizer=optimizer), or leave .with_optimizer() out."
+            )
+        return found
 
     @property
     def epoch(self) -> int:

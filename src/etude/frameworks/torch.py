@@ -11,6 +11,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader
 
 from etude.core.data import Data
+from etude.core.errors import StateError
 from etude.core.streams import stream_seed
 from etude.frameworks.loading import Loaded, Parts, match
 
@@ -127,6 +128,35 @@ def load_weights(model: Any, weights: Parts, *, shrink: float = 1.0, perturb: fl
                     loads[name][key] = shrink * loads[name][key].to(here) + perturb * here
         module.load_state_dict(loads[name], strict=False)
     return told
+
+
+def take_moments(optimizer: Any, state: Mapping[str, Any], *, path: str) -> None:
+    """Give an optimizer what another had learned of its parameters; its settings stay its own.
+
+    Args:
+        optimizer: It.
+        state: That of the other, as its ``state_dict`` gave it.
+        path: What it is called, for the message.
+
+    Raises:
+        StateError: It is no optimizer, or one of other parameters.
+    """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise StateError(f"{path} is no optimizer of torch, and is to begin with the state of one.")
+    own = optimizer.state_dict()
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    numbers = [number for group in own["param_groups"] for number in group["params"]]
+    groups = [len(group["params"]) for group in own["param_groups"]]
+    if groups != [len(group["params"]) for group in state["param_groups"]]:
+        raise StateError(f"{path} has other groups of parameters than the optimizer whose state it is to begin with.")
+    for number, parameter in zip(numbers, parameters, strict=True):
+        for name, moment in state["state"].get(number, {}).items():
+            if getattr(moment, "ndim", 0) and moment.shape != parameter.shape:
+                raise StateError(
+                    f"{path} is to begin with the state of another optimizer, whose {name} is {tuple(moment.shape)} "
+                    f"where its own parameter {number} is {tuple(parameter.shape)}. Leave .with_optimizer() out."
+                )
+    optimizer.load_state_dict({"state": state["state"], "param_groups": own["param_groups"]})
 
 
 def place(model: Any, *, device: str) -> Any:

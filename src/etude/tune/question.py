@@ -48,7 +48,7 @@ class Question:
         set_up: How to make the same sampler in a process of its own.
         forbids: Says why ``constraint=`` rules a configuration out; None if it does not.
         functions: What counts beside the experiment's functions, by role: a constraint, a sampler of the user's own.
-        files: Trial -> a file of weights that it and others begin with (``core.events.START``).
+        files: Trial, and a name in its folder -> a file that it and others begin with (``core.events.START``).
         notes: What is to be said when the study begins: where the call was taken otherwise than it may read.
     """
 
@@ -63,7 +63,7 @@ class Question:
     set_up: SetUp | None = None
     forbids: Callable[[Params], str | None] = lambda params: None
     functions: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[int, Path] = field(default_factory=dict)
+    files: Mapping[tuple[int, str], Path] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

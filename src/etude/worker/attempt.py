@@ -55,7 +55,7 @@ from etude.worker.run import Hold as HoldSeen
 from etude.worker.run import Run as RunHandle
 from etude.worker.run import State, WhyNot, default_device
 from etude.worker.run import Stop as StopSeen
-from etude.worker.start import load_start
+from etude.worker.start import load_optimizers, load_start
 from etude.worker.states import States
 
 MAX_REASON: Final = 2000
@@ -181,6 +181,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         device=default_device() if serve.functions else "cpu",  # who rehearses may not ask CUDA, before the fork
         line=line,
         probing=Probing(job.probe) if job.probe is not None else None,
+        inherits=partial(load_optimizers, serve.trials, job.start) if job.start is not None else dict,
     )
     me = os.getpid()
     start = partial(load_start, serve.trials, job.start) if job.start is not None else None

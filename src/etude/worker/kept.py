@@ -161,6 +161,24 @@ class Keeper:
             else:
                 self._awaited[name] = state
 
+    def inherit(self, optimizers: Mapping[str, Any]) -> None:
+        """Give optimizers what others had learned of the gradients; their settings stay their own.
+
+        Args:
+            optimizers: The states of those others, by what they were called.
+
+        Raises:
+            StateError: One is not kept under that name, or does not fit.
+        """
+        for name, state in optimizers.items():
+            thing = vars(self.kept).get(name) if self.kept is not None else None
+            if thing is None:
+                raise StateError(
+                    f"The run is to begin with the state of the optimizer {name!r}, and keeps none of that name. Keep "
+                    f"it, run.keep({name}=...), or leave .with_optimizer() out."
+                )
+            torch_adapter().take_moments(thing, state, path=f"kept.{name}")
+
     def again(self) -> None:
         """Bring back once more what was brought back: a trainer draws, and resets, before it begins."""
         brought, self.twice, self._brought = self._brought, False, None

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from etude.core.events import PARTS, START
+from etude.core.events import OPTIMIZERS, PARTS, START
 from etude.places.depot import Depot
 from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
@@ -29,9 +29,9 @@ def pieces_of(job: Run, depot: Depot, trials: str) -> Iterator[Piece]:
         trials: The folder of all attempts.
     """
     for trial, name in names_of(job):
-        if name == START:
+        if name in (START, OPTIMIZERS):
             with contextlib.suppress(OSError):
-                yield from _pieces(Path(trials, f"{trial:05d}", START), trial, name)
+                yield from _pieces(Path(trials, f"{trial:05d}", name), trial, name)
         elif not depot.everywhere:
             with contextlib.suppress(OSError), depot.opened(trial, name) as path:
                 yield from _pieces(path, trial, name)
@@ -41,7 +41,10 @@ def names_of(job: Run) -> list[tuple[int, str]]:
     """Return the files that an attempt begins with, or may go on from: whose they are, and their names there."""
     trial = job.trial if job.source is None else job.source
     points = [(trial, point.name(part)) for point in job.points for part in PARTS]
-    return [(job.start.holder, START), *points] if job.start is not None else points
+    if job.start is None:
+        return points
+    begins_with = [START, OPTIMIZERS] if job.start.optimizers else [START]
+    return [*((job.start.holder, name) for name in begins_with), *points]
 
 
 def _pieces(path: Path, trial: int, name: str) -> Iterator[Piece]:

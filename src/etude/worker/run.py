@@ -137,6 +137,7 @@ class Run:
         device: str = "cpu",
         line: Line | None = None,
         probing: Probing | None = None,
+        inherits: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.params = dict(params)
         self.seed = seed
@@ -154,6 +155,7 @@ class Run:
         self._step = 0
         self._folder = folder
         self._line: Line = line if line is not None else NoLine()
+        self._inherits = inherits  # the states of optimizers that go with the weights that the run begins with
         self.keeper = Keeper()
         """What the training function keeps; our own part of the handle."""
         self._took_up = False
@@ -235,6 +237,7 @@ class Run:
         """Give the first epoch of n alone."""
         if n > 0:
             probing.begin(n)
+            self.keeper.inherit(self._inherits())
             self.epoch, self._in_loop = 0, True
             yield 0
             self.end_probe()
@@ -273,6 +276,8 @@ class Run:
             self._took_up = True
             self.keeper.begin()
             self._before = self._line.take_up(lambda state: self._why_not(state, loop, n))
+            if self._before is None:
+                self.keeper.inherit(self._inherits())
         before = self._before
         if before is None:
             return 0

@@ -1,12 +1,13 @@
-"""The weights that a trial begins with, where they are not random."""
+"""The weights that a trial begins with, where they are not random, and the states of optimizers that go with them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from etude.core.errors import StateError
-from etude.core.events import START, Start
+from etude.core.events import OPTIMIZERS, START, Start
 from etude.frameworks import torch_adapter
 
 
@@ -31,3 +32,21 @@ def load_start(trials: str, start: Start, model: Any) -> None:
         )
     weights = state_file.read(Path(trials, f"{start.holder:05d}", START), start.digest)
     torch.load_weights(model, weights, shrink=start.shrink, perturb=start.perturb)
+
+
+def load_optimizers(trials: str, start: Start) -> Mapping[str, Any]:
+    """Return the states of the optimizers that go with the weights that a trial begins with, by what they are called.
+
+    Args:
+        trials: The folder of all attempts.
+        start: What it begins with.
+
+    Raises:
+        StateError: They are not there, or damaged.
+    """
+    from etude.frameworks import state_file
+
+    if not start.optimizers:
+        return {}
+    found: Mapping[str, Any] = state_file.read(Path(trials, f"{start.holder:05d}", OPTIMIZERS), start.optimizers)
+    return found
