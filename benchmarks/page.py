@@ -25,6 +25,10 @@ PAGES: Final = {
         ("chaos", "driver", "simulate", "fidelity", "asynchrony", "paper2"),
     ),
     "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
+    "weights": (
+        "Weights that outlive their trial, measured",
+        ("weights_live", "weights_storage", "weights_stall", "weights_prefix"),
+    ),
 }
 """Page -> its title, and the benchmarks on it."""
 
