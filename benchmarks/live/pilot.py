@@ -5,10 +5,10 @@
     python -m benchmarks.live.pilot --seeds 8            # more runs of each start
 
 A target is a validation accuracy, and the rule for it is about the mean curve of runs from random weights: its best
-within the first half of the epochs, or .995 of its best of all, whichever is less, cut off after three digits. So random
-weights take at most about half of a run, a start may take twice as long before it is censored, and where curves come to
-their top early the target is none that only lucky runs reach. Search and runs have other seeds than those of the
-benchmark.
+within the first half of the epochs, or .995 of its best of all, whichever is less, cut off after three digits. So
+random weights take at most about half of a run, a start may take twice as long before it is censored, and where curves
+come to their top early the target is none that only lucky runs reach. Search and runs have other seeds than those of
+the benchmark.
 
 Runs are looked at within their first epoch as well, so that rules that choose a start early can be tried on the file.
 """

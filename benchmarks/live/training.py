@@ -32,7 +32,7 @@ class Rows(Dataset[Batch]):
         return self.x[picked], self.y[picked]
 
 
-def _as_it_is(batch: Batch) -> Batch:
+def _as_it_is(batch: Any) -> Any:
     return batch
 
 
@@ -74,11 +74,10 @@ def train(
     torch.set_num_threads(1)
     net, (train_loader, valid_loader, test_loader) = model(), data()
     steps = {math.ceil(part * len(train_loader)): part for part in LOOKS} if looks else {}
-    decay = {"lr": lr, "weight_decay": weight_decay}
     chosen: torch.optim.Optimizer = (
-        torch.optim.Adam(net.parameters(), **decay)
+        torch.optim.Adam(net.parameters(), lr=lr, weight_decay=weight_decay)
         if optimizer == "adam"
-        else torch.optim.SGD(net.parameters(), momentum=0.9, **decay)
+        else torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9, weight_decay=weight_decay)
     )
     run.keep(net=net, optimizer=chosen)
     for epoch in run.epochs(epochs):
