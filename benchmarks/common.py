@@ -100,19 +100,21 @@ class Benchmark:
 
     Attributes:
         name: The module's name in this package.
-        cells: Given ``small``, what to measure.
+        cells: Given ``small``, and ``numbers`` by name, what to measure.
         work: Runs a cell, in a process of its own: its arguments and an empty folder -> its results.
         quantities: What a row is made of for each cell that gives it.
         targets: What has to be reached.
         note: A line or more on how to read it.
+        numbers: Options of its own, whole numbers of 1 or more: name -> the default, and what it says.
     """
 
     name: str
-    cells: Callable[[bool], Sequence[Cell]]
+    cells: Callable[..., Sequence[Cell]]
     work: Callable[[Mapping[str, Any], Path], Result]
     quantities: Sequence[Quantity]
     targets: Sequence[Target]
     note: str = ""
+    numbers: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     def main(self) -> None:
         """Run as a command."""
@@ -121,15 +123,19 @@ class Benchmark:
         parser.add_argument("--small", action="store_true", help="tiny sizes: shows that it runs, and no more")
         parser.add_argument("--only", default="", help="only cells whose name contains this, or one of several: tpe,gp")
         parser.add_argument("--work-dir", type=Path, default=None, help="where to put studies: a folder on a disk")
+        for name, (default, told) in self.numbers.items():
+            parser.add_argument(f"--{name}", type=int, default=default, help=f"{told} (default: {default})")
         parser.add_argument("--cell", default=None, help=argparse.SUPPRESS)
         options = parser.parse_args()
         if options.cell is not None:
             print(json.dumps(self.work(json.loads(options.cell), Path.cwd())))
             return
-        if options.runs < 1:
-            parser.error("--runs has to be 1 or more")
+        own = {name: getattr(options, name) for name in self.numbers}
+        for name, number in {"runs": options.runs, **own}.items():
+            if number < 1:
+                parser.error(f"--{name} has to be 1 or more")
         wanted = options.only.split(",")
-        cells = [cell for cell in self.cells(options.small) if any(part in cell.name for part in wanted)]
+        cells = [cell for cell in self.cells(options.small, **own) if any(part in cell.name for part in wanted)]
         if not cells:
             parser.error(f"no cell's name contains {options.only!r}")
         with scratch(options.work_dir) as place:
