@@ -12,13 +12,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.common import ROOT, Benchmark, Cell, Quantity, Result, commit
+from benchmarks.common import ROOT, Benchmark, Cell, Quantity, Result, Target, commit
 from benchmarks.live.workload import NAMES, load, missing
 
 OUT: Final = ROOT / "benchmarks" / "out" / "weights_live.json"
 SEEDS: Final = 8
 LIMIT_S: Final = 3600.0
-STARTS: Final = ("random", "best", "early", "shrunk", "soup")
+STARTS: Final = ("random", "best", "early", "shrunk", "soup", "auto")
 CLOCKS: Final = ("sunk", "marginal", "charged")
 ENDS: Final = {"": "value", ", low": "low", ", high": "high"}
 """How the ends of an interval are called in rows, and in an ``Estimate``."""
@@ -36,7 +36,7 @@ def cells(small: bool, seeds: int) -> Sequence[Cell]:
 
 
 def work(args: Mapping[str, Any], place: Path) -> Result:
-    from benchmarks.live.judged import rows
+    from benchmarks.live.judged import AUTO, chosen_in, over_best_fixed, rows
     from benchmarks.live.measured import TRIALS, measure
     from benchmarks.live.pilot import keep
 
@@ -46,7 +46,7 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
     else:
         record = measure(workload, seeds=seeds, trials=TRIALS)
         keep({**record, "commit": commit()}, OUT)
-    found = rows(record)
+    found = rows(record, chosen_in(record))
     print("\n".join(table(record["workload"], record["target"], len(seeds), found)), file=sys.stderr)
     numbers: Result = {}
     for row in found:
@@ -57,6 +57,7 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
             **_ends(f"{row.name}: test", row.test),
             **{f"{row.name}: speed-up, {clock}": row.speed_up[clock].value for clock in CLOCKS},
         }
+    numbers |= _ends(f"{AUTO}: over best fixed", over_best_fixed(found, record))
     return {**numbers, "details": {"rows": [asdict(row) for row in found], "record": record}}
 
 
@@ -102,15 +103,34 @@ BENCHMARK = Benchmark(
             ),
             *(Quantity(f"{start}: speed-up, {clock}", "x", 2) for clock in CLOCKS),
         )
+    )
+    + tuple(Quantity(f"auto: over best fixed{end}", "", 3) for end in ENDS),
+    targets=tuple(
+        target
+        for name in NAMES
+        for target in (
+            Target(f"{name}: steps of auto over random", f"étude {name}: auto: over random", 1.10, "", at_least=False),
+            Target(
+                f"{name}: upper 90 % limit of that", f"étude {name}: auto: over random, high", 1.10, "", at_least=False
+            ),
+            Target(
+                f"{name}: steps of auto over the best fixed start (four of five suffice)",
+                f"étude {name}: auto: over best fixed",
+                1.15,
+                "",
+                at_least=False,
+            ),
+            Target(f"{name}: accuracy of auto, less that of random", f"étude {name}: auto: test", -0.3, "points"),
+        )
     ),
-    targets=(),
     numbers={"seeds": (SEEDS, "final runs from each start")},
     note=(
         "steps: mean steps of the optimizer to the target, by validation once an epoch; runs that missed it count up\n"
         "to a horizon that all starts of the workload share. over random: these over those of random weights; low,\n"
         "high: 90 % interval, by a bootstrap over the seeds. speed-up: steps of random weights over these, by who\n"
         "pays for the weights. test: test accuracy after the epoch that is best by validation, less that of random\n"
-        "weights.\n"
+        "weights. auto: probes (etude.Auto) chose among the others but for early, for each seed by itself. Their steps\n"
+        "are counted; it trained from there as the run with that start had, which is checked.\n"
         "One run (--runs 1) is all there is to it: equal seeds give equal numbers."
     ),
 )

@@ -122,6 +122,15 @@ def auto(record: Mapping[str, Any], chosen: Mapping[int, tuple[str, float]]) -> 
     return found
 
 
+def chosen_in(record: Mapping[str, Any]) -> dict[int, tuple[str, float]] | None:
+    """Return what ``weights="auto"`` took in a record, as ``auto`` takes it; None if it has not chosen."""
+    steps = record["steps_per_epoch"]
+    return {
+        one["seed"]: (one["start"], float(sum(round(portion * steps) for portion in one["portions"])))
+        for one in record.get("auto", ())
+    } or None
+
+
 def rows(record: Mapping[str, Any], chosen: Mapping[int, tuple[str, float]] | None = None) -> list[Row]:
     """Return what came of each start, random weights first; and last of those that were chosen, if some were.
 
@@ -174,6 +183,15 @@ def times(runs: Mapping[str, Sequence[Ran]], target: Target, clock: Clock) -> di
 def best_fixed(found: Sequence[Row]) -> Row:
     """Return the start with the fewest steps on the marginal clock, among those that nobody chose."""
     return min((row for row in found if row.name != AUTO), key=lambda row: row.steps["marginal"])
+
+
+def over_best_fixed(found: Sequence[Row], record: Mapping[str, Any]) -> Estimate:
+    """Return the steps of auto, on the marginal clock, over those of the best fixed start."""
+    runs = fixed(record)
+    best = best_fixed(found).name
+    runs[AUTO] = auto(record, chosen_in(record) or {})
+    reached = times(runs, Target(record["target"], "max"), Clock.MARGINAL)
+    return ratio(reached[AUTO][0], reached[best][0])
 
 
 def ratio(ours: Sequence[float], others: Sequence[float]) -> Estimate:

@@ -24,6 +24,9 @@ STARTS: Final = (RANDOM, "best", "early", "shrunk", "soup")
 """Random weights; the winner's after its best epoch; after an early one; the former, shrunk and perturbed; and the mean
 of the best ones of the three best trials."""
 
+OFFERED: Final = ("best", "shrunk", "soup")
+"""What ``weights="auto"`` chooses from, as it does where nobody says what; and random weights."""
+
 
 def measure(
     workload: Workload,
@@ -53,9 +56,10 @@ def measure(
         keep=etude.Keep(trials=3, epochs=("last", "best", workload.early)),
     )
     starts = starts_of(search, early=workload.early)
+    at = {**search.best.params, "epochs": workload.epochs, "part": 1.0, "looks": looks}
     comparison = etude.compare_starts(
         trained,
-        at={**search.best.params, "epochs": workload.epochs, "part": 1.0, "looks": looks},
+        at=at,
         starts=list(starts.values()),
         seeds=seeds,
         target=workload.target,
@@ -90,7 +94,41 @@ def measure(
             "trials": [{"params": trial.params, **_reported(trial)} for trial in search.trials],
         },
         "starts": found,
+        "auto": [] if looks else _chosen(trained, at, starts, found, seeds),
     }
+
+
+def _chosen(
+    trained: etude.Experiment,
+    at: Mapping[str, Any],
+    starts: Mapping[str, etude.Weights],
+    found: Mapping[str, Any],
+    seeds: Sequence[int],
+) -> list[dict[str, Any]]:
+    """Return, for each seed, which start ``weights="auto"`` took, and what its probes cost; it trains from there.
+
+    Raises:
+        RuntimeError: That was another run than the one from the same start with the same seed.
+    """
+    offered = {name: weights for name, weights in starts.items() if name in OFFERED}
+    chosen = []
+    for nth, seed in enumerate(seeds):
+        fit = trained.fit(at=at, weights=etude.Auto(list(offered.values())), seed=seed, workers=WORKERS)
+        names = [RANDOM, *offered]
+        taken = names[[probe.start for probe in fit.probes].index(fit.best.start)]
+        if _reported(fit.best) != {k: v for k, v in found[taken]["runs"][nth].items() if k not in ("seed", "seconds")}:
+            raise RuntimeError(f"From {taken} with seed {seed}, auto trained otherwise than the run that began there.")
+        told = [probe.probe for probe in fit.probes if probe.probe is not None]
+        chosen.append(
+            {
+                "seed": seed,
+                "start": taken,
+                "why": fit.chosen,
+                "portions": [probe["portion"] for probe in told],
+                "probes": {name: probe["reported"] for name, probe in zip(names, told, strict=True)},
+            }
+        )
+    return chosen
 
 
 def starts_of(search: etude.Search, *, early: int) -> Mapping[str, etude.Weights]:

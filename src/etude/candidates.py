@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from etude.core.errors import ConfigError, StateError
 from etude.core.events import LAST
+from etude.core.text import brief
 from etude.fit.choosing import Auto, check_auto
 from etude.fit.soups import soup
 from etude.fit.weights import TrialWeights, Weights
@@ -44,13 +45,24 @@ def candidates(auto: Auto, at: object) -> list[object]:
     Raises:
         ConfigError: There are none.
     """
-    if auto.candidates is not None:
-        return list(auto.candidates)
-    if not isinstance(at, TrialResult):
+    given = auto.candidates if auto.candidates is not None else at
+    if isinstance(given, TrialResult):
+        return _of_trial(given)
+    if auto.candidates is None:
         raise ConfigError(
             "weights='auto' chooses between weights of the trial at=, and at= is none. Pass at=search.best, or say "
-            "what there is to choose from: weights=etude.Auto(candidates=[search.best.weights, ...])."
+            "whose weights there are to choose from: weights=etude.Auto(search.best)."
         )
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
+        raise ConfigError(
+            f"Auto(candidates={brief(given)}) is no list of weights. Pass etude.Auto(search.best), or "
+            "etude.Auto(candidates=[search.best.weights, ...])."
+        )
+    return list(given)
+
+
+def _of_trial(at: TrialResult) -> list[object]:
+    """Return what a trial has to begin with."""
     best = at.weights
     found: list[Weights] = [best, best.shrunk()]
     if LAST in best.kept and best.at(LAST).epoch != best.epoch:

@@ -30,10 +30,10 @@ class Auto:
     then is what the training begins with: random weights, where no other did better.
 
     Args:
-        candidates: Weights, each as ``fit`` takes it. Those of the trial ``at=``, if left out: after its best epoch and
-            its last, shrunk and perturbed, and the mean of the three best trials. Where the trial had reported a
-            training loss far below its validation loss, it had memorised its examples, and goes on badly from there:
-            then its shrunk weights are taken where its own did best.
+        candidates: Weights, each as ``fit`` takes it; or a trial, such as ``search.best``, for its own: after its best
+            epoch and its last, shrunk and perturbed, and the mean of the three best trials. The trial ``at=``, if left
+            out. Where the trial had reported a training loss far below its validation loss, it had memorised its
+            examples, and goes on badly from there: then its shrunk weights are taken where its own did best.
         share: Of the run's epochs, what all probes may take together; a batch each at least.
         judge: The reported metric that they are judged by. A validation loss, if one is reported, or else the metric
             of the experiment, if left out: accuracy says little that early.
@@ -43,7 +43,7 @@ class Auto:
         weights that have memorised, and what mends it.
     """
 
-    candidates: Sequence[object] | None = None
+    candidates: object = None
     share: float = SHARE
     judge: str | None = None
 
@@ -60,12 +60,6 @@ def check_auto(given: Auto, modes: Mapping[str, str]) -> None:
     """
     if not is_number(given.share) or not 0 < given.share <= 1:
         raise ConfigError(f"Auto(share={brief(given.share)}) is no share of a run. Pass a number above 0, up to 1.")
-    listed = given.candidates
-    if listed is not None and (isinstance(listed, str | Mapping) or not isinstance(listed, Sequence) or not listed):
-        raise ConfigError(
-            f"Auto(candidates={brief(listed)}) is no list of weights. Pass candidates=[search.best.weights, ...], or "
-            "leave it out."
-        )
     if given.judge is not None and given.judge not in modes and LOSS not in str(given.judge):
         raise ConfigError(
             f"Auto(judge={brief(given.judge)}) is none of the metrics ({', '.join(modes)}) and no loss, so nothing "
