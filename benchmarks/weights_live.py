@@ -129,8 +129,8 @@ BENCHMARK = Benchmark(
         "to a horizon that all starts of the workload share. over random: these over those of random weights; low,\n"
         "high: 90 % interval, by a bootstrap over the seeds. speed-up: steps of random weights over these, by who\n"
         "pays for the weights. test: test accuracy after the epoch that is best by validation, less that of random\n"
-        "weights. auto: probes (etude.Auto) chose among the others but for early, for each seed by itself. Their steps\n"
-        "are counted; it trained from there as the run with that start had, which is checked.\n"
+        "weights. auto: probes (etude.Auto) chose among the others but for early, for each seed by itself. Their\n"
+        "steps are counted; it trained from there as the run with that start had, which is checked.\n"
         "One run (--runs 1) is all there is to it: equal seeds give equal numbers."
     ),
 )
