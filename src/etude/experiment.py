@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from etude.core.errors import ConfigError, SignatureError
 from etude.core.metrics import Metrics, Mode
@@ -270,6 +270,7 @@ class Experiment:
         *,
         at: TrialResult | Mapping[str, Any] | None = None,
         weights: object = None,
+        on: Literal["train", "train+valid"] = "train",
         seed: int = 0,
         seeds: int | Sequence[int] | None = None,
         workers: int | tuple[int, int | None] | None = None,
@@ -293,7 +294,9 @@ class Experiment:
             weights: What the model begins with: ``search.best.weights``, ``.weights.at(25)``, ``.weights.shrunk()``,
                 ``etude.soup(search.top(3))``, the path of a safetensors file, or ``"random"``, the default. They are
                 loaded into the model that ``model()`` gives first. Where shapes differ, what fits is loaded, and a
-                note says what was and was not.
+                note says what was and was not. Weights that know rows of the validation or the test part are refused.
+            on: ``"train"``; or ``"train+valid"`` for both parts of the data as one. The function gets no validation
+                part then; what it measures on the test part may choose nothing.
             seed: The training seed; the first one, with ``seeds``.
             seeds: How many trials with seeds of their own, or the seeds.
             workers: As in ``tune``, and so are all that follow.
@@ -337,7 +340,7 @@ class Experiment:
             engine=engine,
             trials=len(listed),
         )
-        live = final(self, self.checked(at), [weights], call, seeds=listed)
+        live = final(self, self.checked(at), [weights], call, seeds=listed, on=on)
         fitted: Fit = live.search  # type: ignore[assignment] # as was asked for
         self.last = fitted
         if wait:

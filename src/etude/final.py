@@ -15,13 +15,20 @@ from etude.fit.plan import FitPlan, Wanted
 from etude.fit.prepared import Prepared
 from etude.fit.weights import RANDOM, read_weights
 from etude.fitted import Fit
+from etude.guard import BOTH, joins, look
 from etude.launch import Launch, LiveStudy
 from etude.rebuilt import build, load_into
 from etude.tune.question import Question
 
 
 def final(
-    experiment: Definition, params: Mapping[str, Any], weights: Sequence[object], call: Call, *, seeds: Sequence[int]
+    experiment: Definition,
+    params: Mapping[str, Any],
+    weights: Sequence[object],
+    call: Call,
+    *,
+    seeds: Sequence[int],
+    on: str = "train",
 ) -> LiveStudy:
     """Start a study that trains with each of some weights, and each of some seeds.
 
@@ -31,16 +38,18 @@ def final(
         weights: What the model begins with, as calls say it.
         call: How it is to be run.
         seeds: The training seeds.
+        on: Which parts of the data it trains on, as calls say it.
 
     Raises:
-        ConfigError: It cannot be.
+        ConfigError: It cannot be, or weights know rows that it would be judged by.
         StateError: Weights cannot be read, or do not fit the model at all.
         StudyError: The study's folder cannot be used.
     """
     if isinstance(call.engine, Simulated):
         raise ConfigError("fit() trains a model, and a simulated engine trains nothing. Leave engine= out.")
+    both = joins(on)
     given = [read_weights(one) for one in weights]
-    prepared, notes = Prepared(), []
+    prepared, notes, begins = Prepared(), [], []
     try:
         for one in given:
             if one is None:
@@ -49,8 +58,11 @@ def final(
             model, parts = build(experiment, params, seeds[0]), one.load()
             told = load_into(model, one, parts)
             notes += [] if told.whole else [f"The model begins with a part of {one.name}: {told}."]
-            prepared.add(one, parts)
-        question = _question(experiment, params, prepared, seeds=seeds, notes=notes)
+            begins.append((one, one.seen()))
+            prepared.add(one, parts, begins[-1][1])
+        if both or begins:
+            notes += look(experiment, params, begins, seed=seeds[0], both=both)
+        question = _question(experiment, params, prepared, seeds=seeds, both=both, notes=notes)
         return Launch(experiment, question, call, result=Fit).start()
     finally:
         prepared.close()
@@ -62,6 +74,7 @@ def _question(
     prepared: Prepared,
     *,
     seeds: Sequence[int],
+    both: bool,
     notes: Sequence[str] = (),
 ) -> Question:
     """Return the question that a call of ``fit`` puts: each start with each seed.
@@ -71,6 +84,7 @@ def _question(
         params: The configuration.
         prepared: The weights to begin with.
         seeds: The training seeds.
+        both: Whether it trains on the training and the validation part of the data.
         notes: What is to be said when the study begins.
     """
     wanted = tuple(Wanted(dict(params), seed, start) for start in prepared.starts for seed in seeds)
@@ -84,9 +98,18 @@ def _question(
             "metric": repr(experiment.metrics),
             "seeds": ", ".join(map(str, seeds)),
             "weights": json.dumps([_identity(start) for start in prepared.starts]),
+            **({"on": BOTH} if both else {}),
         },
-        meta={"verb": "fit", "params": dict(params), "seeds": list(seeds), "weights": told, "trials": len(wanted)},
+        meta={
+            "verb": "fit",
+            "params": dict(params),
+            "seeds": list(seeds),
+            "weights": told,
+            "trials": len(wanted),
+            **({"on": BOTH} if both else {}),
+        },
         files={n: prepared.files[trial.start.digest] for n, trial in enumerate(wanted) if trial.start is not None},
+        joins=both,
         notes=tuple(notes),
     )
 

@@ -11,6 +11,7 @@ from etude.core.errors import ConfigError
 from etude.core.events import Start
 from etude.core.numbers import seed_of, whole
 from etude.core.text import brief
+from etude.data.seen import Seen
 from etude.fit.weights import Weights
 from etude.frameworks.loading import Parts
 
@@ -28,13 +29,13 @@ class Prepared:
         """Begin with random weights."""
         self.starts.append(None)
 
-    def add(self, weights: Weights, parts: Parts) -> None:
-        """Begin with weights, which have been read."""
+    def add(self, weights: Weights, parts: Parts, seen: Seen) -> None:
+        """Begin with weights, which have been read, as has what rows they have seen."""
         from etude.frameworks import state_file
         from etude.frameworks.trees import take_apart
 
         path = self._folder / f"{len(self.starts)}.safetensors"
-        digest, _ = state_file.write(path, *take_apart(dict(parts), path=""))
+        digest, _ = state_file.write(path, *take_apart(dict(parts), path=""), beside=seen.plain())
         self.files[digest] = path
         self.starts.append(Start(weights.name, digest, weights.shrink, weights.perturb, weights.ancestors))
 

@@ -9,7 +9,9 @@ etude.weights("resnet.safetensors")        # from elsewhere
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +23,7 @@ from etude.core.errors import ConfigError, StateError
 from etude.core.events import BEST, LAST
 from etude.core.numbers import is_number
 from etude.core.text import brief
+from etude.data.seen import Seen
 from etude.frameworks.loading import Parts
 
 Ancestor = tuple[str, int, int]
@@ -55,6 +58,14 @@ class Weights:
 
     def load(self) -> Parts:
         """Return them: what a module is called -> name -> array, before anything is shrunk.
+
+        Raises:
+            StateError: They cannot be read.
+        """
+        raise NotImplementedError
+
+    def seen(self) -> Seen:
+        """Return what rows they were trained on and chosen by, and those that they grew from, as far as it is known.
 
         Raises:
             StateError: They cannot be read.
@@ -104,7 +115,8 @@ class Weights:
 
         ancestors = [{"study": study, "trial": trial, "epochs": epochs} for study, trial, epochs in self.ancestors]
         told = {"name": self.name, ANCESTORS: json.dumps(ancestors), **metadata}
-        state_file.write(Path(path), *take_apart(dict(self.load()), path=""), metadata=told)
+        parts, seen = take_apart(dict(self.load()), path=""), self.seen().plain()
+        state_file.write(Path(path), *parts, metadata=told, beside=seen)
         return Path(path)
 
 
@@ -173,6 +185,13 @@ class TrialWeights(Weights):
             found: Parts = state_file.read(path, place.digest)
         return found
 
+    def seen(self) -> Seen:
+        """Return what rows they were trained on and chosen by."""
+        from etude.frameworks import state_file
+
+        with self.kept[self.chosen].opened() as path:
+            return Seen.read(state_file.beside(path))
+
 
 def of_trial(
     study: str, trial: int, kept: Mapping[str | int, Place], *, before: tuple[Ancestor, ...] = ()
@@ -218,6 +237,12 @@ class FileWeights(Weights):
 
         found: Parts = state_file.read_weights(self.path)
         return found
+
+    def seen(self) -> Seen:
+        """Return what rows they were trained on and chosen by, if the file is one of ours that says so."""
+        from etude.frameworks import state_file
+
+        return Seen.read(state_file.beside(self.path))
 
 
 def weights(path: str | os.PathLike[str]) -> FileWeights:
@@ -267,6 +292,10 @@ class Soup(Weights):
             part: {name: _mean([array, *(other[part][name] for other in others)]) for name, array in arrays.items()}
             for part, arrays in first.items()
         }
+
+    def seen(self) -> Seen:
+        """Return what rows any of them was trained on or chosen by."""
+        return functools.reduce(operator.or_, (one.seen() for one in self.of))
 
 
 class HasWeights(Protocol):
