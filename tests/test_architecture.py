@@ -69,7 +69,7 @@ ARROWS: Final = {
     "redefined": {"definition"},
     "experiment": {
         *{"core", "worker", "frameworks", "tune", "redefined", "results"},
-        *{"call", "launch", "check", "forecasting", "fit", "fitted", "final"},
+        *{"call", "launch", "check", "forecasting", "fit", "fitted", "final", "guard"},
     },
     "comparing": {"core", "fit", "call", "final", "results", "experiment"},
     "demo": {"core", "results", "worker"},

@@ -296,7 +296,8 @@ class Experiment:
                 loaded into the model that ``model()`` gives first. Where shapes differ, what fits is loaded, and a
                 note says what was and was not. Weights that know rows of the validation or the test part are refused.
             on: ``"train"``; or ``"train+valid"`` for both parts of the data as one. The function gets no validation
-                part then; what it measures on the test part may choose nothing.
+                part then; what it measures on the test part may choose nothing, so that only the weights after the
+                last epoch are kept, unless ``keep`` names others.
             seed: The training seed; the first one, with ``seeds``.
             seeds: How many trials with seeds of their own, or the seeds.
             workers: As in ``tune``, and so are all that follow.
@@ -321,11 +322,15 @@ class Experiment:
             KeyboardInterrupt: Ctrl-C; it wound down, and ``experiment.last`` holds it.
         """
         from etude.call import Call
+        from etude.core.events import LAST, USUAL, Keep
         from etude.final import final
         from etude.fit.prepared import read_seeds
+        from etude.guard import BOTH
 
         self._redefined.warn(stacklevel=2)
         listed = read_seeds(seeds, seed)
+        if on == BOTH and (keep is None or isinstance(keep, int)):  # the best epoch would be best on test data
+            keep = Keep(USUAL.trials if keep is None else keep, (LAST,))
         call = Call.read(
             workers=workers,
             resources=resources,

@@ -13,7 +13,7 @@ from etude.core.signature import Definition
 from etude.core.text import brief
 from etude.data.joined import joined
 from etude.data.leaks import cannot_tell, judge
-from etude.data.seen import Seen
+from etude.data.seen import Seen, read_rows
 from etude.fit.weights import Weights
 from etude.rebuilt import data_of
 
@@ -65,7 +65,7 @@ def look(
             )
         return [cannot_tell(one.name, "the experiment has no data function") for one, _ in begins]
     if not both and all(seen.nothing for _, seen in begins):
-        return [cannot_tell(one.name, why) for one, seen in begins for why in seen.unknown]
+        return [cannot_tell(one.name, f"where they are from, {why}") for one, seen in begins for why in seen.unknown]
     try:
         found = data_of(experiment, params, seed)
     except Exception as error:
@@ -73,13 +73,16 @@ def look(
             f"data() failed in this process ({type(error).__name__}: {error}), so its rows are looked at by each trial "
             "alone, when it runs."
         ]
-    notes: list[str] = []
     try:
         found = joined(found) if both else found
     except ResultError as error:
         raise ConfigError(str(error)) from error
+    if not begins:
+        return []
+    rows = read_rows(found)
+    notes: list[str] = []
     for one, seen in begins:
-        finding = judge(found, seen, name=one.name)
+        finding = judge(rows, seen, name=one.name)
         if finding.refusal:
             raise ConfigError(finding.refusal)
         notes += finding.notes

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import etude
-from etude.data.leaks import Finding, judge
-from etude.data.seen import Seen, see
+from etude.data import leaks
+from etude.data.leaks import Finding
+from etude.data.seen import Seen, read_rows
+from etude.data.seen import see as see_rows
 
 ROWS = np.random.default_rng(0).standard_normal((1000, 4))
 
@@ -20,6 +22,14 @@ class Unreadable:
     @property
     def __class__(self) -> Any:
         raise OSError("the disk is gone")
+
+
+def see(found: Any) -> Seen:
+    return see_rows(read_rows(found))
+
+
+def judge(found: Any, seen: Seen, *, name: str) -> Finding:
+    return leaks.judge(read_rows(found), seen, name=name)
 
 
 def data(train: Any, valid: Any = None, test: Any = None) -> etude.Data:
@@ -77,21 +87,22 @@ def test_of_many_rows_the_share_is_told_by_a_sample() -> None:
 def test_what_is_not_known_is_said_and_never_refused() -> None:
     now = data(ROWS[:800], ROWS[800:])
     tell = "Whether w saw rows that this training validates or tests on cannot be told: "
+    theirs = f"{tell}where they are from, "
     for seen, why in (
         (Seen.read(None), "their file does not say what rows they were trained on."),
         (Seen.read({"trained": 3}), "what their file says of the rows that they were trained on cannot be read."),
         (see((ROWS, ROWS)), "what data() gave there was no etude.Data, so nothing tells what was trained on."),
         (see(data(iter([]))), "of its train part, nothing is known of the rows of <list_iterator"),
-        (see(data(Unreadable())), "of its train part, the rows cannot be read (OSError: the disk is gone)."),
+        (see(data(Unreadable())), "its train part cannot be read (OSError: the disk is gone)."),
     ):
         finding = judge(now, seen, name="w")
         assert finding.refusal == ""
-        assert finding.notes[0].startswith(tell + why)
+        assert finding.notes[0].startswith(theirs + why)
     known = see(now)
     for found, why in (
         ((ROWS, ROWS), "data() gives no etude.Data, so nothing tells what it is judged by."),
-        (data(ROWS[:800], iter([])), "of the valid part here, nothing is known of the rows of <list_iterator"),
-        (data(ROWS[:800], Unreadable()), "the valid part here cannot be read (OSError: the disk is gone)."),
+        (data(ROWS[:800], iter([])), "here, of its valid part, nothing is known of the rows of <list_iterator"),
+        (data(ROWS[:800], Unreadable()), "here, its valid part cannot be read (OSError: the disk is gone)."),
     ):
         finding = judge(found, known, name="w")
         assert finding.refusal == ""

@@ -162,7 +162,8 @@ def test_what_nobody_can_tell_is_noted_once_and_never_refused(tmp_path: Path) ->
         return train(model, lambda: etude.Data(labelled(ROWS), labelled(ROWS)), run, lr)
 
     def told(why: str) -> list[str]:
-        return [f"Whether {name} saw rows that this training validates or tests on cannot be told: {why}."]
+        known = f"Whether {name} saw rows that this training validates or tests on cannot be told"
+        return [f"{known}: where they are from, {why}."]
 
     name = "epoch 2 of trial 0 of found"
     search = find(make(changing, lambda model, data, run, lr=0.1: (data(), plain(model, data, run, lr))[1]))
@@ -173,7 +174,7 @@ def test_what_nobody_can_tell_is_noted_once_and_never_refused(tmp_path: Path) ->
     name, tuples = "epoch 2 of trial 0 of tuples", lambda: (labelled(ROWS), labelled(ROWS))
     search = find(make(tuples, plain), name="tuples")
     final = make().fit(at={"lr": 0.1}, weights=search.best.weights, name="two")
-    assert about_rows(final) == told("its training function asked for no data()")
+    assert about_rows(final) == told("the training function asked for no data()")
     name = str(tmp_path / "net.safetensors")
     safetensors.torch.save_file(model().state_dict(), name)
     final = make().fit(at={"lr": 0.1}, weights=name, name="three")
@@ -241,6 +242,18 @@ def test_a_trial_that_takes_up_a_state_knows_what_those_saw_who_made_it() -> Non
     assert seen.unknown == ()
 
 
+def test_arrays_that_training_changes_are_known_as_data_gave_them() -> None:
+    def scales(model, data, run, lr: float = 0.1):
+        parts = data()
+        parts.train[0].mul_(3)
+        parts.valid[0].mul_(3)
+        train(model, lambda: parts, run, lr)
+
+    best = find(make(by_seed, scales)).best
+    with pytest.raises(ConfigError, match="different rows of valid were used to train epoch"):
+        make(by_seed, scales).fit(at=best, weights=best.weights, seed=1, name="refused")
+
+
 # --- both parts -----------------------------------------------------------------------------------
 
 
@@ -250,7 +263,9 @@ def test_both_parts_are_trained_on_and_the_function_gets_no_validation_part() ->
     assert final.trials[0].log.read_text().startswith("trains on 160 rows, and has no valid")
     assert final.complete
     assert about_rows(final) == []
+    assert list(final.weights.kept) == ["last"], "the best epoch would be the one that is best on test data"
     usual = make(fixed).fit(at=best, name="usual")
+    assert sorted(usual.weights.kept) == ["best", "last"]
     assert usual.trials[0].log.read_text().startswith("trains on 120 rows, and has valid")
     assert (final.meta["question"]["on"], final.meta["definition"]["on"]) == ("train+valid", "train+valid")
     again = make(fixed).fit(at=best, on="train+valid", weights=best.weights, name="both")

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     Hashes: TypeAlias = npt.NDArray[np.uint64]
 
+Known: TypeAlias = "dict[int, tuple[Any, Hashes]]"
+"""The id of a data set -> the data set, so that no other one gets its id, and the hashes of its rows in order."""
+
 BLOCK_B: Final = 1 << 20
 """Bytes that are mixed at a time: they stay in the cache."""
 
@@ -40,26 +43,27 @@ class UnknownRowsError(Exception):
     """Which rows a part has cannot be told; the message, part of a sentence, says why."""
 
 
-def rows_of(part: Any) -> Hashes:
+def rows_of(part: Any, known: Known | None = None) -> Hashes:
     """Return the hashes of the rows of a part, ascending, each once.
 
     Args:
         part: Arrays, tensors, tables, tuples or dicts of them with a row of each making a row; a list of rows; data
             sets of torch that are made of these, and loaders of them.
+        known: What data sets were looked through for other parts of the same data, which is added to.
 
     Raises:
         UnknownRowsError: It is something else, or changes with each look.
     """
     import numpy as np
 
-    found = np.sort(_hashes(part, 0))
+    found = np.sort(_hashes(part, 0, {} if known is None else known))
     distinct: Hashes = found[
         np.append(True, found[1:] != found[:-1])[: len(found)]
     ]  # np.unique takes ten times as long
     return distinct
 
 
-def _hashes(part: Any, depth: int) -> Hashes:
+def _hashes(part: Any, depth: int, known: Known) -> Hashes:
     """Return the hash of each row, in order."""
     if depth == DEEPEST:
         raise UnknownRowsError("it is nested too deep")
@@ -67,12 +71,14 @@ def _hashes(part: Any, depth: int) -> Hashes:
     if found is not None:
         return found
     if isinstance(part, Mapping):
-        return _side_by_side([part[name] for name in sorted(part, key=str)], depth)
+        return _side_by_side([part[name] for name in sorted(part, key=str)], depth, known)
     if isinstance(part, tuple) or (isinstance(part, list) and are_columns(part)):
-        return _side_by_side(part, depth)
+        return _side_by_side(part, depth, known)
     if isinstance(part, list):
         return _one_by_one(part)
-    return _of_data_set(part, depth)
+    if id(part) not in known:  # several parts are often subsets of one data set
+        known[id(part)] = part, _of_data_set(part, depth, known)
+    return known[id(part)][1]
 
 
 def _of_arrays(part: Any) -> Hashes | None:
@@ -87,7 +93,7 @@ def _of_arrays(part: Any) -> Hashes | None:
     return _of_array(part) if isinstance(part, np.ndarray) else None
 
 
-def _of_data_set(part: Any, depth: int) -> Hashes:
+def _of_data_set(part: Any, depth: int, known: Known) -> Hashes:
     """Return the hashes of the rows of a data set or a loader of torch."""
     import numpy as np
 
@@ -97,7 +103,7 @@ def _of_data_set(part: Any, depth: int) -> Hashes:
         raise UnknownRowsError(str(error)) from None
     if inside is None:
         raise UnknownRowsError(f"nothing is known of the rows of {brief(part)}")
-    found = np.concatenate([_hashes(one, depth + 1) for one in inside.parts])
+    found = np.concatenate([_hashes(one, depth + 1, known) for one in inside.parts])
     return found if inside.rows is None else found[np.asarray(inside.rows, dtype=np.int64)]
 
 
@@ -108,13 +114,13 @@ def are_columns(part: Sequence[Any]) -> bool:
     return len({item.shape[0] for item in part}) == 1
 
 
-def _side_by_side(columns: Sequence[Any], depth: int) -> Hashes:
+def _side_by_side(columns: Sequence[Any], depth: int, known: Known) -> Hashes:
     """Return the hash of each row of several columns."""
     import numpy as np
 
     if not columns:
         raise UnknownRowsError("it is empty")
-    each = [_hashes(column, depth + 1) for column in columns]
+    each = [_hashes(column, depth + 1, known) for column in columns]
     if len({len(one) for one in each}) > 1:
         raise UnknownRowsError(f"its columns differ in length: {', '.join(str(len(one)) for one in each)} rows")
     found = each[0]

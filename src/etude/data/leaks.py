@@ -7,11 +7,9 @@ weights tell nothing of them that the training does not see anyway.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from etude.core.data import Data
-from etude.data.hashes import UnknownRowsError, rows_of
-from etude.data.seen import Seen
+from etude.data.seen import Rows, Seen
 from etude.data.sketch import Sketch
 
 if TYPE_CHECKING:
@@ -92,40 +90,33 @@ def tail(known: int, of: int, share: float) -> float:
     return max(0.0, 1.0 - less)
 
 
-def judge(found: Any, seen: Seen, *, name: str) -> Finding:
+def judge(rows: Rows, seen: Seen, *, name: str) -> Finding:
     """Say whether a training on data may begin with weights.
 
     Args:
-        found: What the data function returned, the two parts joined if they are to be.
+        rows: Of the parts of the data; the two that are to be joined, joined.
         seen: What the weights have seen.
         name: What they are called.
     """
-    if not isinstance(found, Data):
+    if not rows.named:
         return Finding(notes=(cannot_tell(name, "data() gives no etude.Data, so nothing tells what it is judged by"),))
-    if found.valid is None and found.test is None:
+    if rows.parts.keys() <= {"train"}:
         return Finding()
-    notes = [cannot_tell(name, why) for why in seen.unknown]
-    known = {"valid": seen.trained}
-    known["test"] = seen.trained | seen.chosen if seen.trained and seen.chosen else seen.trained or seen.chosen
+    notes = [cannot_tell(name, f"where they are from, {why}") for why in seen.unknown]
+    both = seen.trained | seen.chosen if seen.trained and seen.chosen else seen.trained or seen.chosen
+    known = {"valid": seen.trained, "test": both}
     own: list[Hashes] = []
-    for part in ("train", "valid", "test"):
-        if getattr(found, part) is None:
+    for part, there in rows.parts.items():
+        if isinstance(there, str):
+            notes += [cannot_tell(name, f"here, {there}")] if part != "train" else []
             continue
-        try:
-            rows = rows_of(getattr(found, part))
-        except UnknownRowsError as error:
-            notes += [cannot_tell(name, f"of the {part} part here, {error}")] if part != "train" else []
-            continue
-        except Exception as error:  # a data set of somebody else's raised: if that matters, training will tell
-            notes.append(cannot_tell(name, f"the {part} part here cannot be read ({type(error).__name__}: {error})"))
-            continue
-        if (sketch := known.get(part)) is not None:
-            told = _told(part, overlap(rows, sketch, own=_together(own)), name)
-            if told.refusal:
-                return told
-            notes += told.notes
-        own.append(rows)
-    return Finding(notes=tuple(dict.fromkeys(notes)))
+        sketch = known.get(part)
+        told = _told(part, overlap(there, sketch, own=_together(own)), name) if sketch is not None else Finding()
+        if told.refusal:
+            return told
+        notes += told.notes
+        own.append(there)
+    return Finding(notes=tuple(notes))
 
 
 def cannot_tell(name: str, why: str) -> str:

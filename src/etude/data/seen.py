@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from etude.core.data import Data
-from etude.data.hashes import UnknownRowsError, rows_of
+from etude.data.hashes import Known, UnknownRowsError, rows_of
 from etude.data.sketch import Sketch
+
+if TYPE_CHECKING:
+    from etude.data.hashes import Hashes
+
+PARTS: Final = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)
@@ -63,26 +69,52 @@ UNSAID: Final = Seen(unknown=("their file does not say what rows they were train
 """What is known of weights of whose rows nothing was ever written down."""
 
 
-def see(found: Any) -> Seen:
-    """Return what is seen by who trains on data.
+@dataclass(frozen=True)
+class Rows:
+    """The rows of each part of a data set.
+
+    Attributes:
+        parts: Name of a part that there is -> its rows; or why they cannot be told, as a part of a sentence.
+        named: Whether anything says which part is which.
+    """
+
+    parts: Mapping[str, Hashes | str]
+    named: bool = True
+
+
+def read_rows(found: Any) -> Rows:
+    """Return the rows of what the data function returned; nothing ends because they cannot be told."""
+    if not isinstance(found, Data):
+        return Rows({}, named=False)
+    known: Known = {}
+    parts = {name: getattr(found, name) for name in PARTS}
+    return Rows({name: _rows(name, part, known) for name, part in parts.items() if part is not None})
+
+
+def _rows(name: str, part: Any, known: Known) -> Hashes | str:
+    try:
+        return rows_of(part, known)
+    except UnknownRowsError as error:
+        return f"of its {name} part, {error}"
+    except Exception as error:  # a data set of somebody else's raised: where that matters, training will tell
+        return f"its {name} part cannot be read ({type(error).__name__}: {error})"
+
+
+def see(rows: Rows) -> Seen:
+    """Return what is seen by who trains on a data set.
 
     Args:
-        found: What the data function returned.
+        rows: Of its parts.
     """
-    if not isinstance(found, Data):
+    if not rows.named:
         return Seen(unknown=("what data() gave there was no etude.Data, so nothing tells what was trained on",))
-    trained, why = _look("train", found.train)
-    chosen, why_not = _look("valid", found.valid) if found.valid is not None else (None, ())
-    return Seen(trained, chosen, (*why, *why_not))
+    train, valid = rows.parts.get("train"), rows.parts.get("valid")
+    why = tuple(part for part in (train, valid) if isinstance(part, str))
+    return Seen(_sketch(train), _sketch(valid), why)
 
 
-def _look(name: str, part: Any) -> tuple[Sketch | None, tuple[str, ...]]:
-    try:
-        return Sketch.of(rows_of(part)), ()
-    except UnknownRowsError as error:
-        return None, (f"of its {name} part, {error}",)
-    except Exception as error:  # a data set of somebody else's raised: no training should end for that
-        return None, (f"of its {name} part, the rows cannot be read ({type(error).__name__}: {error})",)
+def _sketch(rows: Hashes | str | None) -> Sketch | None:
+    return None if rows is None or isinstance(rows, str) else Sketch.of(rows)
 
 
 def _both(one: Sketch | None, other: Sketch | None) -> Sketch | None:

@@ -176,7 +176,8 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     def say(text: str) -> None:
         line.warn(text)
 
-    looked = Looked(folder, job.start, joins=serve.joins, say=say)
+    may_keep = "run" in signature.given["train"]
+    looked = Looked(folder, job.start, joins=serve.joins, may_keep=may_keep, say=say)
     depot = depot_at(serve.states, Path(serve.trials))
     line = ChildLine(channel, job, depot, serve.watched, serve.named, seen=looked.seen)
     run = RunHandle(

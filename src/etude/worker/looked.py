@@ -10,9 +10,10 @@ from etude.core.errors import ResultError, StateError
 from etude.core.events import START, Start
 from etude.data.joined import joined
 from etude.data.leaks import judge
-from etude.data.seen import Seen, see
+from etude.data.seen import Rows, Seen, read_rows, see
+from etude.frameworks import torch_adapter
 
-NOTHING: Final = Seen(unknown=("its training function asked for no data()",))
+NOTHING: Final = Seen(unknown=("the training function asked for no data()",))
 
 
 class Looked:
@@ -22,15 +23,20 @@ class Looked:
         folder: The trial's.
         start: The weights that it begins with; None if they are random.
         joins: Whether the training function gets the training and the validation part as one.
+        may_keep: Whether the training function has the means to keep weights.
         say: Tells users something.
     """
 
-    def __init__(self, folder: Path, start: Start | None, *, joins: bool, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, start: Start | None, *, joins: bool, may_keep: bool, say: Callable[[str], None]
+    ) -> None:
         self._folder = folder
         self._start = start
         self._joins = joins
+        self._may_keep = may_keep
         self._say = say
         self._found: list[Any] = []  # what data() returned, once it did
+        self._rows: Rows | None = None
 
     def take(self, found: Any) -> Any:
         """Take in what the data function returned, and return what is used of it.
@@ -40,8 +46,10 @@ class Looked:
         """
         found = joined(found) if self._joins else found
         self._found = [found]
-        if self._start is not None:
-            finding = judge(found, self._before(), name=self._start.name)
+        if self._start is not None or (self._may_keep and torch_adapter() is not None):
+            self._rows = read_rows(found)  # at once: a training function may change its arrays where they are
+        if self._start is not None and self._rows is not None:
+            finding = judge(self._rows, self._before(), name=self._start.name)
             if finding.refusal:
                 raise ResultError(finding.refusal)
             for note in finding.notes:
@@ -50,7 +58,9 @@ class Looked:
 
     def seen(self) -> Seen:
         """Return what rows are seen by who trains on it, and were by those whose weights it begins with."""
-        seen = see(self._found[0]) if self._found else NOTHING
+        if self._rows is None and self._found:
+            self._rows = read_rows(self._found[0])
+        seen = see(self._rows) if self._rows is not None else NOTHING
         return seen | self._before() if self._start is not None else seen
 
     def _before(self) -> Seen:
