@@ -26,9 +26,10 @@ ARROWS: Final = {
     "system": {"core"},
     "tune": {"core", "wire"},  # the sampler is a process of its own, and talks over a channel
     "ablate": {"core"},
-    "fit": {"core", "frameworks"},
+    "data": {"core", "frameworks"},
+    "fit": {"core", "frameworks", "data"},
     "mage": {"core", "ablate"},
-    "worker": {"core", "wire", "frameworks", "places"},
+    "worker": {"core", "wire", "frameworks", "places", "data"},
     "engines": {"core", "wire", "worker", "places"},
     "testing": {"core", "wire", "store", "engines", "tune", "worker"},
     # The modules that stand on top of the rooms, from the lowest to the highest.
@@ -67,12 +68,13 @@ ARROWS: Final = {
         *{"desk", "virtual_run", "results", "reading", "progress"},
     },
     "candidates": {"core", "fit", "results"},
-    "final": {"core", "fit", "tune", "engines", "call", "launch", "fitted", "rebuilt"},
+    "guard": {"core", "data", "fit", "rebuilt"},
+    "final": {"core", "fit", "tune", "engines", "call", "launch", "fitted", "rebuilt", "guard"},
     "check": {"core", "worker", "frameworks", "definition"},
     "redefined": {"definition"},
     "experiment": {
         *{"core", "worker", "frameworks", "tune", "redefined", "results"},
-        *{"call", "launch", "check", "forecasting", "fit", "fitted", "candidates", "final"},
+        *{"call", "launch", "check", "forecasting", "fit", "fitted", "candidates", "final", "guard"},
     },
     "comparing": {"core", "fit", "call", "final", "results", "experiment"},
     "demo": {"core", "worker"},

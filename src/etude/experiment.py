@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from etude.core.errors import ConfigError, SignatureError
 from etude.core.metrics import Metrics, Mode
@@ -270,6 +270,7 @@ class Experiment:
         *,
         at: TrialResult | Mapping[str, Any] | None = None,
         weights: object = None,
+        on: Literal["train", "train+valid"] = "train",
         seed: int = 0,
         seeds: int | Sequence[int] | None = None,
         workers: int | tuple[int, int | None] | None = None,
@@ -293,8 +294,12 @@ class Experiment:
             weights: What the model begins with: ``search.best.weights``, ``.weights.at(25)``, ``.weights.shrunk()``,
                 ``etude.soup(search.top(3))``, the path of a safetensors file, or ``"random"``, the default. They are
                 loaded into the model that ``model()`` gives first. Where shapes differ, what fits is loaded, and a
-                note says what was and was not. With ``"auto"``, or ``etude.Auto(...)``, short probes choose, and
-                random weights are among what they choose from.
+                note says what was and was not. Weights that know rows of the validation or the test part are refused.
+                With ``"auto"``, or ``etude.Auto(...)``, short probes choose, and random weights are among what they
+                choose from.
+            on: ``"train"``; or ``"train+valid"`` for both parts of the data as one. The function gets no validation
+                part then; what it measures on the test part may choose nothing, so that only the weights after the
+                last epoch are kept, unless ``keep`` names others.
             seed: The training seed; the first one, with ``seeds``.
             seeds: How many trials with seeds of their own, or the seeds.
             workers: As in ``tune``, and so are all that follow.
@@ -320,13 +325,17 @@ class Experiment:
         """
         from etude.call import Call
         from etude.candidates import candidates, read_auto
+        from etude.core.events import LAST, USUAL, Keep
         from etude.final import final
         from etude.fit.prepared import read_seeds
+        from etude.guard import BOTH
 
         self._redefined.warn(stacklevel=2)
         listed = read_seeds(seeds, seed)
         auto = read_auto(weights, self.metrics.modes)
         given = [weights] if auto is None else [None, *candidates(auto, at)]
+        if on == BOTH and (keep is None or isinstance(keep, int)):  # the best epoch would be best on test data
+            keep = Keep(USUAL.trials if keep is None else keep, (LAST,))
         call = Call.read(
             workers=workers,
             resources=resources,
@@ -341,7 +350,7 @@ class Experiment:
             engine=engine,
             trials=len(listed),
         )
-        live = final(self, self.checked(at), given, call, seeds=listed, auto=auto)
+        live = final(self, self.checked(at), given, call, seeds=listed, auto=auto, on=on)
         fitted: Fit = live.search  # type: ignore[assignment] # as was asked for
         self.last = fitted
         if wait:

@@ -17,6 +17,7 @@ from etude.fit.plan import FitPlan, ProbedPlan, Wanted
 from etude.fit.prepared import Prepared
 from etude.fit.weights import RANDOM, TrialWeights, Weights, read_weights
 from etude.fitted import Fit
+from etude.guard import BOTH, joins, look
 from etude.launch import Launch, LiveStudy
 from etude.rebuilt import build, load_into
 from etude.tune.question import Question
@@ -30,6 +31,7 @@ def final(
     *,
     seeds: Sequence[int],
     auto: Auto | None = None,
+    on: str = "train",
 ) -> LiveStudy:
     """Start a study that trains with each of some weights, and each of some seeds.
 
@@ -40,16 +42,23 @@ def final(
         call: How it is to be run.
         seeds: The training seeds.
         auto: How probes choose one of these weights, random ones first, for all seeds; None for a training with each.
+        on: Which parts of the data it trains on, as calls say it.
 
     Raises:
-        ConfigError: It cannot be.
+        ConfigError: It cannot be, or weights know rows that it would be judged by.
         StateError: Weights cannot be read, or do not fit the model at all.
         StudyError: The study's folder cannot be used.
     """
     if isinstance(call.engine, Simulated):
         raise ConfigError("fit() trains a model, and a simulated engine trains nothing. Leave engine= out.")
+    both = joins(on)
+    if both and auto is not None:
+        raise ConfigError(
+            f"on={on!r} leaves no validation part, and probes would choose the weights by the test part. Say what the "
+            "training is to begin with: weights=search.best.weights."
+        )
     given = [read_weights(one) for one in weights]
-    prepared, notes = Prepared(), []
+    prepared, notes, begins = Prepared(), [], []
     try:
         for one in given:
             if one is None:
@@ -58,9 +67,12 @@ def final(
             model, parts = build(experiment, params, seeds[0]), one.load()
             told = load_into(model, one, parts)
             notes += [] if told.whole else [f"The model begins with a part of {one.name}: {told}."]
-            prepared.add(one, parts, holder=len(prepared.starts) * (len(seeds) if auto is None else 1))
+            begins.append((one, one.seen()))
+            prepared.add(one, parts, begins[-1][1], holder=len(prepared.starts) * (len(seeds) if auto is None else 1))
+        if both or begins:
+            notes += look(experiment, params, begins, seed=seeds[0], both=both)
         plan = _plan(experiment, params, prepared.starts, seeds, auto, given)
-        question = _question(experiment, params, prepared, plan, seeds=seeds, auto=auto, notes=notes)
+        question = _question(experiment, params, prepared, plan, seeds=seeds, auto=auto, both=both, notes=notes)
         return Launch(experiment, question, call, result=Fit).start()
     finally:
         prepared.close()
@@ -106,6 +118,7 @@ def _question(
     *,
     seeds: Sequence[int],
     auto: Auto | None,
+    both: bool,
     notes: Sequence[str] = (),
 ) -> Question:
     """Return the question that a call of ``fit`` puts."""
@@ -121,6 +134,7 @@ def _question(
             "seeds": ", ".join(map(str, seeds)),
             "weights": json.dumps([_identity(start) for start in prepared.starts]),
             **({"chosen by probes": json.dumps(chosen)} if chosen is not None else {}),
+            **({"on": BOTH} if both else {}),
         },
         meta={
             "verb": "fit",
@@ -129,8 +143,10 @@ def _question(
             "weights": told,
             "trials": plan.trials,
             **({"auto": chosen} if chosen is not None else {}),
+            **({"on": BOTH} if both else {}),
         },
         files=prepared.files,
+        joins=both,
         notes=tuple(notes),
     )
 

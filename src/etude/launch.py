@@ -216,6 +216,7 @@ class Launch:
             logging=script_logging.as_set_up(),
             resources=self._call.resources,
             named=tuple(name for name in self._call.keep.epochs if isinstance(name, int)),
+            joins=self._question.joins,
         )
 
     # --- the folder -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A trial's model, built again in this process: with random weights, or with those that were kept."""
+"""A trial's model, built again in this process: with random weights, or with those that were kept. And its data."""
 
 from __future__ import annotations
 
@@ -26,10 +26,24 @@ def build(experiment: Definition, params: Mapping[str, Any], seed: int) -> Any:
             "The experiment has no model function, so nothing says what the weights belong to. Build the model in one: "
             "etude.Experiment(train, model=model, ...)."
         )
+    with kept_generators():
+        return _bound(experiment, params, seed).model()
+
+
+def data_of(experiment: Definition, params: Mapping[str, Any], seed: int) -> Any:
+    """Return what the data function gives a trial; the global generators stay as they are.
+
+    Raises:
+        Exception: Whatever the function raises.
+    """
+    with kept_generators():
+        return _bound(experiment, params, seed).data()
+
+
+def _bound(experiment: Definition, params: Mapping[str, Any], seed: int) -> Bound:
     signature = experiment.signature
     handle = Run(metrics=experiment.metrics.names, params={**signature.defaults(), **params}, seed=seed)
-    with kept_generators():
-        return Bound(experiment.functions, signature, params, handle).model()
+    return Bound(experiment.functions, signature, params, handle)
 
 
 def load_into(model: Any, weights: Weights, parts: Parts) -> Loaded:

@@ -206,6 +206,8 @@ def test_calls_that_cannot_be(search: etude.Search) -> None:
     with pytest.raises(ConfigError, match="chooses between weights of the trial at=, and at= is none"):
         make().fit(at={"lr": 0.1}, weights="auto")
     assert make().fit(at={"lr": 0.1}, weights=etude.Auto(search.best)).best.params == {"lr": 0.1}
+    with pytest.raises(ConfigError, match="probes would choose the weights by the test part"):
+        make().fit(at=search.best, weights="auto", on="train+valid")
     with pytest.raises(ConfigError, match="is no share of a run"):
         make().fit(at=search.best, weights=etude.Auto(share=0))
     with pytest.raises(ConfigError, match="is no list of weights"):

@@ -752,3 +752,46 @@ def test_promoted_trials_and_final_trainings_have_what_they_begin_with_on_other_
     assert all(fact.origin.key is not None for fact in resumed)
     *_, there, _, _, here = out.split()
     assert float(here) == pytest.approx(float(there), abs=1e-6)
+
+
+SPLIT_BY_SEED = """
+    import sys
+
+    import etude
+    import torch
+    from torch import nn
+
+    rows = torch.arange(200.0).reshape(100, 2)
+
+    def data(seed):
+        order = torch.randperm(100, generator=torch.Generator().manual_seed(seed))
+        return etude.Data(*(rows[order[part]] for part in (slice(60), slice(60, 80), slice(80, 100))))
+
+    def train(model, data, run):
+        net, parts = model(), data()
+        print(len(parts.train), parts.valid is None)
+        run.keep(net=net)
+        for _ in run.epochs(1):
+            run.report(loss=1.0)
+
+    experiment = etude.Experiment(train, model=lambda: nn.Linear(2, 1), data=data, metric="loss", mode="min")
+
+    if __name__ == "__main__":
+        search = experiment.fit(name="study", engine=sys.argv[1], workers=1)
+        options = {"weights": search.best.weights, "on": "train+valid", "workers": 1}
+        final = experiment.fit(seeds=[0, 1], name="final", engine=sys.argv[1], **options)
+        first, second = final.trials
+        print(first.log.read_text().strip(), second.how, second.reason)
+"""
+
+
+def test_the_parts_are_joined_and_guarded_on_other_machines_as_well(tmp_path: Path) -> None:
+    script = write_script(tmp_path, SPLIT_BY_SEED)
+    with running(start_script(script, "cluster")) as driver:
+        with node(credentials_of(script)):
+            wait_for((tmp_path / "studies" / "final" / "credentials.json").exists)
+        with node(tmp_path / "studies" / "final" / "credentials.json"):
+            out, err = driver.communicate(timeout=60)
+    assert driver.returncode == 0, err
+    assert out.startswith("80 True unusable ")
+    assert "different rows of test were used to train or to choose epoch 1 of trial 0 of study, or what" in out

@@ -152,10 +152,10 @@ def test_a_state_that_cannot_be_written_costs_that_state_and_is_said_once(
     driver, write = Driver(), state_file.write
     full = True
 
-    def writes(path: Path, *given: Any) -> tuple[str, int]:
+    def writes(path: Path, *given: Any, **named: Any) -> tuple[str, int]:
         if full and path.name.endswith("rest.safetensors"):
             raise OSError(28, "No space left on device")
-        return write(path, *given)
+        return write(path, *given, **named)
 
     monkeypatch.setattr(state_file, "write", writes)
     states = States(Run(0, 1, {}, 0), FolderDepot(tmp_path), say=driver.say)

@@ -35,3 +35,18 @@ class Data:
     def __repr__(self) -> str:
         parts = [f"{name}=..." for name in ("train", "valid", "test") if getattr(self, name) is not None]
         return f"Data({', '.join(parts + [f'{k}={v!r}' for k, v in self.derived.items()])})"
+
+
+class Joined(Data):
+    """Data whose training and validation part are one, as ``fit(on="train+valid")`` gives it: ``valid`` is None.
+
+    It unpacks into train, None and test: who takes the second for validation must not get the test part.
+
+    Example:
+        >>> train, valid, test = Joined([1, 2, 3], None, [4])
+        >>> valid is None
+        True
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self.train, self.valid, self.test])

@@ -12,6 +12,7 @@ from etude.core.errors import ConfigError
 from etude.core.events import OPTIMIZERS, START, Start
 from etude.core.numbers import seed_of, whole
 from etude.core.text import brief
+from etude.data.seen import Seen
 from etude.fit.weights import Weights
 from etude.frameworks.loading import Parts
 
@@ -30,18 +31,19 @@ class Prepared:
         """Begin with random weights."""
         self.starts.append(None)
 
-    def add(self, weights: Weights, parts: Parts, *, holder: int) -> None:
+    def add(self, weights: Weights, parts: Parts, seen: Seen, *, holder: int) -> None:
         """Begin with weights, which have been read.
 
         Args:
             weights: What they are.
             parts: What was read of them.
+            seen: What rows they have seen.
             holder: The trial that is to hold the files, if there are none like them.
 
         Raises:
             StateError: The states of optimizers cannot be read.
         """
-        path, digest = self._written("weights", parts)
+        path, digest = self._written("weights", parts, beside=seen.plain())
         states = weights.optimizers()
         beside, optimizers = self._written("optimizers", states) if states else (None, "")
         holder = self._holders.setdefault((digest, optimizers), holder)
@@ -51,13 +53,13 @@ class Prepared:
         told = (weights.shrink, weights.perturb, weights.ancestors)
         self.starts.append(Start(weights.name, digest, *told, holder, optimizers))
 
-    def _written(self, what: str, tree: Mapping[str, Any]) -> tuple[Path, str]:
+    def _written(self, what: str, tree: Mapping[str, Any], *, beside: Any = None) -> tuple[Path, str]:
         """Write a file; return its path and its digest."""
         from etude.frameworks import state_file
         from etude.frameworks.trees import take_apart
 
         path = self._folder / f"{len(self.starts)}.{what}.safetensors"
-        return path, state_file.write(path, *take_apart(dict(tree), path=""))[0]
+        return path, state_file.write(path, *take_apart(dict(tree), path=""), beside=beside)[0]
 
     def close(self) -> None:
         """Remove the files."""

@@ -6,7 +6,9 @@ etude.soup(search.top(5), score=lambda net: accuracy(net, valid))
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +16,7 @@ from typing import Any, Protocol
 from etude.core.errors import ConfigError, StateError
 from etude.core.metrics import MODES, Mode
 from etude.core.text import brief
+from etude.data.seen import Seen
 from etude.fit.weights import TrialWeights, Weights
 from etude.frameworks import torch_adapter
 from etude.frameworks.loading import Parts
@@ -31,6 +34,10 @@ class Soup(Weights):
     """
 
     of: tuple[Weights, ...] = ()
+
+    def seen(self) -> Seen:
+        """Return what rows any of them was trained on or chosen by."""
+        return functools.reduce(operator.or_, (one.seen() for one in self.of))
 
     def load(self) -> Parts:
         """Return the mean of each array, in double precision on the way; of whole numbers, what the first has."""

@@ -21,6 +21,7 @@ from etude.core.errors import ConfigError, StateError
 from etude.core.events import BEST, LAST
 from etude.core.numbers import is_number
 from etude.core.text import brief
+from etude.data.seen import Seen
 from etude.frameworks.loading import Parts
 
 Ancestor = tuple[str, int, int]
@@ -68,6 +69,14 @@ class Weights:
         """Return the states of the optimizers that go with them, by what they are called; usually none."""
         return {}
 
+    def seen(self) -> Seen:
+        """Return what rows they were trained on and chosen by, and those that they grew from, as far as it is known.
+
+        Raises:
+            StateError: They cannot be read.
+        """
+        raise NotImplementedError
+
     def shrunk(self, shrink: float = SHRINK, perturb: float = PERTURB) -> Weights:
         """Return the same, shrunk and perturbed: ``shrink`` times the weights plus ``perturb`` times random ones.
 
@@ -111,7 +120,8 @@ class Weights:
 
         ancestors = [{"study": study, "trial": trial, "epochs": epochs} for study, trial, epochs in self.ancestors]
         told = {"name": self.name, ANCESTORS: json.dumps(ancestors), **metadata}
-        state_file.write(Path(path), *take_apart(dict(self.load()), path=""), metadata=told)
+        parts, seen = take_apart(dict(self.load()), path=""), self.seen().plain()
+        state_file.write(Path(path), *parts, metadata=told, beside=seen)
         return Path(path)
 
 
@@ -229,6 +239,13 @@ class TrialWeights(Weights):
             found: Parts = state_file.read(path, place.digest)
         return found
 
+    def seen(self) -> Seen:
+        """Return what rows they were trained on and chosen by."""
+        from etude.frameworks import state_file
+
+        with self.kept[self.chosen].opened() as path:
+            return Seen.read(state_file.beside(path))
+
 
 def of_trial(
     study: str, trial: int, kept: Mapping[str | int, Place], *, before: tuple[Ancestor, ...] = ()
@@ -274,6 +291,12 @@ class FileWeights(Weights):
 
         found: Parts = state_file.read_weights(self.path)
         return found
+
+    def seen(self) -> Seen:
+        """Return what rows they were trained on and chosen by, if the file is one of ours that says so."""
+        from etude.frameworks import state_file
+
+        return Seen.read(state_file.beside(self.path))
 
 
 def weights(path: str | os.PathLike[str]) -> FileWeights:

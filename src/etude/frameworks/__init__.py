@@ -13,3 +13,12 @@ def torch_adapter() -> Any:
     from etude.frameworks import torch
 
     return torch
+
+
+def torch_data_adapter() -> Any:
+    """Return our adapter for torch's data sets and loaders, likewise."""
+    if sys.modules.get("torch") is None:
+        return None
+    from etude.frameworks import torch_data
+
+    return torch_data

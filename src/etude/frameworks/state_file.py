@@ -18,7 +18,7 @@ from typing import Any, Final
 import safetensors
 
 from etude.core.errors import StateError
-from etude.frameworks.trees import Arrays, put_together
+from etude.frameworks.trees import BESIDE, OF, TAG, WITH, Arrays, put_together
 
 KEY: Final = "etude"
 """What our part of a file's metadata is called."""
@@ -34,14 +34,18 @@ def make_ready() -> None:
         import safetensors.numpy  # noqa: F401 - with numpy itself
 
 
-def write(path: Path, plain: Any, arrays: Arrays, *, metadata: Mapping[str, str] = NOTHING) -> tuple[str, int]:
+def write(
+    path: Path, plain: Any, arrays: Arrays, *, metadata: Mapping[str, str] = NOTHING, beside: Any = None
+) -> tuple[str, int]:
     """Write what was taken apart; return the file's digest and its size in bytes.
 
     Args:
         path: Of the file.
         plain: What JSON can hold.
         arrays: The arrays.
-        metadata: What else other tools may read in it.
+        metadata: What else other tools may read in it. With any, equal states give files that are not equal: the
+            library writes it in an order of chance.
+        beside: What else goes with the state, as JSON can hold it; None for nothing.
 
     Raises:
         OSError: It cannot be written; nothing is left of it.
@@ -49,6 +53,7 @@ def write(path: Path, plain: Any, arrays: Arrays, *, metadata: Mapping[str, str]
     aside = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        plain = plain if beside is None else {TAG: BESIDE, OF: plain, WITH: beside}
         _save(aside, arrays, {**metadata, KEY: json.dumps(plain)})
         with aside.open("rb+") as file:
             digest = hashlib.file_digest(file, "blake2b").hexdigest()[:32]
@@ -118,6 +123,19 @@ def metadata_of(path: Path) -> Mapping[str, str]:
             return file.metadata() or {}
     except (OSError, safetensors.SafetensorError) as error:
         raise StateError(f"{path} is no safetensors file ({error}).") from error
+
+
+def beside(path: Path) -> Any:
+    """Return what goes with the state in a file, of ours or of another tool; None if nothing does.
+
+    Raises:
+        StateError: It is not there, or no safetensors file.
+    """
+    try:
+        plain = json.loads(metadata_of(path).get(KEY, "null"))
+    except ValueError as error:
+        raise StateError(f"{path} is no saved state of ours ({error}).") from error
+    return plain.get(WITH) if isinstance(plain, dict) and plain.get(TAG) == BESIDE else None
 
 
 def _save(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:

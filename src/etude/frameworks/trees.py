@@ -6,6 +6,8 @@ which each array is a name. What text cannot tell (a tuple from a list, a key th
     {"lr": 0.1, "betas": (0.9, nan), "step": tensor}
     {"lr": 0.1, "betas": {"$": "tuple", "of": [0.9, {"$": "float", "of": "nan"}]},
      "step": {"$": "tensor", "of": "optimizer.step"}}
+
+What goes with a state and is no part of it is beside it: {"$": "beside", "of": the state, "with": what goes with it}.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from etude.core.text import brief
 
 TAG: Final = "$"
 OF: Final = "of"
+BESIDE: Final = "beside"
+WITH: Final = "with"
 DEEPEST: Final = 100
 NONE: Final[Mapping[str, Any]] = {}
 
@@ -159,6 +163,7 @@ def _copy_of_array(array: Any, spare: Any) -> Any:
 _MAKE: Final[dict[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
     "float": lambda of, _: float(of),
     "bytes": lambda of, _: base64.b64decode(of),
+    BESIDE: put_together,
     "tuple": lambda of, arrays: tuple(put_together(of, arrays)),
     "set": lambda of, arrays: set(put_together(of, arrays)),
     "frozenset": lambda of, arrays: frozenset(put_together(of, arrays)),

@@ -49,6 +49,7 @@ class Question:
         forbids: Says why ``constraint=`` rules a configuration out; None if it does not.
         functions: What counts beside the experiment's functions, by role: a constraint, a sampler of the user's own.
         files: Trial, and a name in its folder -> a file that it and others begin with (``core.events.START``).
+        joins: Whether training functions get the training and the validation part of the data as one.
         notes: What is to be said when the study begins: where the call was taken otherwise than it may read.
     """
 
@@ -64,6 +65,7 @@ class Question:
     forbids: Callable[[Params], str | None] = lambda params: None
     functions: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[tuple[int, str], Path] = field(default_factory=dict)
+    joins: bool = False
     notes: tuple[str, ...] = ()
 
 

@@ -59,6 +59,7 @@ class Serve(Message, frozen=True):
         gpus: The GPUs that this worker's attempts see; None for those that it sees itself. A node says it to each of
             its workers.
         named: Epochs whose weights are wanted, by how many are done.
+        joins: Whether training functions get the training and the validation part of the data as one.
     """
 
     study: str
@@ -82,6 +83,7 @@ class Serve(Message, frozen=True):
     gpus: tuple[str, ...] | None = None
     named: tuple[int, ...] = ()
     states: str = ""
+    joins: bool = False
 
 
 class Run(Message, frozen=True):

@@ -25,6 +25,7 @@ from etude.core.errors import Invalid, ResultError
 from etude.core.events import How, Outcome, Usage
 from etude.core.signature import Signature
 from etude.core.text import brief
+from etude.data.seen import Seen
 from etude.frameworks import torch_adapter
 from etude.places.depot import Depot
 from etude.places.url_depot import depot_at
@@ -49,6 +50,7 @@ from etude.wire.spool import append
 from etude.worker import processes
 from etude.worker.bind import Bound, Functions
 from etude.worker.edits import edited, not_imported
+from etude.worker.looked import Looked
 from etude.worker.probing import Probing
 from etude.worker.result import read_result
 from etude.worker.run import Hold as HoldSeen
@@ -170,7 +172,14 @@ def give_up(channel: Channel, serve: Serve, why: str) -> None:
 
 def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Channel, spool: int, job: Run) -> Ended:
     """Run one attempt, leave its outcome in the spool, then tell."""
-    line = ChildLine(channel, job, depot_at(serve.states, Path(serve.trials)), serve.watched, serve.named)
+
+    def say(text: str) -> None:
+        line.warn(text)
+
+    may_keep = "run" in signature.given["train"]
+    looked = Looked(serve.trials, job.start, joins=serve.joins, may_keep=may_keep, say=say)
+    depot = depot_at(serve.states, Path(serve.trials))
+    line = ChildLine(channel, job, depot, serve.watched, serve.named, seen=looked.seen)
     run = RunHandle(
         metrics=serve.metrics,
         watched=serve.watched,
@@ -185,7 +194,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     )
     me = os.getpid()
     start = partial(load_start, serve.trials, job.start) if job.start is not None else None
-    outcome = execute(functions, signature, job.params, run, start)
+    outcome = execute(functions, signature, job.params, run, start, looked.take)
     if os.getpid() != me:  # a process that the training function forked, and let return
         os._exit(0)
     early = outcome.how is How.FINISHED and not line.settled
@@ -209,6 +218,7 @@ def execute(
     params: Mapping[str, Any],
     run: RunHandle,
     start: Callable[[Any], object] | None = None,
+    look: Callable[[Any], Any] | None = None,
 ) -> Outcome:
     """Call the training function and return what came of it; only exceptions that end the process escape."""
     wall, cpu = time.perf_counter(), _cpu_s()
@@ -216,7 +226,7 @@ def execute(
     extra: dict[str, Any] = {}
     bound: Bound | None = None
     try:
-        bound = Bound(functions, signature, params, run, start)
+        bound = Bound(functions, signature, params, run, start, look)
         returned = bound.train()
         if run.probing is not None:
             run.end_probe()
@@ -296,14 +306,23 @@ class ChildLine:
     microsecond. It is started by the first report.
     """
 
-    def __init__(self, channel: Channel, job: Run, depot: Depot, watched: str, named: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        job: Run,
+        depot: Depot,
+        watched: str,
+        named: Collection[int] = (),
+        *,
+        seen: Callable[[], Seen] | None = None,
+    ) -> None:
         self.halted = False
         self.held = False
         self._channel = channel
         self._trial = job.trial
         self._attempt = job.attempt
         self._watched = watched
-        self._states = States(job, depot, say=self._say, named=named)
+        self._states = States(job, depot, say=self._say, named=named, seen=seen)
         self._rows: list[tuple[int, dict[str, float]]] = []
         self.said: list[tuple[int, dict[str, float]]] | None = []
         """All that was reported; None if it is too much to keep."""
@@ -345,6 +364,10 @@ class ChildLine:
     def settle(self) -> None:
         """Wait until the newest state is written, and told."""
         self._states.settle()
+
+    def warn(self, text: str) -> None:
+        """Tell users something; any thread may."""
+        self._say(Warned(self._trial, text))
 
     def _say(self, message: Saved | TakenUp | Warned) -> None:
         """Take something else to tell, after what was reported before; any thread may."""

@@ -36,6 +36,7 @@ class Bound:
         params: The configuration.
         run: The handle that the training function may ask for.
         start: Gives the first model its weights; None if they are random.
+        look: Sees what the data function returned, and returns what is used; None if nobody looks.
 
     Attributes:
         derived: Values that the data function gave to Derived parameters, once it was called.
@@ -49,12 +50,14 @@ class Bound:
         params: Mapping[str, Any],
         run: Run,
         start: Callable[[Any], object] | None = None,
+        look: Callable[[Any], Any] | None = None,
     ) -> None:
         self._functions = functions
         self._signature = signature
         self._params = dict(params)
         self._run = run
         self._start = start
+        self._look = look
         self._data: list[Any] = []  # what data() returned, once it did
         self._models = 0
         self._wants_derived = [p.name for p in signature.parameters.values() if p.kind is Kind.DERIVED]
@@ -74,6 +77,8 @@ class Bound:
         if not self._data:
             with seeded(self._run.seed, "data"):
                 found = self._call("data")
+            if self._look is not None:
+                found = self._look(found)
             if isinstance(found, Data):
                 self.derived = dict(found.derived)
             for name in self._wants_derived:

@@ -16,6 +16,7 @@ import msgspec
 
 from etude.core.errors import StateError
 from etude.core.events import PARTS, Checkpoint, Origin
+from etude.data.seen import Seen
 from etude.places.depot import Depot
 from etude.wire.messages import Run, Saved, TakenUp, Warned
 from etude.worker.run import State, WhyNot
@@ -34,14 +35,26 @@ class States:
         depot: Where states lie.
         say: Tells the driver something, from any thread.
         named: Epochs whose weights are wanted, by how many are done: their states do not give way to newer ones.
+        seen: Returns what rows the attempt has seen, which is written beside its weights.
     """
 
-    def __init__(self, job: Run, depot: Depot, *, say: Say, named: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        job: Run,
+        depot: Depot,
+        *,
+        say: Say,
+        named: Collection[int] = (),
+        seen: Callable[[], Seen] | None = None,
+    ) -> None:
         self._job = job
         self._depot = depot
         self._turn = depot.turn()  # from before a state is written until the journal has it, and the surplus is gone
         self._say = say
         self._named = named
+        self._seen = seen
+        self._before: Seen | None = None  # what those had seen whose state it went on from
+        self._beside: Any = None
         self._changed = threading.Condition()
         self._next: _Apart | None = None  # to be written
         self._spare: _Apart | None = None  # was written, and the next may be copied over it
@@ -60,7 +73,7 @@ class States:
         trial = self._job.trial if source is None else source
         for point in self._job.points:
             try:
-                weights, rest = (
+                (weights, beside), (rest, _) = (
                     self._read(trial, point.name(part), digest)
                     for part, digest in zip(PARTS, point.digests, strict=True)
                 )
@@ -70,6 +83,7 @@ class States:
                 continue
             problem = why_not(found)
             if problem is None:
+                self._before = Seen.read(beside)
                 self._tell_taken_up(point.key, found, problems)
                 return found
             problems += [f"epoch {point.epoch}: {problem}"] if problem else []
@@ -77,11 +91,11 @@ class States:
             self._tell_taken_up(None, None, problems)
         return None
 
-    def _read(self, trial: int, name: str, digest: str) -> Any:
+    def _read(self, trial: int, name: str, digest: str) -> tuple[Any, Any]:
         from etude.frameworks import state_file
 
         with self._depot.opened(trial, name) as path:
-            return state_file.read(path, digest)
+            return state_file.read(path, digest), state_file.beside(path)
 
     def _tell_taken_up(self, key: tuple[int, int, int] | None, found: State | None, problems: list[str]) -> None:
         step, last = (found.step, found.last) if found is not None else (0, {})
@@ -100,6 +114,9 @@ class States:
         Raises:
             StateError: There is something in it that no file can hold.
         """
+        if self._seen is not None and self._beside is None and state.weights:  # once, and only if it is of use
+            seen = self._seen()
+            self._beside = (seen if self._before is None else seen | self._before).plain()
         with self._changed:
             self._changed.wait_for(lambda: self._next is None or self._next.epoch not in self._named, NOTED_S)
             spare = self._next or self._spare  # what still waits gives way
@@ -167,7 +184,7 @@ class States:
         checkpoint = Checkpoint(self._job.attempt, apart.loop, apart.epoch, apart.step, ("", ""), (0, 0))
         weights = None
         try:
-            weights = self._put(checkpoint.name("weights"), *apart.weights)
+            weights = self._put(checkpoint.name("weights"), *apart.weights, beside=self._beside)
             rest = self._put(checkpoint.name("rest"), *apart.rest)
         except Exception as error:  # a full disk, a place out of reach, or what the library of safetensors cannot write
             if weights is not None:
@@ -189,10 +206,10 @@ class States:
         checkpoint = msgspec.structs.replace(checkpoint, digests=digests, sizes=sizes)
         self._say(Saved(self._job.trial, checkpoint))
 
-    def _put(self, name: str, plain: Any, arrays: dict[str, Any]) -> tuple[str, int]:
+    def _put(self, name: str, plain: Any, arrays: dict[str, Any], *, beside: Any = None) -> tuple[str, int]:
         from etude.frameworks import state_file
 
-        return self._depot.put(self._job.trial, name, lambda path: state_file.write(path, plain, arrays))
+        return self._depot.put(self._job.trial, name, lambda path: state_file.write(path, plain, arrays, beside=beside))
 
 
 class _Apart(NamedTuple):
