@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from etude.call import Call
 from etude.core.errors import ConfigError
 from etude.core.events import Start
@@ -15,11 +17,12 @@ from etude.engines.simulated import Simulated
 from etude.fit.choosing import Auto, Instead, judge_of, memorised
 from etude.fit.plan import FitPlan, ProbedPlan, Wanted
 from etude.fit.prepared import Prepared
-from etude.fit.weights import RANDOM, TrialWeights, Weights, read_weights
+from etude.fit.weights import RANDOM, TrialWeights, Weights, begun_with, read_weights
 from etude.fitted import Fit
-from etude.guard import BOTH, joins, look
+from etude.guard import BOTH, TRAIN, joins, look
 from etude.launch import Launch, LiveStudy
 from etude.rebuilt import build, load_into
+from etude.results import Search
 from etude.tune.question import Question
 
 
@@ -32,6 +35,7 @@ def final(
     seeds: Sequence[int],
     auto: Auto | None = None,
     on: str = "train",
+    instead: Mapping[int, Instead] | None = None,
 ) -> LiveStudy:
     """Start a study that trains with each of some weights, and each of some seeds.
 
@@ -43,6 +47,7 @@ def final(
         seeds: The training seeds.
         auto: How probes choose one of these weights, random ones first, for all seeds; None for a training with each.
         on: Which parts of the data it trains on, as calls say it.
+        instead: Which weights are taken where others did best, by their places; None if that has to be found out.
 
     Raises:
         ConfigError: It cannot be, or weights know rows that it would be judged by.
@@ -71,23 +76,50 @@ def final(
             prepared.add(one, parts, begins[-1][1], holder=len(prepared.starts) * (len(seeds) if auto is None else 1))
         if both or begins:
             notes += look(experiment, params, begins, seed=seeds[0], both=both)
-        plan = _plan(experiment, params, prepared.starts, seeds, auto, given)
+        if auto is not None and instead is None:
+            instead = _instead(prepared.starts, given, experiment.metrics, auto.judge)
+        plan = _plan(params, prepared.starts, seeds, auto, instead or {})
         question = _question(experiment, params, prepared, plan, seeds=seeds, auto=auto, both=both, notes=notes)
         return Launch(experiment, question, call, result=Fit).start()
     finally:
         prepared.close()
 
 
+def again(experiment: Definition, study: Search, call: Call) -> LiveStudy:
+    """Go on with a final training that has not come to its end: from what its own folder has.
+
+    Args:
+        experiment: Whose functions are run.
+        study: It.
+        call: How it is to be run; with its name.
+
+    Raises:
+        StateError: Weights that it began with are not there.
+        StudyError: The study's folder cannot be used.
+    """
+    question = study.meta["question"]
+    starts = [None if one == RANDOM else msgspec.convert(one, Start) for one in question["weights"]]
+    chosen = question.get("auto") or {}
+    return final(
+        experiment,
+        question["params"],
+        [begun_with(one, study.folder / "trials") if one is not None else None for one in starts],
+        call,
+        seeds=question["seeds"],
+        auto=Auto(share=chosen["share"], judge=chosen["judge"]) if chosen else None,
+        on=question.get("on", TRAIN),
+        instead={int(nth): Instead(*other) for nth, other in chosen.get("instead", {}).items()},
+    )
+
+
 def _plan(
-    experiment: Definition,
     params: Mapping[str, Any],
     starts: Sequence[Start | None],
     seeds: Sequence[int],
     auto: Auto | None,
-    given: Sequence[Weights | None],
+    instead: Mapping[int, Instead],
 ) -> FitPlan | ProbedPlan:
     if auto is not None:
-        instead = _instead(starts, given, experiment.metrics, auto.judge)
         return ProbedPlan(dict(params), tuple(seeds), tuple(starts), auto.share, auto.judge, instead)
     return FitPlan(tuple(Wanted(dict(params), seed, start) for start in starts for seed in seeds))
 
@@ -124,6 +156,7 @@ def _question(
     """Return the question that a call of ``fit`` puts."""
     told = [_as_plain(start) for start in prepared.starts]
     chosen = {"share": auto.share, "judge": auto.judge} if auto is not None else None
+    instead = {str(nth): list(other) for nth, other in plan.instead.items()} if isinstance(plan, ProbedPlan) else {}
     return Question(
         plan=plan,
         metrics=experiment.metrics,
@@ -142,7 +175,7 @@ def _question(
             "seeds": list(seeds),
             "weights": told,
             "trials": plan.trials,
-            **({"auto": chosen} if chosen is not None else {}),
+            **({"auto": {**chosen, "instead": instead}} if chosen is not None else {}),
             **({"on": BOTH} if both else {}),
         },
         files=prepared.files,
@@ -158,7 +191,5 @@ def _identity(start: Start | None) -> list[str | float]:
     return [start.digest, start.shrink, start.perturb, *([start.optimizers] if start.optimizers else [])]
 
 
-def _as_plain(start: Start | None) -> dict[str, Any] | str:
-    if start is None:
-        return RANDOM
-    return {"name": start.name, "digest": start.digest, "shrink": start.shrink, "perturb": start.perturb}
+def _as_plain(start: Start | None) -> Any:
+    return RANDOM if start is None else msgspec.to_builtins(start)

@@ -29,8 +29,6 @@ def in_no_journal(call: Mapping[str, Any]) -> list[str]:
         >>> in_no_journal({"constraint": "script.py:rule"})
         []
     """
-    if call.get("verb") == "fit":
-        return ["the trials of a fit"]
     own = ["a constraint"] if call.get("constraint") is True else []  # else its journal says where it is
     engine = call.get("engine", "local")
     own += [f"an engine with options ({engine})"] if engine.partition("(")[0] not in BY_NAME else []

@@ -20,6 +20,7 @@ from etude.core.errors import ConfigError
 from etude.going_on import in_no_journal
 
 if TYPE_CHECKING:
+    from etude.experiment import Experiment
     from etude.results import Search
 
 STOP_S: Final = 15.0
@@ -202,7 +203,8 @@ def resume(
     call = {**(newest_run(search.meta).get("call") or search.meta["call"])}
     call |= {"engine": engine} if engine is not None else {}
     _refuse_what_no_journal_holds(search.meta, call, place, folder)
-    given = _same_call(call)
+    is_fit = search.verb == "fit"
+    given = _same_call_of_fit(call) if is_fit else _same_call(call)
     given |= {"trials": trials} if trials is not None else {}
     asked = options.read_workers(workers, wait_for_workers)
     given |= {"workers": _as_before(asked, given.get("workers"))} if asked is not None else {}
@@ -216,14 +218,24 @@ def resume(
         "max_cost": max_cost,
         "price_per_hour": price_per_hour,
     }
-    given |= {name: limit for name, limit in limits.items() if limit is not None or no_limits}
+    limits = {name: limit for name, limit in limits.items() if limit is not None or (no_limits and not is_fit)}
+    if is_fit and (limits or trials is not None):
+        raise ConfigError(
+            f"Study {folder.name} is a final training, whose trials were known when it began, and has no limits. Leave "
+            "--trials and limits out."
+        )
+    given |= limits
     home = variable_set("ETUDE_STUDIES", str(folder.parent))
     with contextlib.chdir(base), home, standard_output_kept(as_json), told_in_options():
         experiment, script = scripts.load(place)
         if rule := call.get("constraint"):
             given["constraint"] = scripts.attribute(script, rule.rpartition(":")[2])
-        space = Space.from_dict(search.meta["question"]["space"])
-        search = experiment.tune(space, name=folder.name, progress=False if quiet else None, **given)
+        progress = False if quiet else None
+        if is_fit:
+            search = _fit_again(experiment, search, name=folder.name, progress=progress, **given)
+        else:
+            space = Space.from_dict(search.meta["question"]["space"])
+            search = experiment.tune(space, name=folder.name, progress=progress, **given)
     _tell_and_leave(search, as_json=as_json)
 
 
@@ -236,6 +248,26 @@ def _same_call(call: Mapping[str, Any]) -> dict[str, Any]:
     known = inspect.signature(Experiment.tune).parameters
     given = {name: value for name, value in call.items() if name in known and name not in HELD_OTHERWISE}
     return {**given, "sampler": SAMPLERS.from_plain(given["sampler"]), "stopper": from_plain(given["stopper"])}
+
+
+def _same_call_of_fit(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a final training was run, as far as its journal holds it."""
+    from etude.call import Call
+
+    known = inspect.signature(Call.read).parameters
+    return {
+        name: value for name, value in call.items() if name in known and name not in ("trials", "name", "engine")
+    } | {"engine": call.get("engine")}
+
+
+def _fit_again(experiment: Experiment, study: Search, *, name: str, progress: bool | None, **given: Any) -> Search:
+    from etude.call import Call
+    from etude.final import again
+
+    live = again(experiment, study, Call.read(name=name, **given))
+    experiment.last = live.search
+    live.wait(progress=progress)
+    return live.search
 
 
 def _as_before(asked: int | tuple[int, int | None], before: int | Sequence[int] | None) -> int | tuple[int, int | None]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from etude.core.errors import ConfigError, StateError
-from etude.core.events import BEST, LAST
+from etude.core.events import BEST, LAST, OPTIMIZERS, START, Start
 from etude.core.numbers import is_number
 from etude.core.text import brief
 from etude.data.seen import Seen
@@ -297,6 +297,35 @@ class FileWeights(Weights):
         from etude.frameworks import state_file
 
         return Seen.read(state_file.beside(self.path))
+
+
+@dataclass(frozen=True)
+class BegunWith(FileWeights):
+    """Weights that trials of a final training began with, where that has them.
+
+    Attributes:
+        beside: The file with the states of their optimizers; None if there is none.
+    """
+
+    beside: Path | None = None
+
+    def optimizers(self) -> Mapping[str, Any]:
+        """Return the states of the optimizers that go with them."""
+        from etude.frameworks import state_file
+
+        return state_file.read(self.beside) if self.beside is not None else {}
+
+
+def begun_with(start: Start, trials: Path) -> BegunWith:
+    """Return the weights that trials of a final training began with.
+
+    Args:
+        start: What its journal says of them.
+        trials: The folder of its trials.
+    """
+    folder = trials / f"{start.holder:05d}"
+    beside = folder / OPTIMIZERS if start.optimizers else None
+    return BegunWith(start.name, start.ancestors, start.shrink, start.perturb, path=folder / START, beside=beside)
 
 
 def weights(path: str | os.PathLike[str]) -> FileWeights:
