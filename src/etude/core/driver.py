@@ -27,6 +27,7 @@ from etude.core.events import (
     Assign,
     Assigned,
     Cancelled,
+    Checkpoint,
     Checkpointed,
     Closed,
     Discard,
@@ -114,6 +115,7 @@ class Driver:
         self._waits = False  # whether that is what the plan answered last
         self._winds_down = False  # the shell has been asked to
         self._doubt: Doubt | None = None
+        self._note: Note | None = None  # what is to be told last
         self._out: list[AnyCommand] = []
         self._handlers = {
             Opened: self._on_opened,
@@ -142,6 +144,9 @@ class Driver:
             if has_more:
                 self._go_on(event.at)
             self._free_shared(event.at)
+            if self._note is not None:  # when all is gone that is surplus: it may write the next then
+                out.append(self._note)
+                self._note = None
         elif type(event) is Ended:
             self._release(event)
         return out
@@ -234,8 +239,7 @@ class Driver:
         self._tell(event)
         if self._book is not None and self._book.wants(trial.number, event.checkpoint):
             self._tell(Shared(at=event.at, trial=trial.number, epoch=event.checkpoint.epoch))
-        self._free_shared(event.at)  # before it may write the next
-        self._out.append(Note(trial.worker, trial.number, event.checkpoint))
+        self._note = Note(trial.worker, trial.number, event.checkpoint)
 
     def _on_resumed(self, event: Resumed) -> None:
         trial = self._holder(event.trial, event.attempt)
@@ -459,8 +463,7 @@ class Driver:
         assigned = Assigned(at=at, trial=trial.number, attempt=attempt, worker=worker.name)
         if way is not None:
             source: int | None = way.trial
-            held = sorted(shelf.shared(way.trial).items(), reverse=True)
-            points = tuple(point for epoch, point in held if epoch <= way.epoch)
+            points: tuple[Checkpoint, ...] = (shelf.shared(way.trial)[way.epoch],)
             assigned = msgspec.structs.replace(assigned, source=way.trial, epoch=way.epoch)
         else:
             source = self.history.source_of(trial)
