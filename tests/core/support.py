@@ -287,8 +287,10 @@ class Stage:
         """Put a new driver over what was persisted; the workers of the old one are gone."""
         if plan is not None:
             self.plan = Script(plan) if isinstance(plan, int) else plan
-        history = folded(self.facts, self.metrics)
+        history = History(self.metrics)
         self.driver = Driver(self.plan, history, self.limits, need=self.need, prefixes=self.prefixes)
+        for fact in self.facts:  # as a shell does: it reads the journal when it has a driver
+            history.apply(through_the_journal(fact))
         self.hands.clear()
         self.waiting.clear()
         self._here.clear()

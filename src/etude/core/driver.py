@@ -109,7 +109,8 @@ class Driver:
         self._open = False  # before that, all that can come are leftovers of an earlier driver
         self._proposals = Proposals(self.limits.workers)
         self._packing = Packing(history, need)
-        self._book = PrefixBook(prefixes, history) if prefixes is not None else None
+        self._prefixes = prefixes
+        self._book: PrefixBook | None = None  # there is none before the study is open, and its history whole
         self._following = 0  # trials that wait for the state of another, when the queue was last gone through
         self._no_more: str | None = None  # why the plan has no more trials
         self._waits = False  # whether that is what the plan answered last
@@ -165,6 +166,8 @@ class Driver:
         held = [t for t in self.history.trials if t.state in (State.RUNNING, State.STOPPING)]
         self._tell(event)
         self._open = True
+        if self._prefixes is not None:
+            self._book = PrefixBook(self._prefixes, self.history)
         self._doubt = None  # what an earlier driver left behind may be mended by now
         for trial in held:
             self._interrupt(event.at, trial, "its driver ended")
