@@ -24,6 +24,7 @@ PAGES: Final = {
         "Faults, and thousands of workers, measured",
         ("chaos", "driver", "simulate", "fidelity", "asynchrony", "paper2"),
     ),
+    "weights-prefix": ("Common beginnings, measured", ("weights_prefix",)),
     "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
     "weights": (
         "Weights that outlive their trial, measured",

@@ -173,6 +173,97 @@ def test_promotion_works_as_it_does_live() -> None:
     assert found.complete
     assert {t.params["epochs"] for t in found.trials} == {1, 3, 9}
     assert all(len(t.curve) == t.params["epochs"] for t in found.trials)
+    promoted = [t for t in found.trials if t.promotes is not None]
+    assert promoted
+    for trial in promoted:  # from where the one before ended
+        before = found.trials[trial.promotes]
+        assert trial.duration_s == trial.params["epochs"] - before.params["epochs"]
+        assert trial.curve[: len(before.curve)] == before.curve
+    anew = simulate(
+        curve,  # type: ignore[arg-type]
+        train=train,
+        stopper=etude.Hyperband(promote="anew"),
+        fidelity="epochs",
+        budget=(1, 9),
+        trials=None,
+        name="anew",
+    )
+    assert [(t.params, t.curve) for t in anew.trials] == [(t.params, t.curve) for t in found.trials]
+    assert all(t.duration_s == t.params["epochs"] for t in anew.trials)
+
+
+def test_a_promoted_trial_whose_course_is_no_longer_starts_over() -> None:
+    def curve(params: Params, seed: int) -> Iterator[tuple[float, dict[str, float]]]:
+        yield float(params["share"]), {"y": params["x"]}  # type: ignore[arg-type,misc]
+
+    def train(x: float, share: int) -> float:
+        raise AssertionError
+
+    found = simulate(curve, train=train, stopper="asha", fidelity="share", budget=(1, 9), trials=12)
+    assert any(t.promotes is not None for t in found.trials)
+    assert [t.duration_s for t in found.trials] == [float(t.params["share"]) for t in found.trials]
+    assert found.saved_epochs == 0
+
+
+def stepwise(params: Params, seed: int) -> Iterator[tuple[float, dict[str, float]]]:
+    """Six steps, each of which hangs on what held until then."""
+    y = 0.0
+    for epoch in range(6):
+        y = y / 2 + etude.value_at(params["lr"], epoch)
+        yield 10.0, {"y": y}
+
+
+def stages(*, merged: bool) -> dict[str, Any]:
+    changing = etude.piecewise([0.1, 0.2], starts=(0, 2, 4))
+    return {"lr": changing if merged else etude.choice(list(changing.grid(2)))}
+
+
+def never_changing(lr: object) -> float:
+    raise AssertionError("a simulated study does not call the training function")
+
+
+@pytest.mark.parametrize("workers", [1, 3, 8])
+def test_trials_go_on_from_common_beginnings(workers: int) -> None:
+    tables = []
+    for merged in (True, False):
+        found = simulate(
+            stepwise,
+            train=never_changing,
+            space=stages(merged=merged),
+            sampler="grid",
+            trials=None,  # type: ignore[arg-type]
+            workers=workers,
+            name=f"{'merged' if merged else 'apart'}-{workers}",
+        )
+        assert found.counts() == {"finished": 8}
+        least = 2 * 2 + 4 * 2 + 8 * 2 if merged else 8 * 6
+        assert sum(t.duration_s for t in found.trials) == 10.0 * least
+        assert found.saved_epochs == 8 * 6 - least
+        assert found.makespan_s is not None
+        assert workers < 8 or found.makespan_s == 60.0
+        tables.append({t.params["lr"]: (t.value, t.curve) for t in found.trials})
+    assert tables[0] == tables[1]
+
+
+def test_common_beginnings_with_failures_come_to_the_same() -> None:
+    quiet, failing = (
+        simulate(
+            stepwise,
+            train=never_changing,
+            space=stages(merged=True),
+            sampler="grid",
+            trials=None,  # type: ignore[arg-type]
+            workers=3,
+            retries=50,
+            failures=failures,
+            name=f"failures-{failures}",
+        )
+        for failures in (0.0, 0.4)
+    )
+    assert any(trial.attempts > 1 for trial in failing.trials)
+    assert [(t.params, t.value, t.curve) for t in failing.trials] == [
+        (t.params, t.value, t.curve) for t in quiet.trials
+    ]
 
 
 @pytest.mark.parametrize("stopper", ["median", "asha", "hyperband"])

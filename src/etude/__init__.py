@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from etude.core.events import Keep
     from etude.core.plan import GO_ON, Act, Decision, Report, Standing
+    from etude.core.prefixes import value_at
     from etude.core.resources import Resources
     from etude.core.signature import Derived, Stateless
     from etude.engines import Door, Engine
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from etude.tune.rules import Divergence, Plateau, WallTime
     from etude.tune.sampler import Request, Sampler, Told
     from etude.tune.samplers import Random
-    from etude.tune.spaces import Space, choice
+    from etude.tune.spaces import Space, choice, piecewise, upto
     from etude.tune.stop import NeverStop, Stopper
 
 __version__ = VERSION
@@ -79,6 +80,9 @@ _HOME = {
     "integers": "etude.tune.domains",
     "choice": "etude.tune.spaces",
     "ordered": "etude.tune.domains",
+    "piecewise": "etude.tune.spaces",
+    "upto": "etude.tune.spaces",
+    "value_at": "etude.core.prefixes",
     "Sampler": "etude.tune.sampler",
     "Request": "etude.tune.sampler",
     "Told": "etude.tune.sampler",
@@ -202,8 +206,11 @@ __all__ = [
     "loguniform",
     "open",
     "ordered",
+    "piecewise",
     "soup",
     "uniform",
+    "upto",
+    "value_at",
     "weights",
 ]
 

@@ -12,7 +12,7 @@ from etude.core.clock import Clock
 from etude.core.events import AnyCommand, AnyFact, Params, Persist, Suggest, Suggested
 from etude.core.history import History
 from etude.tune.question import Question
-from etude.tune.sampler import Request, checked, needs_process
+from etude.tune.sampler import Request, checked, needs_process, plainly
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Desk:
         assert sampler is not None
         assert space is not None
         request = Request(k, redraw, space, self.question.seed, len(self.question.metrics.names))
-        return self.suggested(k, redraw, checked(sampler.suggest(request), sampler, request), upto=None)
+        return self.suggested(k, redraw, checked(sampler.suggest(plainly(request)), sampler, request), upto=None)
 
 
 def thinks(question: Question) -> bool:

@@ -157,7 +157,8 @@ def _surplus_of(journal: Journal) -> tuple[Found, ...]:
 def _points(shelf: Shelf) -> set[tuple[int, str]]:
     """Return the files that trials may go on from."""
     trials = {trial for trial, _ in shelf.files}
-    return {(trial, point.name(part)) for trial in trials for point in shelf.points(trial) for part in PARTS}
+    whole = ((trial, point) for trial in trials for point in (*shelf.points(trial), *shelf.shared(trial).values()))
+    return {(trial, point.name(part)) for trial, point in whole for part in PARTS}
 
 
 def _depot_of(folder: Path, meta: dict[str, Any]) -> Depot:

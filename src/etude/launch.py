@@ -43,6 +43,7 @@ from etude.store.mirror import Mirror
 from etude.store.mirror_place import open_mirror
 from etude.store.remote import Remote
 from etude.study import Recipe, Study
+from etude.tune.flat import boundaries
 from etude.tune.question import Question
 from etude.wire.messages import Serve
 from etude.wire.search_path import search_path
@@ -215,9 +216,16 @@ class Launch:
             files=dict(self._code.files),
             logging=script_logging.as_set_up(),
             resources=self._call.resources,
-            named=tuple(name for name in self._call.keep.epochs if isinstance(name, int)),
+            named=self._named_epochs(),
             joins=self._question.joins,
         )
+
+    def _named_epochs(self) -> tuple[int, ...]:
+        """Return the epochs whose states do not give way to newer ones: asked for by number, or where ways may part."""
+        asked = {name for name in self._call.keep.epochs if isinstance(name, int)}
+        space = self._question.space
+        parting = boundaries(space) if space is not None else ()
+        return tuple(sorted(asked.union(parting)))
 
     # --- the folder -------------------------------------------------------------------------------
 

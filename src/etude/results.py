@@ -312,6 +312,11 @@ class Search:
     def _result(self, trial: Trial) -> TrialResult:
         return TrialResult(trial, Study(self.folder, self._history, self._experiment, self.meta))
 
+    @property
+    def saved_epochs(self) -> int:
+        """How many epochs were not trained twice, since trials went on from the states of others."""
+        return totals.saved_epochs(self._history)[0]
+
     def counts(self) -> dict[str, int]:
         """Return how many trials stand where."""
         return totals.counts(self._history)

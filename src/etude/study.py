@@ -145,7 +145,9 @@ class Study(AtWork):
         )
         self._recipe = recipe
         self._sweep = sweep
-        self._driver = Driver(recipe.question.plan, self.history, recipe.limits, need=self._need())
+        self._driver = Driver(
+            recipe.question.plan, self.history, recipe.limits, need=self._need(), prefixes=recipe.question.prefixes
+        )
         self._events: deque[AnyEvent] = deque()
         self._desk = Desk(self._question, self.clock)
         self._drain_is_due = False

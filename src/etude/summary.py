@@ -12,7 +12,7 @@ from etude.core.history import History
 from etude.core.lifecycle import State
 from etude.core.ranking import best_of, front, ranked
 from etude.core.text import count, seconds, show
-from etude.core.totals import counts, elapsed_s, parameters, saved
+from etude.core.totals import counts, elapsed_s, parameters, saved, saved_epochs
 from etude.going_on import resume_command
 from etude.store import shared
 
@@ -36,8 +36,14 @@ def summary(history: History, folder: Path, meta: Mapping[str, Any], *, at_work:
         at_work: Whether somebody works on it now: then nobody needs to be told how it goes on.
     """
     lines = [*_trials(history, folder, simulated=meta.get("simulated") is not None), *_best(history)]
-    lines += [*_chosen(history), *_stopped(history), *_out_of_memory(history)]
-    lines += [*_why(history, State.FAILED), *_why(history, State.INVALID)]
+    lines += [
+        *_chosen(history),
+        *_stopped(history),
+        *_prefixes(history),
+        *_out_of_memory(history),
+        *_why(history, State.FAILED),
+        *_why(history, State.INVALID),
+    ]
     closed = history.closed
     if closed is not None and closed.complete and closed.reason != f"all {count(len(history.trials), 'trial')} ended":
         lines.append(_ended(f"{closed.reason[:1].upper()}{closed.reason[1:]}"))
@@ -95,6 +101,12 @@ def _stopped(history: History) -> Iterator[str]:
             f"Stopped early: {count(stopped, 'trial')}, which spared {count(spared, 'report')} of {ran + spared:,} "
             f"({share:.0%})."
         )
+
+
+def _prefixes(history: History) -> Iterator[str]:
+    spared, of = saved_epochs(history)
+    if spared:
+        yield f"Prefixes: {spared:,} of {count(of, 'epoch')} were not trained twice."
 
 
 def _out_of_memory(history: History) -> Iterator[str]:

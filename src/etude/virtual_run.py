@@ -19,8 +19,10 @@ from etude.core.events import (
     AnyFact,
     Assign,
     Cancelled,
+    Discard,
     End,
     Fail,
+    Note,
     Pause,
     Release,
     Retire,
@@ -34,6 +36,7 @@ from etude.desk import Desk, thinks, wanted_workers
 from etude.engines.curves import CurveSource
 from etude.engines.simulated import Simulated
 from etude.engines.virtual import VirtualCrew
+from etude.tune.flat import boundaries
 from etude.tune.question import Question
 from etude.tune.sampler import recalls
 from etude.tune.sampler_at_hand import SamplerAtHand
@@ -66,7 +69,7 @@ class VirtualRun:
         self._question = question
         self._fail = fail
         self._thought = thought
-        self._driver = Driver(question.plan, self.history, limits)
+        self._driver = Driver(question.plan, self.history, limits, prefixes=question.prefixes)
         self._desk = Desk(question, self.clock)
         self._events: deque[AnyEvent] = deque()
         self._crew: VirtualCrew
@@ -94,12 +97,15 @@ class VirtualRun:
 
     def hire(self, engine: Simulated, curves: CurveSource, *, workers: int, **rest: Any) -> None:
         """Say how the workers are; ``rest`` is further options of ``VirtualCrew``."""
+        saves = boundaries(self._question.space) if self._question.space is not None else frozenset()
         self._crew = VirtualCrew(
             engine,
             curves,
             clock=self.clock,
             metrics=self._question.metrics,
             workers=workers,
+            saves=saves,
+            saves_last=bool(saves) or self._question.plan.resumes,
             wanted=lambda most: wanted_workers(self.history, trials=self._question.trials, workers=most),
             **rest,
         )
@@ -158,8 +164,8 @@ class VirtualRun:
                 self._crew.stop(worker, trial, attempt)
             case Pause(worker=worker, trial=trial, attempt=attempt):
                 self._crew.pause(worker, trial, attempt)
-            case Release():
-                pass  # nobody keeps an outcome
+            case Release() | Discard() | Note():
+                pass  # nobody keeps an outcome, nor the states of what was not trained
             case Retire(worker=worker):
                 self._crew.retire(worker)
             case WaitUntil(at=at):

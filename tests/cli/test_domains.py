@@ -42,15 +42,20 @@ def test_a_space_keeps_its_order_and_may_have_dots_and_equals_signs() -> None:
     ("text", "message"),
     [
         ("lr=logunifrm(1e-4, 1)", "lr: There is no domain 'logunifrm'. Did you mean 'loguniform'?"),
-        ("lr=open('x')", "lr: There is no domain 'open'. Known: uniform, loguniform, integers, choice, ordered."),
+        (
+            "lr=open('x')",
+            "lr: There is no domain 'open'. Known: uniform, loguniform, integers, choice, ordered, piecewise, upto.",
+        ),
         (
             "opt=adam",
-            "opt=adam is neither a Python literal nor a call of uniform, loguniform, integers, choice, ordered. "
+            "opt=adam is neither a Python literal nor a call of uniform, loguniform, integers, choice, ordered, "
+            "piecewise, upto. "
             "Write opt='\"adam\"' if a text is meant.",
         ),
         (
             "lr=loguniform",
-            "lr=loguniform is neither a Python literal nor a call of uniform, loguniform, integers, choice, ordered. "
+            "lr=loguniform is neither a Python literal nor a call of uniform, loguniform, integers, choice, ordered, "
+            "piecewise, upto. "
             "Write lr='loguniform(...)'.",
         ),
         (

@@ -43,6 +43,7 @@ from etude.core.events import (
     Pause,
     Persist,
     Quarantined,
+    Queued,
     Release,
     Reported,
     Resumed,
@@ -54,6 +55,7 @@ from etude.core.events import (
     Ticked,
     WindDown,
 )
+from etude.core.exact import exact
 from etude.core.history import History, Trial, Worker
 from etude.core.lifecycle import FINAL, State, Turn
 from etude.core.limits import Limits
@@ -62,6 +64,7 @@ from etude.core.metrics import Metrics
 from etude.core.packed import Loose
 from etude.core.packing import Need
 from etude.core.plan import GO_ON, Act, Decision, Done, Promote, Propose, Report, Standing, Wait
+from etude.core.prefixes import Prefixes
 from etude.core.shelf import Held, Shelf
 
 METRIC = "accuracy"
@@ -138,6 +141,7 @@ class Stage:
         forbids: Says why a configuration is ruled out.
         lingers: Whether the shell takes its time to wind down; the test cancels by itself then.
         need: Predicts the memory that trials need.
+        prefixes: How trials may share their beginnings.
 
     Attributes:
         facts: What was persisted, in order, by all drivers that stood on this stage.
@@ -157,8 +161,10 @@ class Stage:
         forbids: Callable[[Params], str | None] = lambda params: None,
         lingers: bool = False,
         need: Need | None = None,
+        prefixes: Prefixes | None = None,
     ) -> None:
         self.need = need
+        self.prefixes = prefixes
         self.lingers = lingers
         self.clock = VirtualClock()
         self.plan = Script(plan) if isinstance(plan, int) else plan
@@ -176,7 +182,7 @@ class Stage:
         self._finished: set[int] = set()
         self._replayed = History(metrics)
         self.keep = USUAL
-        self.driver = Driver(self.plan, History(metrics), self.limits, need=need)
+        self.driver = Driver(self.plan, History(metrics), self.limits, need=need, prefixes=prefixes)
 
     # --- what a test says ---------------------------------------------------------------------
 
@@ -281,7 +287,10 @@ class Stage:
         """Put a new driver over what was persisted; the workers of the old one are gone."""
         if plan is not None:
             self.plan = Script(plan) if isinstance(plan, int) else plan
-        self.driver = Driver(self.plan, folded(self.facts, self.metrics), self.limits, need=self.need)
+        history = History(self.metrics)
+        self.driver = Driver(self.plan, history, self.limits, need=self.need, prefixes=self.prefixes)
+        for fact in self.facts:  # as a shell does: it reads the journal when it has a driver
+            history.apply(through_the_journal(fact))
         self.hands.clear()
         self.waiting.clear()
         self._here.clear()
@@ -354,7 +363,7 @@ class Stage:
     def _watch(self, command: AnyCommand) -> None:
         """Assert that a command may go out, and that the fact it follows from is written down."""
         match command:
-            case Assign(worker=worker, trial=trial, attempt=attempt):
+            case Assign(worker=worker, trial=trial, attempt=attempt, points=points, source=source):
                 assert worker in self._here, f"{worker} is not here"
                 assert worker not in self.hands, f"{worker} has its hands full"
                 assert trial not in [held for held, _ in self.hands.values()], f"trial {trial} runs already"
@@ -362,6 +371,9 @@ class Stage:
                 assert attempt == self._attempts.get(trial, 0) + 1, "attempts count up by one"
                 assert self.last(Assigned).trial == trial
                 assert self.last(Assigned).worker == worker
+                whose = trial if source is None else source
+                needed = {(whose, point.name(part)) for point in points for part in PARTS}
+                assert needed <= self.driver.history.shelf.files, "it finds what it is to go on from"
                 self._attempts[trial] = attempt
                 self.hands[worker] = (trial, attempt)
             case Stop(worker=worker, trial=trial, attempt=attempt) | Pause(worker=worker, trial=trial, attempt=attempt):
@@ -390,7 +402,8 @@ class Stage:
 
 def through_the_journal(fact: AnyFact) -> AnyFact:
     """Return a fact as it comes back from the disk."""
-    return _decode(_encode(fact))
+    read = _decode(_encode(fact))
+    return msgspec.structs.replace(read, params=exact(read.params)) if isinstance(read, Queued) else read
 
 
 def folded(facts: Iterable[AnyFact], metrics: Metrics = METRICS) -> History:

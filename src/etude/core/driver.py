@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from etude.core.errors import StudyError
 from etude.core.events import (
     PARTS,
@@ -25,6 +27,7 @@ from etude.core.events import (
     Assign,
     Assigned,
     Cancelled,
+    Checkpoint,
     Checkpointed,
     Closed,
     Discard,
@@ -46,6 +49,7 @@ from etude.core.events import (
     Reported,
     Resumed,
     Retire,
+    Shared,
     StoodStill,
     Stop,
     Suggest,
@@ -55,16 +59,22 @@ from etude.core.events import (
     WindDown,
 )
 from etude.core.fates import WENT_WELL, Doubt, Fate, after_end, of_follower, settled, when_interrupted
-from etude.core.history import NO_CURVE, History, Trial
+from etude.core.history import NO_CURVE, History, Trial, Worker
 from etude.core.lifecycle import FINAL, State, Turn
 from etude.core.limits import Limits
 from etude.core.packing import Need, Packing
 from etude.core.plan import Act, Done, Halt, Plan, Promote, Propose, Report, Wait
+from etude.core.prefix_book import PrefixBook, Source, Waits
+from etude.core.prefixes import Prefixes
 from etude.core.proposals import Made, Proposals
 from etude.core.trust import rested_at, why_quarantined, worker_for
 
 FREES_NOBODY: Final = frozenset({Reported, Checkpointed, Resumed})
-"""What is told of an attempt at work; after a report alone there may be more to do, if it was judged."""
+"""What is told of an attempt at work; after a report alone there may be more to do, if it was judged, and after others
+if somebody waits for a state."""
+
+AHEAD: Final = 1000
+"""So many trials are queued beforehand where it matters in which order they are handed out."""
 
 WAITS_FOR_NOTHING: Final = (
     "The plan waits, and there is nothing that it could wait for: no trial runs or is queued, and no proposal is under "
@@ -80,9 +90,18 @@ class Driver:
         history: The study so far; the driver goes on from there and folds its facts into it.
         limits: How patient it is.
         need: Predicts the memory that trials need; None if machines are not packed by it.
+        prefixes: How trials may share their beginnings; None if they do not.
     """
 
-    def __init__(self, plan: Plan, history: History, limits: Limits | None = None, *, need: Need | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        history: History,
+        limits: Limits | None = None,
+        *,
+        need: Need | None = None,
+        prefixes: Prefixes | None = None,
+    ) -> None:
         self.plan = plan
         self.history = history
         self.limits = limits or Limits()
@@ -90,10 +109,14 @@ class Driver:
         self._open = False  # before that, all that can come are leftovers of an earlier driver
         self._proposals = Proposals(self.limits.workers)
         self._packing = Packing(history, need)
+        self._prefixes = prefixes
+        self._book: PrefixBook | None = None  # there is none before the study is open, and its history whole
+        self._following = 0  # trials that wait for the state of another, when the queue was last gone through
         self._no_more: str | None = None  # why the plan has no more trials
         self._waits = False  # whether that is what the plan answered last
         self._winds_down = False  # the shell has been asked to
         self._doubt: Doubt | None = None
+        self._note: Note | None = None  # what is to be told last
         self._out: list[AnyCommand] = []
         self._handlers = {
             Opened: self._on_opened,
@@ -115,8 +138,16 @@ class Driver:
         self._out = out
         if not self.over:
             self._handlers[type(event)](event)  # type: ignore[operator]
-            if type(event) not in FREES_NOBODY or (type(event) is Reported and len(out) != 1):
+            if type(event) is Reported:
+                has_more = len(out) != 1
+            else:
+                has_more = type(event) not in FREES_NOBODY or self._following > 0
+            if has_more:
                 self._go_on(event.at)
+            self._free_shared(event.at)
+            if self._note is not None:  # when all is gone that is surplus: it may write the next then
+                out.append(self._note)
+                self._note = None
         elif type(event) is Ended:
             self._release(event)
         return out
@@ -125,6 +156,8 @@ class Driver:
         """Assert the driver's invariants; the tests call it after each event."""
         self.history.check()
         self._proposals.check(self.history)
+        if self._book is not None and not self.over:
+            self._book.check()
         assert self.history.closed is None or self.over or not self._open
 
     # --- what events mean -------------------------------------------------------------------------
@@ -133,6 +166,8 @@ class Driver:
         held = [t for t in self.history.trials if t.state in (State.RUNNING, State.STOPPING)]
         self._tell(event)
         self._open = True
+        if self._prefixes is not None:
+            self._book = PrefixBook(self._prefixes, self.history)
         self._doubt = None  # what an earlier driver left behind may be mended by now
         for trial in held:
             self._interrupt(event.at, trial, "its driver ended")
@@ -205,12 +240,18 @@ class Driver:
         if known and event.checkpoint.key <= known[0].key:
             return  # said twice
         self._tell(event)
-        self._out.append(Note(trial.worker, trial.number, event.checkpoint))
+        if self._book is not None and self._book.wants(trial.number, event.checkpoint):
+            self._tell(Shared(at=event.at, trial=trial.number, epoch=event.checkpoint.epoch))
+        self._note = Note(trial.worker, trial.number, event.checkpoint)
 
     def _on_resumed(self, event: Resumed) -> None:
         trial = self._holder(event.trial, event.attempt)
-        if trial is not None and trial.withdrawn is not NO_CURVE:  # else it is said twice
-            self._tell(event)
+        if trial is None or trial.withdrawn is NO_CURVE:
+            return  # said twice
+        self._tell(event)
+        source = event.origin.source
+        if event.origin.key is None and source is not None and (held := self.history.shelf.shared(source)):
+            self._tell(Freed(at=event.at, states=tuple((source, epoch) for epoch in sorted(held))))  # nor to others
 
     def _on_suggested(self, event: Suggested) -> None:
         if self._proposals.answer(event):
@@ -261,6 +302,11 @@ class Driver:
             held = tuple(n for n in self.plan.never_promoted(self.history) if self.history.shelf.points(n))
             if held:
                 self._tell(Freed(at=at, trials=held))
+
+    def _free_shared(self, at: float) -> None:
+        """Let the states go that no trial will go on from which agrees so far."""
+        if self._book is not None and (surplus := self._book.surplus()):
+            self._tell(Freed(at=at, states=surplus))
 
     def _look_at_losses(self, at: float, names: Sequence[str]) -> None:
         """Let workers go that keep losing what does well elsewhere, once they hold nothing."""
@@ -330,6 +376,10 @@ class Driver:
     def _wants_more(self, at: float) -> bool:
         """Some proposals are in hand beyond what the idle workers can take."""
         idle, ready = self.history.idle, self.history.ready
+        if self._following >= self.limits.workers and self._book is not None and not self._book.foresees:
+            return False  # a sampler that learns would be asked for all of them before it has learned anything
+        if self._book is not None and self._book.looks_ahead and len(self._proposals) + len(ready) < AHEAD:
+            return True
         if idle and ready:  # what is left waits for other workers; those that may work want something new
             free = filter(self._packing.awaits_nobody, idle.values())
             could_work = sum(rested_at(worker, self.limits) <= at for worker in free)
@@ -360,12 +410,15 @@ class Driver:
                 return False
             case Done(reason=reason):
                 self._no_more = reason
+                if self._book is not None:
+                    self._book.close()
                 return False
         return True
 
     def _take_proposals(self, at: float) -> None:
         """Make trials of the proposals that are there."""
-        while (proposed := self._proposals.next(self.history, at=at)) is not None:
+        alike = self._book.alike if self._book is not None else None
+        while (proposed := self._proposals.next(self.history, at=at, alike=alike)) is not None:
             if isinstance(proposed, Suggest):
                 self._out.append(proposed)
                 return
@@ -384,20 +437,43 @@ class Driver:
     def _hand_out(self, at: float) -> None:
         """Give ready trials to idle workers: earlier trials first, and not where they failed."""
         self._packing.begin()
+        self._following = 0
+        if self._book is not None and self._book.looks_ahead and self._proposals:
+            return  # they will be there in a moment
         for number in list(self.history.ready):
             if not self.history.idle:
                 return
             trial = self.history.trials[number]
+            way = self._way(trial)
+            if isinstance(way, Waits):
+                self._following += 1
+                continue
             worker = worker_for(trial, self.history, self.limits, self._packing, at=at)
             if worker is None:
                 self._packing.wait(trial)
                 continue
-            attempt, source = trial.attempt + 1, self.history.source_of(trial)
-            points = self.history.shelf.points(number if source is None else source)
-            self._tell(Assigned(at=at, trial=number, attempt=attempt, worker=worker.name))
+            self._assign(at, trial, worker, way)
             self._packing.given(worker)
-            given = (trial.params, trial.seed, points, source, trial.start, trial.probe)
-            self._out.append(Assign(worker.name, number, attempt, *given))
+
+    def _way(self, trial: Trial) -> Source | Waits | None:
+        """Return whose shared state a trial goes on from, or that it waits for one; None if neither."""
+        if self._book is None or self.history.source_of(trial) is not None:
+            return None
+        return self._book.way(trial)
+
+    def _assign(self, at: float, trial: Trial, worker: Worker, way: Source | None) -> None:
+        attempt, shelf = trial.attempt + 1, self.history.shelf
+        assigned = Assigned(at=at, trial=trial.number, attempt=attempt, worker=worker.name)
+        if way is not None:
+            source: int | None = way.trial
+            points: tuple[Checkpoint, ...] = (shelf.shared(way.trial)[way.epoch],)
+            assigned = msgspec.structs.replace(assigned, source=way.trial, epoch=way.epoch)
+        else:
+            source = self.history.source_of(trial)
+            points = shelf.points(trial.number if source is None else source)
+        self._tell(assigned)
+        given = (trial.params, trial.seed, points, source, trial.start, trial.probe)
+        self._out.append(Assign(worker.name, trial.number, attempt, *given))
 
     def _wake_up_in_time(self, at: float) -> None:
         """See to it that a worker which waits gets what is ready as soon as it may."""
@@ -412,6 +488,8 @@ class Driver:
     def _tell(self, fact: AnyFact) -> None:
         self.history.apply(fact)
         self._out.append(Persist(fact))
+        if self._book is not None:
+            self._book.take_in(fact)
         if self.history.surplus:
             self._out.append(Discard(self.history.surplus))
 

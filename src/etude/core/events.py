@@ -304,11 +304,17 @@ class Queued(Fact, frozen=True):
 
 
 class Assigned(Fact, frozen=True):
-    """A worker was given an attempt."""
+    """A worker was given an attempt.
+
+    ``source`` is the earlier trial from whose state after ``epoch`` it is to go on, since both agree until then; None
+    if that was not decided here, as with its own states and those of the trial that it promotes.
+    """
 
     trial: int
     attempt: int
     worker: str
+    source: int | None = None
+    epoch: int = 0
 
 
 class Reported(Fact, frozen=True):
@@ -325,6 +331,13 @@ class Checkpointed(Fact, frozen=True):
 
     trial: int
     checkpoint: Checkpoint
+
+
+class Shared(Fact, frozen=True):
+    """The state that a trial has just saved, after so many epochs, is kept for trials that agree with it so far."""
+
+    trial: int
+    epoch: int
 
 
 class Resumed(Fact, frozen=True):
@@ -373,9 +386,10 @@ class Settled(Fact, frozen=True):
 
 
 class Freed(Fact, frozen=True):
-    """No other trial will go on from the states of these, which have ended."""
+    """No other trial will go on from the states of these, which have ended; nor from those shared as (trial, epoch)."""
 
-    trials: tuple[int, ...]
+    trials: tuple[int, ...] = ()
+    states: tuple[tuple[int, int], ...] = ()
 
 
 class Closed(Fact, frozen=True):
@@ -402,6 +416,7 @@ AnyFact = (
     | Assigned
     | Reported
     | Checkpointed
+    | Shared
     | Resumed
     | Judged
     | Settled

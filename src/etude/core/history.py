@@ -32,6 +32,7 @@ from etude.core.events import (
     Reported,
     Resumed,
     Settled,
+    Shared,
     StoodStill,
     Value,
 )
@@ -39,6 +40,7 @@ from etude.core.lifecycle import FINAL, LIVE, State, Turn, after
 from etude.core.memories import Memories, Site
 from etude.core.metrics import Metrics
 from etude.core.packed import NOTHING, Loose, Packed, slim
+from etude.core.shares import Shares
 from etude.core.shelf import POINTS, Files, Rank, Shelf
 from etude.core.spending import Spending
 
@@ -181,9 +183,9 @@ class Trial:
             self.withdrawn = self._ends.curve
         self._ends.curve = array("d")  # an attempt that starts over withdraws what was reported before
 
-    def follow(self, earlier: Trial) -> None:
-        """Note that the attempt may go on from an earlier trial's state, and with that from its reports."""
-        self.withdrawn = earlier.curve
+    def follow(self, curve: array[float]) -> None:
+        """Note that the attempt may go on from another trial's state, and with that from its reports."""
+        self.withdrawn = curve
 
     def resume(self, step: int) -> None:
         """Note that the attempt goes on after that many reports of those before it."""
@@ -270,6 +272,8 @@ class History:
         """The states of trials that are saved."""
         self.surplus: Files = ()
         """What of these may go since the last fact."""
+        self.shares = Shares()
+        """What trials have from each other."""
         self.spending = Spending()
         """What the study has taken so far."""
         self.epoch = 0
@@ -287,6 +291,7 @@ class History:
             Assigned: self._assigned,
             Reported: self._reported,
             Checkpointed: self._checkpointed,
+            Shared: self._shared,
             Resumed: self._resumed,
             Judged: self._judged,
             Settled: self._settled,
@@ -389,8 +394,10 @@ class History:
         trial.last = NOTHING
         trial.reason = ""
         trial.begin(fact.at)
-        if (source := self.source_of(trial)) is not None:
-            trial.follow(self.trials[source])
+        if fact.source is not None:
+            trial.follow(self.shares.curves[fact.source, fact.epoch])
+        elif (source := self.source_of(trial)) is not None:
+            trial.follow(self.trials[source].curve)
         if self.started_at is None:
             self.started_at = fact.at
         worker = self.idle.pop(fact.worker)
@@ -415,7 +422,13 @@ class History:
         value = trial.curve[step - 1] if 0 < step <= trial.reports else None
         loss = self.metrics.loss(value) if value is not None else math.inf
         self.surplus = self.shelf.put(fact.trial, fact.checkpoint, loss)
+        self.shares.save(fact.trial, fact.checkpoint)
         self._spare_what_it_carries_on(trial)
+
+    def _shared(self, fact: Shared) -> None:
+        self.shelf.share(fact.trial, fact.epoch)
+        step = self.shelf.shared(fact.trial)[fact.epoch].step
+        self.shares.curves[fact.trial, fact.epoch] = self.trials[fact.trial].curve[:step]
 
     def _resumed(self, fact: Resumed) -> None:
         trial, origin = self.trials[fact.trial], fact.origin
@@ -425,7 +438,9 @@ class History:
                 trial.last = origin.last
         trial.settle()
         self.moved.append(fact.trial)
+        before = self.shelf.shared(fact.trial)
         self.surplus = self.shelf.resume(fact.trial, origin.key if origin.source is None else None)
+        self.shares.resume(fact.trial, origin, before.keys() - self.shelf.shared(fact.trial).keys())
 
     def _judged(self, fact: Judged) -> None:
         trial = self.trials[fact.trial]
@@ -475,7 +490,8 @@ class History:
         return (-rung, *self.metrics.rank(trial.value))
 
     def _freed(self, fact: Freed) -> None:
-        self.surplus = self.shelf.free(fact.trials)
+        self.surplus = self.shelf.free(fact.trials, fact.states)
+        self.shares.free(fact.states)
 
     def _spare_what_it_carries_on(self, trial: Trial) -> None:
         """Let the states of the trial before go, once this one has two of its own, or has ended."""
@@ -519,7 +535,8 @@ class History:
         self.closed = fact
         self.spending.end(fact.at)
         if fact.complete:
-            self.surplus = self.shelf.free(trial.number for trial in self.ended)
+            self.surplus = self.shelf.free((trial.number for trial in self.ended), self.shares.curves)
+            self.shares.curves.clear()
 
     def check(self) -> None:
         """Assert what must be true after every fact; the tests call it, a study never does."""

@@ -6,9 +6,10 @@ wanted them, and an answer waits here for its predecessors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from etude.core.events import Queued, Suggest, Suggested
+from etude.core.events import Params, Queued, Suggest, Suggested
 from etude.core.history import History, identity
 from etude.core.pace import Pace
 from etude.core.plan import Propose
@@ -72,8 +73,16 @@ class Proposals:
         """Take in that a worker became free: how many proposals are to be in hand hangs on how often that happens."""
         self._pace.ended(at)
 
-    def next(self, history: History, *, at: float) -> Made | Suggest | None:
+    def next(
+        self, history: History, *, at: float, alike: Callable[[Params, int], int | None] | None = None
+    ) -> Made | Suggest | None:
         """Return the next trial, if its proposal is there.
+
+        Args:
+            history: The study so far.
+            at: When it is.
+            alike: Returns the first trial that is the same as one with this configuration and seed, though its
+                configuration may be written otherwise; None if there is none.
 
         Returns:
             The trial; or what the sampler is to be asked once more, because that configuration is taken already or
@@ -103,6 +112,8 @@ class Proposals:
             return None
         params = {**answer.params, **wanted.fixed}
         first = history.first_with.get(identity(params))
+        if first is None and alike is not None:
+            first = alike(params, wanted.seed)
         if (first is not None or answer.forbidden is not None) and answer.redraw < MAX_REDRAWS:
             return self._suggest(k, answer.redraw + 1, at)
         del self._asked[k]

@@ -2,9 +2,10 @@
 
 A trial that has not ended keeps two checkpoints, whole, so that its next attempt can go on: the newest, and the one
 after which it had reported its best value, or the one before if that is the newest. One that another trial may carry on
-keeps its newest. Of the trials that finished best, the weights of some epochs are kept (``Keep``); a trial that runs
-takes nobody's place, since nobody knows how it will end. Nothing else is kept: what is surplus goes before anything new
-is written.
+keeps its newest, and those that are shared with trials which agree with it so far are kept, whole, until they are
+freed. Of the trials that finished best, the weights of some epochs are kept (``Keep``); a trial that runs takes
+nobody's place, since nobody knows how it will end. Nothing else is kept: what is surplus goes before anything new is
+written.
 """
 
 from __future__ import annotations
@@ -34,15 +35,17 @@ class Held:
             that were asked for by number.
         rank: How it finished; None as long as it has not.
         optimizers: Whether what has a name is kept whole, and not its weights alone.
+        shared: Epochs done -> the checkpoint that trials may go on from which agree with it until then.
     """
 
-    __slots__ = ("named", "optimizers", "points", "rank")
+    __slots__ = ("named", "optimizers", "points", "rank", "shared")
 
     def __init__(self, *, optimizers: bool) -> None:
         self.optimizers = optimizers
         self.points: list[tuple[float, Checkpoint]] = []
         self.named: dict[str | int, Checkpoint] = {}
         self.rank: Rank | None = None
+        self.shared: dict[int, Checkpoint] = {}
 
     @property
     def best(self) -> tuple[float, Checkpoint]:
@@ -62,6 +65,7 @@ class Held:
         """Forget checkpoints that are newer than one."""
         self.points = [point for point in self.points if point[1].key <= key]
         self.named = {name: checkpoint for name, checkpoint in self.named.items() if checkpoint.key <= key}
+        self.shared = {epoch: checkpoint for epoch, checkpoint in self.shared.items() if checkpoint.key <= key}
 
     def finish(self, rank: Rank, keep: Keep, *, resumable: bool) -> None:
         """Note how it finished: what is kept from now on are weights, and what another trial may go on from."""
@@ -73,7 +77,8 @@ class Held:
 
     def files(self, *, is_best: bool) -> set[str]:
         """Return the names of the files that are kept."""
-        names = {point.name(part) for _, point in self.points for part in PARTS}
+        whole = [*(point for _, point in self.points), *self.shared.values()]
+        names = {point.name(part) for point in whole for part in PARTS}
         if is_best or self.rank is None:
             parts = PARTS if self.optimizers else PARTS[:1]
             names |= {checkpoint.name(part) for checkpoint in self.named.values() for part in parts}
@@ -100,6 +105,11 @@ class Shelf:
         """Return from where a trial may go on, the newest first."""
         held = self._held.get(trial)
         return tuple(checkpoint for _, checkpoint in reversed(held.points)) if held is not None else ()
+
+    def shared(self, trial: int) -> dict[int, Checkpoint]:
+        """Return what is kept of a trial for those that agree with it so far, by epochs done."""
+        held = self._held.get(trial)
+        return dict(held.shared) if held is not None else {}
 
     def weights(self, trial: int) -> dict[str | int, Checkpoint]:
         """Return what is kept of the weights of a trial that finished, by the names of the epochs."""
@@ -170,15 +180,31 @@ class Shelf:
 
         return self._surplus([trial], change)
 
-    def free(self, trials: Iterable[int]) -> Files:
-        """Take in that nobody goes on from trials that have ended; return what may go."""
-        held = [trial for trial in trials if self.points(trial)]
+    def share(self, trial: int, epoch: int) -> None:
+        """Take in that the newest checkpoint of a trial is kept for others."""
+        held = self._held[trial]
+        newest = held.points[-1][1]
+        assert newest.epoch == epoch, "it has just been saved"
+        held.shared[epoch] = newest
+
+    def free(self, trials: Iterable[int], shared: Iterable[tuple[int, int]] = ()) -> Files:
+        """Take in that nobody goes on from trials that have ended, nor from shared states; return what may go.
+
+        Args:
+            trials: Those that have ended.
+            shared: The states, as (trial, epoch).
+        """
+        held = {trial for trial in trials if self.points(trial)}
+        unshared = [(trial, epoch) for trial, epoch in shared if epoch in self.shared(trial)]
 
         def change() -> None:
             for trial in held:
                 self._held[trial].points = []
+            for trial, epoch in unshared:
+                del self._held[trial].shared[epoch]
 
-        return self._surplus(held, change) if held else ()
+        touched = sorted(held.union(trial for trial, _ in unshared))
+        return self._surplus(touched, change) if touched else ()
 
     def _best(self) -> set[int]:
         return {trial for _, trial in self._ranks[: self.keep.trials]}
@@ -197,7 +223,7 @@ class Shelf:
             if held.rank is not None:  # it finished, and others did better
                 held.named.clear()
                 self._rank(trial)
-            if not held.points and not held.named:
+            if not held.points and not held.named and not held.shared:
                 del self._held[trial]
         kept = touched & self._held.keys()
         after = {(trial, name) for trial in kept for name in self._held[trial].files(is_best=trial in best)}

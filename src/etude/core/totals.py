@@ -34,6 +34,11 @@ def saved(history: History) -> tuple[int, int]:
     return len(stopped), sum(max(0, full - t.reports) for t in stopped)
 
 
+def saved_epochs(history: History) -> tuple[int, int]:
+    """Return how many epochs were not trained twice, since trials went on from others, and how many they all have."""
+    return history.shares.epochs
+
+
 def parameters(history: History) -> list[str]:
     """Return the names of all parameters, in the order in which trials have them."""
     names: dict[str, None] = {}

@@ -6,12 +6,28 @@ import heapq
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from etude.core.clock import VirtualClock
 from etude.core.errors import Invalid, ResultError
-from etude.core.events import AnyEvent, Assign, Ended, How, Joined, Left, Outcome, Params, Reported, Ticked, Usage
+from etude.core.events import (
+    AnyEvent,
+    Assign,
+    Checkpoint,
+    Checkpointed,
+    Ended,
+    How,
+    Joined,
+    Left,
+    Origin,
+    Outcome,
+    Params,
+    Reported,
+    Resumed,
+    Ticked,
+    Usage,
+)
 from etude.core.metrics import Metrics
 from etude.core.spending import HOUR_S
 from etude.core.streams import stream
@@ -51,6 +67,8 @@ class VirtualCrew:
         started: How many were started in earlier runs of this study.
         timeout_s: Seconds after which an attempt is ended; None for no limit.
         grace_s: Seconds that an attempt has to see a stop.
+        saves: After how many epochs a trial saves its state; each report of the watched metric ends an epoch.
+        saves_last: Whether it saves its state after its last epoch as well.
     """
 
     def __init__(
@@ -66,6 +84,8 @@ class VirtualCrew:
         started: int = 0,
         timeout_s: float | None = None,
         grace_s: float = NEVER,
+        saves: Collection[int] = (),
+        saves_last: bool = False,
     ) -> None:
         self._engine = engine
         self._source = source
@@ -77,6 +97,8 @@ class VirtualCrew:
         self._started = started
         self._timeout_s = NEVER if timeout_s is None else timeout_s
         self._grace_s = grace_s
+        self._saves = saves
+        self._saves_last = saves_last
         self._level = 0  # how many workers the schedule allows now
         self._workers: dict[str, _Worker] = {}
         self._due: deque[AnyEvent] = deque()
@@ -208,18 +230,44 @@ class VirtualCrew:
         attempt.began_at = now
         params = {**self._defaults, **attempt.order.params}
         seed = attempt.order.seed
+        try:
+            attempt.course, behind_s = self._taken_up(attempt, params)
+        except Exception as error:
+            attempt.course = iter(())
+            self._fail(attempt, error)
+            return
         if self._engine.failures:
             draws = stream(self._engine.seed, "failure", attempt.order.trial, attempt.order.attempt)
             if draws.random() < self._engine.failures:
-                lasts_s = self._length(params, seed) * attempt.worker.slowness
+                lasts_s = (self._length(params, seed) - behind_s) * attempt.worker.slowness
                 self._cut(attempt, now + draws.random() * lasts_s, How.KILLED)
         self._cut(attempt, now + self._timeout_s, How.TIMED_OUT)
-        try:
-            attempt.course = iter(self._source(params, seed))
-        except Exception as error:
-            self._fail(attempt, error)
-        else:
-            self._go_on(attempt)
+        self._go_on(attempt)
+
+    def _taken_up(self, attempt: _Attempt, params: Params) -> tuple[Iterator[Any], float]:
+        """Return what is left of an attempt's course from the state that it goes on from, and how long that took."""
+        order = attempt.order
+        for point in order.points:
+            course, behind_s, last = iter(self._source(params, order.seed)), 0.0, dict[str, float]()
+            epochs = 0
+            for step in course:
+                if epochs == point.epoch:
+                    attempt.step, attempt.last = point.step, last
+                    self._say_taken_up(order, point, last)
+                    return Rest(step, course), behind_s
+                seconds, metrics = read_step(step)
+                behind_s += seconds
+                last.update(metrics)
+                epochs += self._metrics.watched in metrics
+        if order.points:
+            self._say_taken_up(order, None, {})
+        return iter(self._source(params, order.seed)), 0.0
+
+    def _say_taken_up(self, order: Assign, point: Checkpoint | None, last: dict[str, float]) -> None:
+        key, step = (point.key, point.step) if point is not None else (None, 0)
+        origin = Origin(key, step, last=dict(last), source=order.source)
+        at = self._clock.now_s() + self._engine.report_s
+        self._say(Resumed(at=at, trial=order.trial, attempt=order.attempt, origin=origin))
 
     def _length(self, params: Params, seed: int) -> float:
         """Return how many seconds a trial takes, up to where its curve raises."""
@@ -251,6 +299,8 @@ class VirtualCrew:
                     metrics=metrics,
                 )
             )
+            if self._metrics.watched in metrics and attempt.step in self._saves:
+                self._save(attempt)
             if attempt.halted_at <= now:
                 self._end(attempt, How.STOPPED)
                 return
@@ -258,6 +308,13 @@ class VirtualCrew:
                 self._next_is(attempt, now + self._engine.checkpoint_s, self._paused)
                 return
         self._go_on(attempt)
+
+    def _save(self, attempt: _Attempt) -> None:
+        """Save the state after an epoch: it takes no time, since real ones are written while training goes on."""
+        order, at = attempt.order, self._clock.now_s() + self._engine.report_s
+        attempt.saved = attempt.step
+        checkpoint = Checkpoint(order.attempt, 0, attempt.step, attempt.step, ("", ""), (0, 0))
+        self._say(Checkpointed(at=at, trial=order.trial, checkpoint=checkpoint))
 
     def _go_on(self, attempt: _Attempt) -> None:
         try:
@@ -298,6 +355,8 @@ class VirtualCrew:
         except ResultError as error:
             self._fail(attempt, error)
         else:
+            if self._saves_last and attempt.step > attempt.saved:
+                self._save(attempt)
             self._end(attempt, How.FINISHED, value=value, extra=extra)
 
     def _fail(self, attempt: _Attempt, error: Exception) -> None:
@@ -369,6 +428,20 @@ TAKES_NO_TIME: Final = (
 NOT_BEGUN: Final[Iterator[Any]] = iter(())
 
 
+class Rest:
+    """A course from a step on. What the course returns at its end, it returns as well."""
+
+    def __init__(self, first: Any, course: Iterator[Any]) -> None:
+        self._first = [first]
+        self._course = course
+
+    def __iter__(self) -> Rest:
+        return self
+
+    def __next__(self) -> Any:
+        return self._first.pop() if self._first else next(self._course)
+
+
 class _Worker:
     __slots__ = ("attempt", "joined", "name", "slowness")
 
@@ -382,7 +455,7 @@ class _Worker:
 class _Attempt:
     __slots__ = (
         "began_at", "course", "cut_at", "cut_how", "halted_at", "held_at", "last", "metrics", "next_at", "order",
-        "stalled", "step", "turn", "worker",
+        "saved", "stalled", "step", "turn", "worker",
     )  # fmt: skip
 
     def __init__(self, order: Assign, worker: _Worker) -> None:
@@ -393,6 +466,7 @@ class _Attempt:
         self.next_at = 0.0
         self.turn = 0  # number of what it does next; anything else in the heap is out of date
         self.step = 0
+        self.saved = 0
         self.stalled = 0  # steps in a row that took no time
         self.metrics: dict[str, float] = {}
         self.last: dict[str, float] = {}

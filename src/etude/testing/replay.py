@@ -9,7 +9,7 @@ from etude.core.history import History
 from etude.core.lifecycle import State, Turn
 from etude.core.metrics import Metrics
 from etude.core.plan import Act, Plan, Report
-from etude.tune.sampler import Request, Sampler, recalls
+from etude.tune.sampler import Request, Sampler, checked, plainly, recalls, tell
 from etude.tune.sampling import Ask
 from etude.tune.story import Story
 
@@ -79,8 +79,9 @@ def check_proposals(
                 with_history += 1
                 _retell(sampler, facts[: fact.upto], request, metrics)
                 for redraw in range(fact.redraw if recalls(sampler) else 0):
-                    sampler.suggest(request(fact.trial, redraw))
-            proposed = sampler.suggest(request(fact.trial, fact.redraw))
+                    sampler.suggest(plainly(request(fact.trial, redraw)))
+            asked = request(fact.trial, fact.redraw)
+            proposed = checked(sampler.suggest(plainly(asked)), sampler, asked)
             expected = {name: value for name, value in fact.params.items() if name not in fixed}
             assert proposed == expected, f"proposal {fact.trial}: {proposed}, and the journal has {expected}"
     return with_history
@@ -96,6 +97,6 @@ def _retell(
         story.add(fact)
     for said in story.tell():
         if isinstance(said, Ask):
-            sampler.suggest(request(said.k, said.redraw))
+            sampler.suggest(plainly(request(said.k, said.redraw)))
         else:
-            sampler.tell(said.told)
+            tell(sampler, said.told, request(said.told.trial, 0).space)

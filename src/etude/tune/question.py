@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from etude.core.errors import ConfigError
 from etude.core.events import Params
@@ -14,22 +14,27 @@ from etude.core.history import identity
 from etude.core.metrics import Fidelity, Metrics
 from etude.core.numbers import whole
 from etude.core.plan import Plan
+from etude.core.prefixes import Prefixes
 from etude.core.signature import Definition, plain
 from etude.core.text import brief
 from etude.tune import stop
 from etude.tune.constraint import Constraint
 from etude.tune.fidelity import read_fidelity, split
 from etude.tune.first import check_first, check_room, listed
+from etude.tune.flat import prefixes_of
 from etude.tune.halving import ASHA, Hyperband
 from etude.tune.plan import SearchPlan
 from etude.tune.promotion import AsyncHalving, Brackets, full_set
-from etude.tune.sampler import Sampler, ignores_stopped, size, why_not
+from etude.tune.sampler import Request, Sampler, checked, ignores_stopped, needs_process, plainly, size, why_not
 from etude.tune.samplers import SAMPLERS, make_sampler
 from etude.tune.sampling import SetUp
 from etude.tune.spaces import Space
 from etude.tune.stop import STOPPERS, FirstOf, Given, NeverStop, make_stopper
 
 T = TypeVar("T")
+
+MOST_FORESEEN: Final = 100_000
+"""Of more trials it is not worked out beforehand which will come."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Question:
         files: Trial, and a name in its folder -> a file that it and others begin with (``core.events.START``).
         joins: Whether training functions get the training and the validation part of the data as one.
         notes: What is to be said when the study begins: where the call was taken otherwise than it may read.
+        prefixes: How its trials may share their beginnings; None if they do not.
     """
 
     plan: Plan
@@ -67,6 +73,7 @@ class Question:
     files: Mapping[tuple[int, str], Path] = field(default_factory=dict)
     joins: bool = False
     notes: tuple[str, ...] = ()
+    prefixes: Prefixes | None = None
 
 
 def search(
@@ -174,7 +181,29 @@ def search(
         forbids=rule.why_not if rule is not None else lambda params: None,
         functions=own,
         notes=_notes(budgets, budget, eta) if rule_of_promotion is not None else (),
+        prefixes=_prefixes(plan, proposer, space, seed=seed, first=first),
     )
+
+
+def _prefixes(plan: Plan, sampler: Sampler, space: Space, *, seed: int, first: tuple[Params, ...]) -> Prefixes | None:
+    """Return how trials may share their beginnings, with those that will come, where the sampler comes to an end."""
+    found = prefixes_of(space)
+    points = size(sampler, space)
+    if found is None or not isinstance(plan, SearchPlan) or points is None or needs_process(sampler, 0):
+        return found if found is None else replace(found, seed=seed)
+    trials = min(plan.trials, len(first) + points)
+    if trials > MOST_FORESEEN:
+        return replace(found, seed=seed)
+
+    def to_come(begin: int) -> Iterator[Params]:
+        for k in range(begin, trials):
+            if k < len(first):
+                yield {**first[k], **plan.fixed}
+                continue
+            request = Request(k, 0, space, seed)
+            yield {**checked(sampler.suggest(plainly(request)), sampler, request), **plan.fixed}
+
+    return replace(found, to_come=to_come, seed=seed)
 
 
 def _notes(budgets: Fidelity | None, budget: Sequence[Any] | None, eta: int | None) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from etude.core.events import Params
 from etude.core.signature import plain
 from etude.core.streams import stream, stream_seed
 from etude.core.text import brief
+from etude.tune.flat import flat, folded, unfolded
 from etude.tune.spaces import Space
 from etude.tune.values import plain_value
 
@@ -108,13 +109,13 @@ def recalls(sampler: Sampler) -> bool:
 
 def why_not(sampler: Sampler, space: Space, metrics: int) -> str | None:
     """Say why a sampler cannot search a space; None if it can."""
-    found: str | None = _optional(sampler, "why_not", None, space, metrics)
+    found: str | None = _optional(sampler, "why_not", None, flat(space), metrics)
     return found
 
 
 def size(sampler: Sampler, space: Space) -> int | None:
     """Return after how many proposals a sampler has come to its end; None if it goes on for ever."""
-    own: int | None = _optional(sampler, "size", None, space)
+    own: int | None = _optional(sampler, "size", None, flat(space))
     return own
 
 
@@ -123,16 +124,31 @@ def ignores_stopped(sampler: Sampler, metrics: int) -> bool:
     return bool(_optional(sampler, "ignores_stopped", False, metrics))
 
 
+def plainly(request: Request) -> Request:
+    """Return a request as samplers see it: with one plain parameter for each stage of one that changes."""
+    return msgspec.structs.replace(request, space=flat(request.space))
+
+
+def tell(sampler: Sampler, told: Told, space: Space) -> None:
+    """Tell a sampler how a trial stands, in the words in which it proposes."""
+    sampler.tell(msgspec.structs.replace(told, params=unfolded(space, told.params)))
+
+
 def checked(made: object, sampler: Sampler, request: Request) -> Params:
     """Return what a sampler proposed, once it is known to be a configuration of the space.
+
+    Args:
+        made: What it returned when it was asked ``plainly``.
+        sampler: Who it was.
+        request: What was wanted of it.
 
     Raises:
         ConfigError: It is none.
     """
-    fault = _fault(made, request.space)
+    fault = _fault(made, flat(request.space))
     if fault is None:
         assert isinstance(made, Mapping)
-        return {name: plain(value) for name, value in made.items()}
+        return folded(request.space, {name: plain(value) for name, value in made.items()})
     kind = type(sampler)
     raise ConfigError(
         f"The sampler {kind.__module__}.{kind.__name__} returned {brief(made)} as proposal {request.k}: {fault}. "

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from etude.core.errors import StudyError
 from etude.core.events import AnyFact, Params
 from etude.core.history import History
-from etude.tune.sampler import Request, Sampler, checked
+from etude.tune.sampler import Request, Sampler, checked, plainly, tell
 from etude.tune.sampling import Ask, SetUp
 from etude.tune.spaces import Space
 from etude.tune.story import Story
@@ -52,7 +52,7 @@ class SamplerAtHand:
                 self._sampler = sampler
             if not redraw:
                 self._upto = self._story.seq
-            made = self._sampler.suggest(request)
+            made = self._sampler.suggest(plainly(request))
         except Exception as error:
             raise StudyError(f"The sampler failed on proposal {k}:\n{traceback.format_exc()}") from error
         return checked(made, self._sampler, request), self._upto
@@ -60,9 +60,9 @@ class SamplerAtHand:
     def _go_on(self, sampler: Sampler) -> None:
         for message in self._story.tell():
             if isinstance(message, Ask):
-                sampler.suggest(self._request(message.k, message.redraw))
+                sampler.suggest(plainly(self._request(message.k, message.redraw)))
             else:
-                sampler.tell(message.told)
+                tell(sampler, message.told, self._space)
 
     def _request(self, k: int, redraw: int) -> Request:
         return Request(k, redraw, self._space, self._set_up.seed, self._set_up.metrics)

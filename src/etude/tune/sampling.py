@@ -20,7 +20,7 @@ import msgspec
 from etude.core.errors import ConfigError
 from etude.core.events import Params
 from etude.core.exact import exact
-from etude.tune.sampler import Request, Sampler, Told, checked
+from etude.tune.sampler import Request, Sampler, Told, checked, plainly, tell
 from etude.tune.samplers import SAMPLERS
 from etude.tune.spaces import Space
 from etude.wire.channel import Channel
@@ -118,10 +118,10 @@ def serve(channel: Channel) -> None:
                 case SetUp():
                     set_up, sampler, space = message, message.make(), Space.from_dict(message.space)
                 case Tell(told=told):
-                    sampler.tell(msgspec.structs.replace(told, params=exact(told.params)))
+                    tell(sampler, msgspec.structs.replace(told, params=exact(told.params)), space)
                 case Ask(k=k, redraw=redraw):
                     request = Request(k, redraw, space, set_up.seed, set_up.metrics)
-                    made = sampler.suggest(request)
+                    made = sampler.suggest(plainly(request))
                     try:
                         params = checked(made, sampler, request)
                     except ConfigError as error:

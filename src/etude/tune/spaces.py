@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol, TypeAlias, final
 
 from etude.core.errors import SpaceError
 from etude.tune.domains import Domain, Listed, LogUniform, Uniform, integers, loguniform, ordered, uniform
+from etude.tune.stages import Piecewise, Upto
 from etude.tune.values import Value, decoded, label, listed, mend
 
 Pick: TypeAlias = "Callable[[str, Domain], Value]"
@@ -47,6 +48,70 @@ def choice(values: Sequence[Value] | Mapping[Any, Mapping[str, object]]) -> Choi
     if isinstance(values, Mapping):
         return Choice(listed("choice", list(values)), tuple(Space(branch) for branch in values.values()))
     return Choice(listed("choice", values))
+
+
+def piecewise(domain: object, *, starts: Sequence[int]) -> Piecewise:
+    """Return the values that change at fixed epochs: from each of ``starts`` on one of ``domain``.
+
+    A value is a tuple of (epoch, value) pairs, ``((0, 0.1), (10, 0.01))``; ``etude.value_at(value, epoch)`` says what
+    holds in an epoch. Nothing but these values, at these epochs, may hang on it: trials that are the same until some
+    stage share what is trained until then.
+
+    Args:
+        domain: What each stage may be: a domain, or a list (a choice).
+        starts: The epochs with which stages begin; the first is 0, and each is larger than the one before.
+
+    Raises:
+        SpaceError: It is no domain, or the epochs are none.
+
+    Example:
+        >>> lr = piecewise([0.1, 0.01], starts=(0, 10))
+        >>> lr.size, lr.grid(2)[1]
+        (4, ((0, 0.1), (10, 0.01)))
+    """
+    inner = choice(domain) if isinstance(domain, list) else domain
+    if not isinstance(inner, Domain) or branches_of(inner) or isinstance(inner, Piecewise | Upto):
+        raise SpaceError(
+            f"piecewise({domain!r}) is given what no stage can be. Pass a domain without branches or stages of its "
+            "own, such as piecewise(etude.loguniform(1e-4, 1), starts=(0, 10)), or a list."
+        )
+    epochs = _epochs("piecewise(..., starts=", starts)
+    if epochs[0] != 0:
+        raise SpaceError(
+            f"piecewise(..., starts={list(epochs)}) says nothing of the epochs before {epochs[0]}. Begin with 0."
+        )
+    return Piecewise(inner, epochs)
+
+
+def upto(values: Sequence[int]) -> Upto:
+    """Return a choice of how many epochs a trial trains, where one with more goes on from one with fewer.
+
+    Only the number of turns of ``run.epochs`` may hang on it: a schedule that is made for so many epochs must be made
+    for the largest of them, or be a parameter of its own. Otherwise make it a plain list.
+
+    Args:
+        values: Numbers of epochs, above 0 and each larger than the one before.
+
+    Raises:
+        SpaceError: They are not.
+
+    Example:
+        >>> upto([10, 20, 40]).grid(2)
+        (10, 20, 40)
+    """
+    epochs = _epochs("upto(", values)
+    if epochs[0] < 1:
+        raise SpaceError(f"upto({list(epochs)}) has {epochs[0]} epochs, which is no training. Begin with 1 or more.")
+    return Upto(epochs)
+
+
+def _epochs(call: str, given: object) -> tuple[int, ...]:
+    epochs = tuple(given) if isinstance(given, list | tuple) else ()
+    if not epochs or any(type(epoch) is not int or epoch < 0 for epoch in epochs):
+        raise SpaceError(f"{call}{given!r}) takes a list of whole numbers of epochs, none of them negative.")
+    if list(epochs) != sorted(set(epochs)):
+        raise SpaceError(f"{call}{given!r}) takes epochs that rise. Write {sorted(set(epochs))}.")
+    return epochs
 
 
 @final
@@ -310,7 +375,7 @@ class Space(Mapping[str, Domain]):
 
 
 CALLS: Final[Mapping[str, Callable[..., Domain]]] = {
-    call.__name__: call for call in (uniform, loguniform, integers, choice, ordered)
+    call.__name__: call for call in (uniform, loguniform, integers, choice, ordered, piecewise, upto)
 }
 """What makes domains, by name: the name is also the kind of what it makes."""
 
@@ -321,6 +386,8 @@ def domain_from_dict(data: Mapping[str, Any]) -> Domain:
     try:
         if "values" in arguments:
             arguments["values"] = [decoded(value) for value in arguments["values"]]
+        if "domain" in arguments:
+            arguments["domain"] = domain_from_dict(arguments["domain"])
         if spaces := [Space.from_dict(branch) for branch in arguments.pop("branches", [])]:
             arguments["values"] = dict(zip(arguments["values"], spaces, strict=True))
         return CALLS[arguments.pop("kind")](**arguments)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from etude.core.numbers import is_finite
 from etude.tune.domains import Domain, Integers, LogUniform, Ordered, Uniform
+from etude.tune.flat import flat, unfolded
 from etude.tune.spaces import Choice, Space
 from etude.tune.values import label
 
@@ -27,6 +28,7 @@ def placed(space: Space, params: Mapping[str, Any]) -> dict[str, float]:
         >>> placed(Space({"lr": loguniform(0.01, 1.0), "opt": ["sgd", "adam"]}), {"lr": 0.1, "opt": "sgd"})
         {'lr': 0.5, 'opt=sgd': 0.7071067811865476, 'opt=adam': 0.0}
     """
+    space, params = flat(space), unfolded(space, params)
     found: dict[str, float] = {}
     for name, domain in space.domains():
         if name not in params or domain.size == 1 or name in found:
