@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from etude.core.events import Checkpoint, Origin, Outcome, Params, Start
+from etude.core.events import Checkpoint, Key, Origin, Outcome, Params, Start
 from etude.core.exact import exact
 from etude.core.resources import Resources
 
@@ -130,7 +130,7 @@ class Noted(Message, frozen=True):
 
     trial: int
     attempt: int
-    key: tuple[int, int, int]
+    key: Key
 
 
 class Forget(Message, frozen=True):

@@ -340,6 +340,10 @@ class ChildLine:
         """Wait until the newest state is written, and told."""
         self._states.settle()
 
+    def warn(self, text: str) -> None:
+        """Have users told something."""
+        self._say(Warned(self._trial, text))
+
     def _say(self, message: Saved | TakenUp | Warned) -> None:
         """Take something else to tell, after what was reported before; any thread may."""
         self._words.append(message)
