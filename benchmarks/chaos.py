@@ -1,4 +1,4 @@
-"""A study under kills and stops: what 200 faults cost, and whether anything committed is lost or run again."""
+"""Studies under kills and stops: what faults cost, and whether anything is lost, run again, or trained otherwise."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
 
 WORKERS = 4
+NETS = "étude, networks"
 
 
 def study(trials: str) -> None:
@@ -39,17 +40,34 @@ def table(folder: Path) -> list[Any]:
     """Return what has to be the same as in an undisturbed run."""
     import etude
 
-    return [(t.number, t.params, t.state, t.value, list(t.curve)) for t in etude.open(folder).trials]
+    trials = etude.open(folder).trials
+    return [(t.number, t.params, t.state, t.value, sorted(t.metrics.items()), list(t.curve)) for t in trials]
 
 
 def cells(small: bool) -> Sequence[Cell]:
-    return [Cell("étude", {"trials": 4, "faults": 4} if small else {"trials": 100, "faults": 200})]
+    return [
+        Cell(
+            "étude",
+            {
+                "study": "benchmarks.chaos:study",
+                **({"trials": 4, "faults": 4} if small else {"trials": 100, "faults": 200}),
+            },
+        ),
+        Cell(
+            NETS,
+            {
+                "study": "benchmarks.chaos_networks:study",
+                **({"trials": 2, "faults": 1} if small else {"trials": 40, "faults": 60}),
+            },
+        ),
+    ]
 
 
 def work(args: Mapping[str, Any], place: Path) -> Result:
     from etude.testing import chaos
 
-    target = importlib.import_module("benchmarks.chaos").study  # this module is __main__ here
+    module, _, name = args["study"].partition(":")
+    target = getattr(importlib.import_module(module), name)  # by name, since this module is __main__ here
     trials = str(args["trials"])
     disturbed = chaos(target, trials, studies=place / "disturbed", faults=args["faults"], seed=1)
     plain = chaos(target, trials, studies=place / "plain", faults=0)
@@ -89,7 +107,12 @@ BENCHMARK = Benchmark(
     ),
     targets=(
         Target("faults that fell", "étude: faults", 200, ""),
-        *(Target(key.replace("_", " "), f"étude: {key}", 0, "", at_least=False) for key in COUNTS),
+        Target("faults that fell on networks", f"{NETS}: faults", 60, ""),
+        *(
+            Target(f"{key.replace('_', ' ')}, {row}", f"{row}: {key}", 0, "", at_least=False)
+            for row in ("étude", NETS)
+            for key in COUNTS
+        ),
     ),
     note=(
         "Default settings, resumed by the same call. died_unwritten: trainings that were completed and whose outcome\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from etude.core.errors import ConfigError
-from etude.core.events import Assign, Checkpoint, Discard, How, Keep, Note
+from etude.core.events import BEST, LAST, PARTS, STATE, Assign, Checkpoint, Discard, How, Keep, Note
 from etude.core.keeping import as_text, read_keep
 from etude.core.limits import Limits
 from etude.core.shelf import POINTS
@@ -149,14 +149,15 @@ def test_at_no_moment_there_is_more_than_the_bound() -> None:
             if not held:
                 break
             worker, trial = draw.choice(held)
-            match draw.choice(["epoch"] * 6 + ["end", "leave", "fail"]):
-                case "epoch":
+            match turn := draw.choice(["epoch"] * 4 + ["batch"] * 4 + ["end", "leave", "fail"]):
+                case "epoch" | "batch":
                     known = stage.trial(trial)
                     points = stage.driver.history.shelf.points(trial)
                     if known.attempt > 1 and points and points[0].attempt < known.attempt and not known.reports:
                         stage.resume(trial, draw.choice([*points, None]))
-                    stage.report(trial, draw.random())
-                    stage.save(trial, stage.trial(trial).reports)
+                    if turn == "epoch":
+                        stage.report(trial, draw.random())
+                    stage.save(trial, stage.trial(trial).reports, batch=step + 1 if turn == "batch" else 0)
                 case "end":
                     stage.end(trial, value=draw.random())
                 case "fail":
@@ -166,8 +167,8 @@ def test_at_no_moment_there_is_more_than_the_bound() -> None:
                     stage.join(f"{worker}-{step}")
             live = sum(t.attempt > 0 and stage.driver.history.shelf.points(t.number) != () for t in stage.trials)
             rests = sum(name.endswith(".rest.safetensors") for _, name in stage.files)
-            assert rests <= POINTS * live
-            assert len(stage.files) - rests <= 2 * Keep().trials + POINTS * live
+            assert rests <= (POINTS + 1) * live, "the one more is within an epoch"
+            assert len(stage.files) - rests <= 2 * Keep().trials + (POINTS + 1) * live
             assert stage.files == stage.driver.history.shelf.files
         assert any(isinstance(command, Note) for command in stage.told)
 
@@ -338,6 +339,50 @@ def test_a_trial_that_runs_keeps_its_newest_checkpoint_and_its_best_or_the_one_b
         epochs(stage, 0, value, first=epoch)
         seen.append([point.epoch for point in stage.driver.history.shelf.points(0)])
     assert seen == [[1], [2, 1], [3, 2], [4, 3], [5, 3], [6, 5]]
+
+
+def test_a_lost_trial_goes_on_within_an_epoch_if_that_is_its_newest_checkpoint() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.join("a", "b")
+    first, second = epochs(stage, 0, 0.2, 0.1)
+    older = stage.save(0, 2, batch=200)
+    stage.report(0, 0.3)
+    newer = stage.save(0, 2, batch=400)
+    assert [second.key < older.key, older.key < newer.key] == [True, True]
+    stage.report(0, 0.4)
+    stage.leave("a")
+    assert newest_assign(stage).points == (newer, second, first), "those between epochs are as they were"
+    assert {(0, point.name(part)) for point in (newer, second, first) for part in PARTS} == stage.files
+    assert newer.name("rest") == "attempt-1/checkpoints/0-00002-0000400.rest.safetensors"
+    assert STATE.fullmatch(newer.name("rest").partition("/")[2])
+    stage.resume(0, newer)
+    assert list(stage.trial(0).curve) == [0.2, 0.1, 0.3]
+    (third,) = epochs(stage, 0, 0.4, first=3)
+    assert stage.driver.history.shelf.points(0) == (third, second), "this is the best, so the one before it is kept"
+
+
+def test_what_is_kept_of_a_trial_that_ended_is_never_from_within_an_epoch() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.keep = Keep(3, (LAST, BEST, 2))
+    stage.join("a")
+    _, best = epochs(stage, 0, 0.1, 0.9)
+    stage.save(0, 2, batch=100)
+    (last,) = epochs(stage, 0, 0.5, first=3)
+    stage.save(0, 3, batch=100)
+    stage.end(0, value=0.9)
+    assert stage.driver.history.shelf.weights(0) == {LAST: last, BEST: best, 2: best}
+    assert {name for _, name in stage.files} == {last.name("weights"), best.name("weights")}
+
+
+def test_one_that_was_only_ever_saved_within_its_first_epoch_keeps_nothing_when_it_has_ended() -> None:
+    stage = promoting()
+    stage.join("a")
+    stage.save(0, 0, batch=100)
+    stage.report(0, 0.5)
+    stage.end(0, value=0.5)
+    assert newest_assign(stage).trial == 1
+    assert newest_assign(stage).points == ()
+    assert stage.files == set()
 
 
 @pytest.mark.parametrize(

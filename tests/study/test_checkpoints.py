@@ -152,6 +152,92 @@ def test_a_network_that_is_killed_at_random_steps_is_trained_bit_by_bit_as_one_t
     assert chaotic.stdout == quiet.stdout
 
 
+STEPS = """
+    import os, random, signal, sys
+    from pathlib import Path
+    import etude
+
+    PLACE = Path(__file__).parent
+
+    class Loader:
+        def __init__(self, n):
+            self.n, self.order = n, []
+
+        def __iter__(self):
+            self.order = self.order or random.sample(range(self.n), self.n)
+            while self.order:
+                yield self.order.pop()
+
+        def __len__(self):
+            return self.n
+
+        def state_dict(self):
+            return {"order": list(self.order)}
+
+        def load_state_dict(self, state):
+            self.order = list(state["order"])
+
+    def train(run, lr: float, epochs: int = 3):
+        kept = run.keep(total=0.0, batches=0)
+        chaos = random.Random(os.getpid())
+        for epoch in run.epochs(epochs):
+            kept.total = 0.0
+            for x in run.steps(Loader(60), every=7):
+                kept.total += lr * x * random.random()
+                kept.batches += 1
+                if kept.batches % 25 == 0:
+                    run.report(loss=kept.total)
+                if os.environ.get("KILLS") and len(list(PLACE.glob("kill-*"))) < 6 and chaos.random() < 0.02:
+                    (PLACE / f"kill-{os.getpid()}").touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+            run.report(loss=kept.total)
+        return {"loss": kept.total, "batches": kept.batches, "next": random.random()}
+
+    if __name__ == "__main__":
+        search = etude.Experiment(train, metric="loss", mode="min").tune(
+            {"lr": etude.uniform(0, 1)}, trials=3, workers=2, retries=20, sampler="random", stopper="none",
+            name=sys.argv[1],
+        )
+        for trial in search.trials:
+            print(trial.number, trial.value, trial.curve, trial.metrics, trial.attempts == 1)
+"""
+
+
+def test_one_that_is_killed_between_two_batches_goes_on_within_its_epoch(tmp_path: Path) -> None:
+    script = write_script(tmp_path, STEPS)
+    quiet = run_script(script, "quiet")
+    chaotic = run_script(script, "chaotic", KILLS="1")
+    assert (quiet.returncode, chaotic.returncode) == (0, 0), quiet.stderr + chaotic.stderr
+    killed = len(list(tmp_path.glob("kill-*")))
+    assert killed > 0
+    rows = [[line.rpartition(" ")[0] for line in run.stdout.splitlines()] for run in (quiet, chaotic)]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 3
+    folder = tmp_path / "studies" / "chaotic"
+    saved = [fact.checkpoint for fact in facts(etude.open(folder), Checkpointed)]
+    assert {point.batch % 7 for point in saved} == {0}
+    assert any(point.batch for point in saved)
+    went_on = [fact.origin.key for fact in facts(etude.open(folder), Resumed) if fact.origin.key]
+    assert went_on
+    kept = {path.name for path in folder.glob("trials/*/attempt-*/checkpoints/*")}
+    assert kept
+    assert not [name for name in kept if name.count("-") > 1], "weights that are kept are those after epochs"
+
+
+def test_a_loader_without_a_state_is_told_of_once_in_a_study(capsys: pytest.CaptureFixture[str]) -> None:
+    def train(run, lr: float):
+        kept = run.keep(total=0.0)
+        for _ in run.epochs(2):
+            for x in run.steps([1, 2, 3]):
+                kept.total += lr * x
+            run.report(score=kept.total)
+        return kept.total
+
+    search = tune(train, trials=3)
+    assert search.counts() == {"finished": 3}
+    assert capsys.readouterr().err.count("run.steps goes through a list without state_dict and load_state_dict") == 1
+
+
 def test_what_cannot_be_saved_fails_the_trial_with_what_to_do() -> None:
     def train(run, lr: float):
         run.keep(schedule=lambda epoch: lr)

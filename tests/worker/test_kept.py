@@ -3,64 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from paper import KilledError, Paper, state_in
 from torch import nn, optim
 from torch.utils.data import DataLoader, Dataset
 
 from etude.core.data import Data
 from etude.core.signature import Signature
-from etude.frameworks import state_file
-from etude.frameworks.trees import take_apart
 from etude.worker.bind import Bound
-from etude.worker.run import Run, State, WhyNot
+from etude.worker.run import Run, State
 
 EPOCHS = 4
-
-
-class KilledError(Exception):
-    """The process is gone."""
-
-
-class Paper:
-    """A line to nobody that writes each state to a file, as a worker does, and may end with one.
-
-    Args:
-        folder: Where to.
-        dies_after: How many states are written before the run is killed; None for never.
-        states: To go on from, the newest first.
-    """
-
-    halted = False
-    held = False
-
-    def __init__(self, folder: Path, *, dies_after: int | None = None, states: Sequence[State] = ()) -> None:
-        self.folder = folder
-        self.dies_after = dies_after
-        self.states = states
-        self.reports: list[tuple[int, dict[str, float]]] = []
-        self.saved: list[Path] = []
-
-    def report(self, step: int, metrics: dict[str, float]) -> None:
-        self.reports.append((step, metrics))
-
-    def take_up(self, why_not: WhyNot) -> State | None:
-        return next((state for state in self.states if why_not(state) is None), None)
-
-    def save(self, state: State) -> None:
-        path = self.folder / f"{len(self.saved)}.safetensors"
-        state_file.write(path, *take_apart(state._asdict(), path=""))
-        self.saved.append(path)
-        if len(self.saved) == self.dies_after:
-            raise KilledError
-
-    def settle(self) -> None:
-        pass
 
 
 class Noisy(Dataset[Any]):
@@ -120,10 +78,6 @@ def played(line: Paper, **params: Any) -> tuple[Any, dict[str, torch.Tensor]]:
     run = Run(metrics=("loss",), params=params, seed=7, trial=0, folder=lambda: line.folder, line=line)
     found = Bound(functions, signature, {**signature.defaults(), **params}, run).train()
     return found, torch.load(line.folder / "weights.pt")
-
-
-def state_in(path: Path) -> State:
-    return State(**state_file.read(path))
 
 
 @pytest.fixture(scope="module")

@@ -41,9 +41,9 @@ class Driver:
         return [message.checkpoint for message in self.said if isinstance(message, Saved)]
 
 
-def state(epoch: int, **values: Any) -> State:
+def state(epoch: int, *, batch: int = 0, **values: Any) -> State:
     rest = {"objects": {}, "values": {"epoch": epoch, **values}, "generators": {}}
-    return State(0, epoch, epoch, {"loss": 1.0 / epoch}, {}, rest)
+    return State(0, epoch, epoch, {"loss": 1.0 / epoch}, {}, rest, batch=batch)
 
 
 def test_a_newer_state_takes_the_place_of_one_that_waits(tmp_path: Path) -> None:
@@ -78,6 +78,43 @@ def test_the_state_of_an_epoch_that_is_wanted_gives_way_to_none(tmp_path: Path) 
     assert not training.is_alive()
     states.close()
     assert [point.epoch for point in driver.saved][:2] == [1, 2], "though 3 and 4 came while 1 was not noted"
+
+
+def test_the_state_after_an_epoch_gives_way_to_none_within_the_next(tmp_path: Path) -> None:
+    driver = Driver()
+    states = States(Run(3, 1, {}, 0), FolderDepot(tmp_path), say=driver.say, named=(1, 2))
+    states.save(state(1, batch=3))
+    driver.hears(1)
+    for given in (state(1, batch=6), state(1, batch=9), state(2), state(2, batch=3)):
+        states.save(given)
+    states.noted((1, 0, 1))
+    states.noted((1, 0, 1, 3))
+    states.settle()
+    states.close()
+    assert [point.key for point in driver.saved] == [(1, 0, 1, 3), (1, 0, 2)]
+    names = {path.name for path in (tmp_path / "00003" / "attempt-1" / "checkpoints").iterdir()}
+    assert names == {f"0-0000{n}.{part}.safetensors" for n in ("1-0000003", 2) for part in ("weights", "rest")}
+
+
+def test_a_damaged_state_within_an_epoch_is_told_of_with_its_place(tmp_path: Path) -> None:
+    driver = Driver()
+    states = States(Run(0, 1, {}, 0), FolderDepot(tmp_path), say=driver.say)
+    for n, given in enumerate((state(1), state(1, batch=200)), start=1):
+        states.save(given)
+        driver.hears(n)
+        states.noted(driver.saved[-1].key)
+    states.close()
+    points = tuple(reversed(driver.saved))
+    following = States(Run(0, 2, {}, 0, points), FolderDepot(tmp_path), say=driver.say)
+    assert following.take_up(lambda state: None) == state(1, batch=200)
+    (tmp_path / "00000" / points[0].name("rest")).unlink()
+    after = States(Run(0, 2, {}, 0, points), FolderDepot(tmp_path), say=driver.say)
+    assert after.take_up(lambda state: None) == state(1)
+    warned = driver.said[-1]
+    assert isinstance(warned, Warned)
+    assert warned.text.startswith(
+        "Trial 0 could not use what it had saved, so it goes on from epoch 1. epoch 1 and 200 batches: "
+    )
 
 
 def test_an_end_does_not_wait_for_ever_for_a_driver_that_notes_nothing(

@@ -77,13 +77,17 @@ Part = Literal["weights", "rest"]
 PARTS: Final[tuple[Part, ...]] = ("weights", "rest")
 
 
-STATE: Final = re.compile(r"checkpoints/(\.?\d+-\d+\.(weights|rest)\.safetensors(\.part)?|\.tmp\w+)")
+STATE: Final = re.compile(r"checkpoints/(\.?\d+-\d+(-\d+)?\.(weights|rest)\.safetensors(\.part)?|\.tmp\w+)")
 """What files of states are called in an attempt's folder, where a training function may write others; also those that
 are not whole yet, ours and those of the library of safetensors."""
 
 
-class Checkpoint(msgspec.Struct, frozen=True):
-    """The state of a trial between two epochs, in two files: the weights, and the rest.
+Key = tuple[int, ...]
+"""What tells a checkpoint from others of its trial: attempt, loop, epoch; and batch, of one within an epoch."""
+
+
+class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The state of a trial between two epochs or two batches, in two files: the weights, and the rest.
 
     Attributes:
         attempt: The attempt that saved it.
@@ -92,6 +96,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         step: How many reports of the watched metric were sent by then.
         digests: Of the weights, and of the rest.
         sizes: The same in bytes.
+        batch: How many batches of the next epoch are done; 0 between two epochs.
     """
 
     attempt: int
@@ -100,15 +105,22 @@ class Checkpoint(msgspec.Struct, frozen=True):
     step: int
     digests: tuple[str, str]
     sizes: tuple[int, int]
+    batch: int = 0
 
     @property
-    def key(self) -> tuple[int, int, int]:
+    def whole(self) -> bool:
+        """Whether it is between two epochs."""
+        return self.batch == 0
+
+    @property
+    def key(self) -> Key:
         """What tells it from others of its trial; a later one is larger."""
-        return self.attempt, self.loop, self.epoch
+        return (self.attempt, self.loop, self.epoch, *(() if self.whole else (self.batch,)))
 
     def name(self, part: Part) -> str:
         """Return where a part lies in the trial's folder. No other checkpoint ever has that name."""
-        return f"attempt-{self.attempt}/checkpoints/{self.loop}-{self.epoch:05d}.{part}.safetensors"
+        batch = "" if self.whole else f"-{self.batch:07d}"
+        return f"attempt-{self.attempt}/checkpoints/{self.loop}-{self.epoch:05d}{batch}.{part}.safetensors"
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -122,7 +134,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
         source: The earlier trial whose checkpoint it is; None if it is its own.
     """
 
-    key: tuple[int, int, int] | None
+    key: Key | None
     step: int
     reason: str = ""
     last: dict[str, float] = {}

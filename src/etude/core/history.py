@@ -495,7 +495,7 @@ class History:
 
     def _spare_what_it_carries_on(self, trial: Trial) -> None:
         """Let the states of the trial before go, once this one has two of its own, or has ended."""
-        if trial.promotes is not None and (trial.state in FINAL or len(self.shelf.points(trial.number)) == POINTS):
+        if trial.promotes is not None and (trial.state in FINAL or len(self.shelf.points(trial.number)) >= POINTS):
             self.surplus += self.shelf.free([trial.promotes])
 
     def _unfollow(self, first: int, number: int) -> None:

@@ -162,7 +162,7 @@ class PrefixBook:
 
     def wants(self, number: int, checkpoint: Checkpoint) -> bool:
         """Say whether a state that a trial has just saved is to be kept for others."""
-        key = self._key(number, checkpoint.epoch) if checkpoint.loop == 0 else None
+        key = self._key(number, checkpoint.epoch) if checkpoint.loop == 0 and checkpoint.whole else None
         if key is None:
             return False
         node = self._node(key, checkpoint.epoch)

@@ -1,11 +1,14 @@
 """Which saved states of a study are kept: decided from its facts alone, at each moment.
 
-A trial that has not ended keeps two checkpoints, whole, so that its next attempt can go on: the newest, and the one
-after which it had reported its best value, or the one before if that is the newest. One that another trial may carry on
-keeps its newest, and those that are shared with trials which agree with it so far are kept, whole, until they are
+A trial that has not ended keeps two checkpoints, both files of each, so that its next attempt can go on: the newest,
+and the one after which it had reported its best value, or the one before if that is the newest. One that another trial
+may carry on keeps its newest, and those that are shared with trials which agree with it so far are kept until they are
 freed. Of the trials that finished best, the weights of some epochs are kept (``Keep``); a trial that runs takes
 nobody's place, since nobody knows how it will end. Nothing else is kept: what is surplus goes before anything new is
 written.
+
+All of that is of checkpoints between epochs. One within an epoch is there for the trial's own next attempt alone: the
+newest is kept beside the two, until the next one of either kind.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from etude.core.events import BEST, LAST, PARTS, USUAL, Checkpoint, Keep
+from etude.core.events import BEST, LAST, PARTS, USUAL, Checkpoint, Keep, Key
 
 Files = tuple[tuple[int, str], ...]
 """Of checkpoints, as (trial, name)."""
@@ -23,7 +26,7 @@ Rank = tuple[float, ...]
 """Orders trials that finished, the best first."""
 
 POINTS: Final = 2
-"""Checkpoints of a trial that has not ended."""
+"""Checkpoints between epochs, of a trial that has not ended."""
 
 
 class Held:
@@ -48,20 +51,21 @@ class Held:
         self.shared: dict[int, Checkpoint] = {}
 
     @property
-    def best(self) -> tuple[float, Checkpoint]:
-        """The point with the best value; the newest of equals."""
-        return min(reversed(self.points), key=lambda point: point[0])
+    def whole(self) -> list[tuple[float, Checkpoint]]:
+        """Those of the points that are between epochs."""
+        return [point for point in self.points if point[1].whole]
 
     def put(self, checkpoint: Checkpoint, loss: float, keep: Keep) -> None:
         """Take in a new checkpoint."""
-        self.points.append((loss, checkpoint))
-        *older, newest = self.points
-        spare = [self.best] if self.best is not newest else older[-1:]
-        self.points = [*spare, newest]
-        if checkpoint.epoch in keep.epochs:
-            self.named[checkpoint.epoch] = checkpoint
+        older, newest = self.whole, (loss, checkpoint)
+        if checkpoint.whole:
+            best = _best([*older, newest])
+            older = [best] if best is not newest else older[-1:]
+            if checkpoint.epoch in keep.epochs:
+                self.named[checkpoint.epoch] = checkpoint
+        self.points = [*older, newest]
 
-    def back_to(self, key: tuple[int, int, int]) -> None:
+    def back_to(self, key: Key) -> None:
         """Forget checkpoints that are newer than one."""
         self.points = [point for point in self.points if point[1].key <= key]
         self.named = {name: checkpoint for name, checkpoint in self.named.items() if checkpoint.key <= key}
@@ -70,10 +74,10 @@ class Held:
     def finish(self, rank: Rank, keep: Keep, *, resumable: bool) -> None:
         """Note how it finished: what is kept from now on are weights, and what another trial may go on from."""
         self.rank = rank
-        if self.points:
-            self.named |= {LAST: self.points[-1][1]} if LAST in keep.epochs else {}
-            self.named |= {BEST: self.best[1]} if BEST in keep.epochs else {}
-        self.points = self.points[-1:] if resumable else []
+        if whole := self.whole:
+            self.named |= {LAST: whole[-1][1]} if LAST in keep.epochs else {}
+            self.named |= {BEST: _best(whole)[1]} if BEST in keep.epochs else {}
+        self.points = whole[-1:] if resumable else []
 
     def files(self, *, is_best: bool) -> set[str]:
         """Return the names of the files that are kept."""
@@ -83,6 +87,11 @@ class Held:
             parts = PARTS if self.optimizers else PARTS[:1]
             names |= {checkpoint.name(part) for checkpoint in self.named.values() for part in parts}
         return names
+
+
+def _best(points: list[tuple[float, Checkpoint]]) -> tuple[float, Checkpoint]:
+    """Return the point with the best value; the newest of equals."""
+    return min(reversed(points), key=lambda point: point[0])
 
 
 class Shelf:
@@ -155,7 +164,7 @@ class Shelf:
         held = self._held.setdefault(trial, Held(optimizers=self.keep.optimizers))
         return self._surplus([trial], lambda: held.put(checkpoint, loss, self.keep))
 
-    def resume(self, trial: int, checkpoint: tuple[int, int, int] | None) -> Files:
+    def resume(self, trial: int, checkpoint: Key | None) -> Files:
         """Take in from which checkpoint a trial went on, by its key, or from the start; later ones may go."""
         held = self._held.get(trial)
         return self._surplus([trial], lambda: held.back_to(checkpoint or (0, 0, 0))) if held is not None else ()

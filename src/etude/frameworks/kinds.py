@@ -94,6 +94,7 @@ class _StateDict:
         self._thing = thing
         torch = sys.modules.get("torch")
         self._is_module = torch is not None and isinstance(thing, torch.nn.Module)
+        self._is_loader = torch is not None and isinstance(thing, torch.utils.data.DataLoader)
 
     def weights(self) -> Any:
         return self._thing.state_dict() if self._is_module else None
@@ -103,3 +104,7 @@ class _StateDict:
 
     def bring_back(self, weights: Any, rest: Any) -> None:
         self._thing.load_state_dict(weights if self._is_module else rest)
+        if (
+            self._is_loader
+        ):  # a loader of torch draws when it makes ready to go on: now, and not when it is gone through
+            self._thing.state_dict()

@@ -212,10 +212,8 @@ def _moving(cls: type[Any]) -> type[Any]:
     if cls in _MOVING:
         return _MOVING[cls]
 
-    def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
-        device = getattr(self, DEVICE)
-        for batch in cls.__iter__(self):
-            yield _moved(batch, device)
+    def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 - the inner one begins at once, and draws then
+        return _all_moved(cls.__iter__(self), getattr(self, DEVICE))
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:  # noqa: N807 - pickle finds no class by our class's name
         made: Any = super(moving, self).__reduce_ex__(protocol)
@@ -230,6 +228,11 @@ def _moving(cls: type[Any]) -> type[Any]:
 def _bare(cls: type[Any]) -> Any:
     """Return an empty moving loader, for pickle and copy to fill."""
     return object.__new__(_moving(cls))
+
+
+def _all_moved(batches: Iterator[Any], device: str) -> Iterator[Any]:
+    for batch in batches:
+        yield _moved(batch, device)
 
 
 def _moved(value: Any, device: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from etude.core.events import Assign, Checkpoint, Origin, Outcome, Params, Probe, Start
+from etude.core.events import Assign, Checkpoint, Key, Origin, Outcome, Params, Probe, Start
 from etude.core.exact import exact
 from etude.core.resources import Resources
 
@@ -139,7 +139,7 @@ class Noted(Message, frozen=True):
 
     trial: int
     attempt: int
-    key: tuple[int, int, int]
+    key: Key
 
 
 class Forget(Message, frozen=True):

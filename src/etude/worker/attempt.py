@@ -366,7 +366,7 @@ class ChildLine:
         self._states.settle()
 
     def warn(self, text: str) -> None:
-        """Tell users something; any thread may."""
+        """Have users told something."""
         self._say(Warned(self._trial, text))
 
     def _say(self, message: Saved | TakenUp | Warned) -> None:

@@ -5,8 +5,9 @@
         ...
         kept.best = max(kept.best, accuracy)
 
-A state is taken between two epochs, when no loader is being gone through and nothing is half done. It is two trees: the
-weights, which others may want, and the rest, which only the next attempt does.
+A state is taken between two epochs, when no loader is being gone through and nothing is half done, or between two
+batches, with that of the loader (``worker.steps``). It is two trees: the weights, which others may want, and the rest,
+which only the next attempt does.
 """
 
 from __future__ import annotations
@@ -95,6 +96,9 @@ class Keeper:
             self.kept = Kept({})
         vars(self.kept).update(things)
         self._handles.update({name: found for name, found in handles.items() if found is not None})
+        for name in handles:
+            for number, generator in enumerate(generators_of(things[name])):
+                self.add_source(f"kept {name} {number}", Source(generator.get_state, generator.set_state))
         return self.kept
 
     def add_source(self, name: str, source: Source) -> None:
@@ -102,6 +106,10 @@ class Keeper:
         self._sources[name] = source
         if name in self._awaited:
             source.set(self._awaited.pop(name))
+
+    def saves(self, generator: Any) -> bool:
+        """Whether the state of a generator of torch is saved."""
+        return any(getattr(source.get, "__self__", None) is generator for source in self._sources.values())
 
     def begin(self) -> None:
         """Note how what is kept begins; nothing has been trained, or brought back, yet."""
@@ -154,6 +162,10 @@ class Keeper:
                 self._handles[name].bring_back(weights.get(name), objects.get(name))
             else:
                 here[name] = _brought_back(here[name], values[name])
+        self.bring_back_generators(rest)
+
+    def bring_back_generators(self, rest: Mapping[str, Any]) -> None:
+        """Give the random generators alone the state that they had."""
         sources = {**global_sources(), **self._sources}
         for name, state in rest["generators"].items():
             if name in sources:
@@ -216,6 +228,13 @@ def global_sources() -> dict[str, Source]:
     if keras := keras_adapter():
         sources["keras"] = Source(keras.random_state, keras.restore_random_state)
     return sources
+
+
+def generators_of(loader: Any) -> list[Any]:
+    """Return the generators that a loader of torch has for itself; none if it is no such loader."""
+    torch = torch_adapter()
+    found: list[Any] = torch.generators(loader) if torch else []
+    return found
 
 
 def keras_adapter() -> Any:

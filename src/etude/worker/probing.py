@@ -21,10 +21,12 @@ class Probing:
 
     Attributes:
         portion: Of the batches of the first epoch.
+        begun: Whether the first epoch has begun.
     """
 
     def __init__(self, probe: Probe) -> None:
         self.portion = probe.portion(1)  # of a training function that has a loop of its own
+        self.begun = False
         self._probe = probe
         self._cuts = False
 
@@ -47,6 +49,7 @@ class Probing:
         Raises:
             ResultError: The first of them cannot be cut short.
         """
+        self.begun = True
         self.portion = self._probe.portion(epochs)
         whole = self._probe.among / epochs
         if self.portion < 1 and not self._cuts:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
 
 from etude.core.errors import ResultError
+from etude.core.numbers import whole
 from etude.core.streams import stream_seed
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
 from etude.worker.kept import Keeper, Kept, Source
 from etude.worker.probing import Probing
 from etude.worker.result import as_number
+from etude.worker.steps import PLACE, Within
 
 if TYPE_CHECKING:
     import numpy as np
+
+T = TypeVar("T")
 
 
 class Stop(BaseException):
@@ -30,7 +35,7 @@ class Hold(BaseException):
 
 
 class State(NamedTuple):
-    """All of a run between two epochs, for another process to go on from there.
+    """All of a run between two epochs or two batches, for another process to go on from there.
 
     Attributes:
         loop: Which call of ``run.epochs`` it is in, from 0.
@@ -39,8 +44,9 @@ class State(NamedTuple):
         last: The newest value of each metric.
         weights: The states of the modules that are kept, by name.
         rest: The states of all else (``worker.kept``), of how many epochs the loop was to have, and whether it is over
-            though it had some left.
+            though it had some left. Of one within an epoch also the place there (``worker.steps``).
         source: The earlier trial whose it is; None if it is this one's.
+        batch: How many batches of the next epoch are done; 0 between two epochs.
     """
 
     loop: int
@@ -50,6 +56,7 @@ class State(NamedTuple):
     weights: dict[str, Any]
     rest: dict[str, Any]
     source: int | None = None
+    batch: int = 0
 
     def is_before(self, n: int) -> bool:
         """Whether its loop has anything left to do of ``n`` epochs."""
@@ -93,6 +100,10 @@ class Line(Protocol):
         """Wait until the newest state is written down, if that can be."""
         ...
 
+    def warn(self, text: str) -> None:
+        """Have users told something, without waiting; what all trials say is told once."""
+        ...
+
 
 class NoLine:
     """A plain call, with nobody at the other end."""
@@ -112,6 +123,9 @@ class NoLine:
 
     def settle(self) -> None:
         """There is nothing to wait for."""
+
+    def warn(self, text: str) -> None:
+        """Nobody is there to be told."""
 
 
 class Run:
@@ -160,8 +174,9 @@ class Run:
         """What the training function keeps; our own part of the handle."""
         self._took_up = False
         self._before: State | None = None
+        self._ahead: State | None = None  # was saved within an epoch, whose loader has not begun yet
+        self._within: Within | None = None
         self._loops = 0
-        self._in_loop = False
         self._asked: Counter[str] = Counter()
 
     def report(self, metrics: Mapping[str, float] | None = None, /, **named: float) -> None:
@@ -179,9 +194,9 @@ class Run:
         for name, value in values.items():
             if type(value) is not float:
                 values[name] = self._number(name, value)
-        if self._watched in values:
-            self._step += 1
-        if values:
+        redone = self._within is not None and self._within.ahead is not None  # the attempt before has reported it
+        if values and not redone:
+            self._step += self._watched in values
             self.last.update(values)
             self._line.report(self._step, values)
         if self._line.halted and self.probing is None:
@@ -211,10 +226,10 @@ class Run:
         what is kept, and all random generators, as they were then. Whoever is no for-loop may send True for an epoch
         after which there is no other.
         """
-        if self.probing is not None and not self._in_loop:
+        if self.probing is not None and not self.probing.begun:
             yield from self._probed(self.probing, n)
             return
-        keeps = self.keeper.kept is not None and not self._in_loop
+        keeps = self.keeper.kept is not None and self._within is None
         loop, self._loops = self._loops, self._loops + keeps
         for epoch in range(self._go_on(loop, n) if keeps else 0, n):
             if self._line.halted:
@@ -223,12 +238,14 @@ class Run:
                 self._line.settle()
                 raise Hold
             self.epoch = epoch
-            self._in_loop |= keeps
+            within = self._look_within(loop, epoch, n) if keeps else None
+            self._within = self._within or within
             try:
                 over = yield epoch
             finally:
-                self._in_loop &= not keeps
-            if keeps:
+                self._within = None if within is not None else self._within
+            if within is not None:
+                within.end()
                 self._line.save(self._state(loop, epoch + 1, n, over=bool(over)))
             if over:
                 return
@@ -238,7 +255,7 @@ class Run:
         if n > 0:
             probing.begin(n)
             self.keeper.inherit(self._inherits())
-            self.epoch, self._in_loop = 0, True
+            self.epoch = 0
             yield 0
             self.end_probe()
 
@@ -255,6 +272,39 @@ class Run:
                 "weights=search.best.weights."
             )
         self._stop()
+
+    def steps(self, loader: Iterable[T], *, every: int = 200) -> Iterator[T]:
+        """Give the batches of a loader, and stop between them if the study says so.
+
+        Within ``epochs`` and with something kept, all of it is saved after each ``every`` batches, if the loader has
+        ``state_dict`` and ``load_state_dict``, as the StatefulDataLoader of torchdata has. The next attempt begins in
+        that epoch then, after the batch at which it was saved. Variables of the training function are lost, as far
+        as they are not kept: ``kept.total += loss.item()``. With another loader only ends of epochs are saved, and a
+        note says so.
+
+        Args:
+            loader: Gives the batches.
+            every: How many batches lie between two states.
+
+        Raises:
+            ConfigError: ``every`` is no whole number from 1.
+            StateError: A state is from within this epoch, and the loader cannot go on from it.
+        """
+        every = whole("every", every, 1, "so many batches lie between two states")
+        return self._stoppable(self._within.batches(loader, every) if self._within is not None else iter(loader))
+
+    def _stoppable(self, batches: Iterator[T]) -> Iterator[T]:
+        for batch in batches:
+            if self._line.halted and self.probing is None:
+                self._stop()
+            yield batch
+
+    def _look_within(self, loop: int, epoch: int, n: int) -> Within:
+        def save(batch: int, place: dict[str, Any]) -> None:
+            self._line.save(self._state(loop, epoch, n, batch=batch, place=place))
+
+        ahead, self._ahead = self._ahead, None
+        return Within(self.keeper, save=save, warn=self._line.warn, ahead=ahead)
 
     def _make_ready(self) -> None:
         """Load what saving takes. If numpy comes with it, its global generator is as if it had been there before."""
@@ -284,6 +334,8 @@ class Run:
         if loop < before.loop:  # it was over
             return sys.maxsize
         self._before = None
+        if before.batch:
+            self._ahead, before = before, copy.deepcopy(before)  # it is brought back twice
         self.keeper.bring_back(before.weights, before.rest)
         self._step, self.last = before.step, dict(before.last)
         return before.epoch
@@ -299,9 +351,11 @@ class Run:
         began_alike = self.keeper.beginning and state.rest.get("beginning") == self.keeper.beginning
         return None if began_alike else OTHERWISE
 
-    def _state(self, loop: int, epoch: int, n: int, *, over: bool) -> State:
-        rest = {**self.keeper.rest(), "of": n, "over": over}
-        return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), rest)
+    def _state(
+        self, loop: int, epoch: int, n: int, *, over: bool = False, batch: int = 0, place: dict[str, Any] | None = None
+    ) -> State:
+        rest = {**self.keeper.rest(), "of": n, "over": over, **({PLACE: place} if place is not None else {})}
+        return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), rest, batch=batch)
 
     def log(self, *words: object) -> None:
         """Write a line to the attempt's log."""
@@ -329,7 +383,9 @@ class Run:
 
     def _keep_source(self, name: str, source: Source) -> None:
         """Save a generator with the rest; one that an epoch makes for itself begins anew in each."""
-        if not self._in_loop:
+        if self._within is not None:
+            self._within.add_source(source)
+        else:
             self.keeper.add_source(f"generator {name} {self._asked[name]}", source)
             self._asked[name] += 1
 

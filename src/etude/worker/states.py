@@ -2,7 +2,8 @@
 
 Training waits only for the copy of a state. One thread writes it, and tells the driver when it is whole; the next is
 written when the driver has noted that, and has removed what is surplus by it. So there is never more on the disk than
-was agreed, and a state that comes while another is under way gives way to the one after it.
+was agreed, and a state that comes while another is under way gives way to the one after it. The state after an epoch
+gives way to that after a later epoch, and not to one within it: others want it too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from etude.core.errors import StateError
-from etude.core.events import PARTS, Checkpoint, Origin
+from etude.core.events import PARTS, Checkpoint, Key, Origin
 from etude.data.seen import Seen
 from etude.places.depot import Depot
 from etude.wire.messages import Run, Saved, TakenUp, Warned
@@ -59,7 +60,7 @@ class States:
         self._next: _Apart | None = None  # to be written
         self._spare: _Apart | None = None  # was written, and the next may be copied over it
         self._writing = False
-        self._written: tuple[int, int, int] | None = None
+        self._written: Key | None = None
         self._unnoted = False  # whether one is written that the driver has not noted yet
         self._closing = False
         self._warned = False
@@ -77,16 +78,18 @@ class States:
                     self._read(trial, point.name(part), digest)
                     for part, digest in zip(PARTS, point.digests, strict=True)
                 )
-                found = State(point.loop, point.epoch, point.step, rest["last"], weights, rest["rest"], source)
+                found = State(
+                    point.loop, point.epoch, point.step, rest["last"], weights, rest["rest"], source, point.batch
+                )
             except (StateError, KeyError, TypeError) as error:
-                problems.append(f"epoch {point.epoch}: {error}")
+                problems.append(f"{_place(point.key)}: {error}")
                 continue
             problem = why_not(found)
             if problem is None:
                 self._before = Seen.read(beside)
                 self._tell_taken_up(point.key, found, problems)
                 return found
-            problems += [f"epoch {point.epoch}: {problem}"] if problem else []
+            problems += [f"{_place(point.key)}: {problem}"] if problem else []
         if self._job.points:
             self._tell_taken_up(None, None, problems)
         return None
@@ -97,13 +100,13 @@ class States:
         with self._depot.opened(trial, name) as path:
             return state_file.read(path, digest), state_file.beside(path)
 
-    def _tell_taken_up(self, key: tuple[int, int, int] | None, found: State | None, problems: list[str]) -> None:
+    def _tell_taken_up(self, key: Key | None, found: State | None, problems: list[str]) -> None:
         step, last = (found.step, found.last) if found is not None else (0, {})
         origin = Origin(key, step, "; ".join(problems), last, self._job.source)
         self.taken_up = TakenUp(self._job.trial, self._job.attempt, origin)
         self._say(self.taken_up)
         if problems:
-            goes_on = "it starts over" if key is None else f"it goes on from epoch {key[2]}"
+            goes_on = "it starts over" if key is None else f"it goes on from {_place(key)}"
             whose = "it" if self._job.source is None else f"trial {self._job.source}"
             told = f"Trial {self._job.trial} could not use what {whose} had saved, so {goes_on}. {'; '.join(problems)}"
             self._say(Warned(self._job.trial, told))
@@ -118,7 +121,9 @@ class States:
             seen = self._seen()
             self._beside = (seen if self._before is None else seen | self._before).plain()
         with self._changed:
-            self._changed.wait_for(lambda: self._next is None or self._next.epoch not in self._named, NOTED_S)
+            if state.batch and self._next is not None and not self._next.batch:
+                return
+            self._changed.wait_for(lambda: not self._is_named(self._next), NOTED_S)
             spare = self._next or self._spare  # what still waits gives way
             self._next = self._spare = None
         apart = _Apart.of(state, spare)
@@ -129,7 +134,11 @@ class States:
                 self._thread.start()
             self._changed.notify_all()
 
-    def noted(self, key: tuple[int, int, int]) -> None:
+    def _is_named(self, apart: _Apart | None) -> bool:
+        """Whether the weights of a state are wanted by the number of its epoch."""
+        return apart is not None and not apart.batch and apart.epoch in self._named
+
+    def noted(self, key: Key) -> None:
         """Take in that the driver has noted a checkpoint; it may say so twice."""
         with self._changed:
             if key == self._written:
@@ -181,7 +190,7 @@ class States:
                     self._changed.notify_all()
 
     def _write(self, apart: _Apart) -> None:
-        checkpoint = Checkpoint(self._job.attempt, apart.loop, apart.epoch, apart.step, ("", ""), (0, 0))
+        checkpoint = Checkpoint(self._job.attempt, apart.loop, apart.epoch, apart.step, ("", ""), (0, 0), apart.batch)
         weights = None
         try:
             weights = self._put(checkpoint.name("weights"), *apart.weights, beside=self._beside)
@@ -195,7 +204,7 @@ class States:
                 self._say(
                     Warned(
                         self._job.trial,
-                        f"The state of trial {self._job.trial} after epoch {apart.epoch} could not be saved "
+                        f"The state of trial {self._job.trial} after {_place(checkpoint.key)} could not be saved "
                         f"({getattr(error, 'strerror', None) or error}). Training goes on; if it is lost, it goes on "
                         "from the state that was saved before.",
                     )
@@ -218,6 +227,7 @@ class _Apart(NamedTuple):
     loop: int
     epoch: int
     step: int
+    batch: int
     weights: tuple[Any, dict[str, Any]]
     rest: tuple[Any, dict[str, Any]]
 
@@ -228,4 +238,10 @@ class _Apart(NamedTuple):
         old_weights, old_rest = (spare.weights[1], spare.rest[1]) if spare is not None else ({}, {})
         weights = take_apart(state.weights, path="", spare=old_weights)
         rest = take_apart({"last": state.last, "rest": state.rest}, path="state", spare=old_rest)
-        return cls(state.loop, state.epoch, state.step, weights, rest)
+        return cls(state.loop, state.epoch, state.step, state.batch, weights, rest)
+
+
+def _place(key: Key) -> str:
+    """Say where in the training a checkpoint is."""
+    _, _, epoch, *batch = key
+    return f"epoch {epoch}" + "".join(f" and {n} batches" for n in batch)
