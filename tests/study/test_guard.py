@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import etude
 from etude.core.errors import ConfigError
 from etude.frameworks import state_file
+from etude.reading import studies_folder
 
 ROWS = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
 ROWS[150:] = ROWS[:50]  # as real data sets have, there are rows that stand twice
@@ -323,7 +324,7 @@ def test_what_cannot_be_one_is_refused_before_anything_starts() -> None:
         etude.Experiment(no_data, model=model, metric="loss", mode="min").fit(on="train+valid", name="refused")
     with pytest.raises(ConfigError, match=r"on='all' \(str\) is no part of the data to train on"):
         make().fit(on="all", name="refused")  # type: ignore[arg-type]
-    assert not (Path(etude.results.studies_folder()) / "refused").exists()
+    assert not (studies_folder() / "refused").exists()
 
 
 def test_what_cannot_be_one_in_a_trial_alone_is_unusable_there_and_not_tried_again() -> None:

@@ -101,11 +101,19 @@ def test_the_weights_that_a_trial_begins_with_are_brought_as_well(tmp_path: Path
     start = here / "00003" / START
     start.parent.mkdir(parents=True)
     start.write_bytes(b"weights")
-    job = Run(3, 1, {}, 0, start=Start("w", "d"))
+    job = Run(3, 1, {}, 0, start=Start("w", "d", holder=3))
     brought = Brought(str(away))
     for piece in pieces_of(job, FolderDepot(here), str(here)):
         brought.keep(piece)
     brought.begin(1, job)
     assert (away / "00003" / START).read_bytes() == b"weights"
+    before = (away / "00003" / START).stat()
+    other = Run(4, 1, {}, 0, start=Start("w", "d", holder=3))
+    for piece in pieces_of(other, FolderDepot(here), str(here)):
+        brought.keep(piece)
+    brought.begin(2, other)
+    assert (away / "00003" / START).stat().st_mtime_ns == before.st_mtime_ns, "the first one may be reading it"
+    brought.end(2)
+    assert there(away) == {f"00003/{START}"}
     brought.end(1)
     assert there(away) == set()

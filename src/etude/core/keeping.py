@@ -21,11 +21,9 @@ def read_keep(given: Keep | int | str | None) -> Keep:
 
     Example:
         >>> read_keep(5)
-        Keep(trials=5, epochs=('last', 'best'))
-        >>> read_keep("1,last,25")
-        Keep(trials=1, epochs=('last', 25))
-        >>> read_keep("1,last,optimizers")
-        Keep(trials=1, epochs=('last',), optimizers=True)
+        Keep(trials=5, epochs=('last', 'best'), optimizers=False)
+        >>> read_keep("1,last,25,optimizers")
+        Keep(trials=1, epochs=('last', 25), optimizers=True)
     """
     if given is None:
         return USUAL

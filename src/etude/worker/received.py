@@ -80,10 +80,8 @@ def keep(piece: Piece, trials: str) -> Path:
     Raises:
         OSError: It cannot be written, or its name leads elsewhere.
     """
-    name = PurePosixPath(piece.path)
-    if name.is_absolute() or os.pardir in name.parts or not name.name or "\0" in piece.path:
-        raise OSError(f"{piece.path!r} is no name of a file in a folder")
-    place = Path(make_folder(trials, piece.trial, piece.attempt), name)
+    place = _place_of(piece, trials)
+    make_folder(trials, piece.trial, piece.attempt)
     place.parent.mkdir(parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if piece.first else os.O_APPEND)
     file = os.open(place, flags, 0o644)
@@ -94,6 +92,13 @@ def keep(piece: Piece, trials: str) -> Path:
     finally:
         os.close(file)
     return place
+
+
+def _place_of(piece: Piece, trials: str) -> Path:
+    name = PurePosixPath(piece.path)
+    if name.is_absolute() or os.pardir in name.parts or not name.name or "\0" in piece.path:
+        raise OSError(f"{piece.path!r} is no name of a file in a folder")
+    return folder_of(trials, piece.trial, piece.attempt) / name
 
 
 class Brought:
@@ -109,12 +114,15 @@ class Brought:
         self._needed: dict[int, set[Path]] = {}  # who has an attempt -> what that needs
 
     def keep(self, piece: Piece) -> None:
-        """Write a piece of a file.
+        """Write a piece of a file; one that another attempt has here is there already, and may be being read.
 
         Raises:
             OSError: It cannot be written, or its name leads elsewhere.
         """
-        self._arriving.add(keep(piece, self._trials))
+        place = _place_of(piece, self._trials)
+        if not any(place in needed for needed in self._needed.values()):
+            keep(piece, self._trials)
+        self._arriving.add(place)
 
     def begin(self, worker: int, job: Run) -> None:
         """Take in which attempt a worker has now."""
