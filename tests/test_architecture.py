@@ -59,9 +59,11 @@ ARROWS: Final = {
     "housekeeping": {"core", "store", "places", "reading"},
     "snapshot": {"core"},
     "progress": {"core", "going_on", "notes", "results", "snapshot"},
+    "quota": {"core", "fit", "frameworks", "tune", "rebuilt"},
     "launch": {
         *{"core", "wire", "store", "places", "tune", "engines", "worker"},
         *{"call", "definition", "shipping", "study", "curve_source", "simulation", "results", "reading", "progress"},
+        "quota",
     },
     "forecasting": {
         *{"core", "definition", "store", "tune", "engines"},
@@ -69,7 +71,7 @@ ARROWS: Final = {
     },
     "candidates": {"core", "fit", "results"},
     "guard": {"core", "data", "fit", "rebuilt"},
-    "final": {"core", "fit", "tune", "engines", "call", "launch", "fitted", "rebuilt", "guard"},
+    "final": {"core", "fit", "tune", "engines", "call", "launch", "results", "fitted", "rebuilt", "guard"},
     "check": {"core", "worker", "frameworks", "definition"},
     "redefined": {"definition"},
     "experiment": {

@@ -32,6 +32,7 @@ from etude.engines.local import DRIVER_ID, sweep_after
 from etude.engines.simulated import Simulated
 from etude.places.url_depot import try_out
 from etude.progress import AtWork
+from etude.quota import check_quota
 from etude.reading import studies_folder
 from etude.results import Search
 from etude.shipping import packed
@@ -106,6 +107,7 @@ class Launch:
         home = (studies_folder() / self._name).absolute()
         if isinstance(engine, Simulated):
             return self._simulated(home, engine, limits)
+        check_quota(self._experiment, self._question, self._call.keep)
         content = packed(self._experiment.functions)
         if prepare := getattr(engine, "prepare", None):
             self._prepare(prepare)

@@ -289,6 +289,23 @@ def test_the_states_of_optimizers_are_kept_where_that_is_asked_for() -> None:
     assert not stage.driver.history.shelf.has_optimizers(1), "what is gone does not come back"
 
 
+def test_weights_take_no_more_room_than_they_may() -> None:
+    """The weights of each take 10 bytes, and the rest of a state 30 (``Stage.save``)."""
+    stage = Stage(4, limits=PATIENT)
+    stage.keep = Keep(3, ("last",), max_gb=25e-9)
+    stage.join("a")
+    for trial, value in enumerate((0.1, 0.3, 0.2, 0.4)):
+        epochs(stage, trial, value)
+        stage.end(trial, value=value)
+    weights = stage.driver.history.shelf.weights
+    assert [bool(weights(trial)) for trial in range(4)] == [False, True, False, True]
+    assert stage.files == stage.driver.history.shelf.files
+    assert len(stage.files) == 2
+    stage.keep = Keep(3, ("last",), max_gb=5e-9)
+    stage.take_over(4)
+    assert not stage.files, "not even one finds room"
+
+
 def test_another_driver_may_keep_more_from_then_on_or_less_at_once() -> None:
     stage = Stage(3, limits=PATIENT)
     stage.join("a", "b", "c")
@@ -404,5 +421,5 @@ def test_what_cannot_be_kept_is_refused(given: Any, problem: str) -> None:
 
 
 def test_what_is_kept_is_told_as_text_that_can_be_read() -> None:
-    for keep in (Keep(), Keep(0, ()), Keep(7, ("last", 3)), Keep(1, ("last",), True), read_keep(4)):
+    for keep in (Keep(), Keep(0, ()), Keep(7, ("last", 3)), Keep(1, ("last",), True, 0.5), read_keep(4)):
         assert read_keep(as_text(keep)) == (keep if keep.epochs else Keep(0))

@@ -378,3 +378,19 @@ def test_an_optimizers_state_that_cannot_be_taken(moments: etude.TrialResult, se
     )
     others = ADAM.fit(at={"wide": True}, weights=weights)
     assert "has other groups of parameters than the optimizer" in others.trials[0].reason
+
+
+def test_a_bound_that_cannot_hold_one_model_is_refused_before_anything_starts() -> None:
+    """The model takes 368 bytes: 90 numbers of 4 bytes, and a count of 8."""
+    space = {"width": [8], "lr": [0.05, 0.1, 0.15]}
+    call: dict[str, Any] = {"workers": 1, "sampler": "grid", "stopper": "none", "name": "bounded"}
+    with pytest.raises(ConfigError, match=r"max_gb=7e-07, and the weights of one trial take 7\.36e-07 GB"):
+        make().tune(space, keep="3,last,best,max_gb=7e-7", **call)
+    assert not Path("etude-studies/bounded").exists()
+    search = make().tune(space, keep=etude.Keep(max_gb=2e-6), **call)  # files have names and shapes as well
+    assert len(list(search.folder.glob("trials/*/attempt-1/checkpoints/*.weights.safetensors"))) == 1
+    assert search.best.weights.load()
+    with pytest.raises(ConfigError, match="is no room on a disk"):
+        make().tune(space, keep="3,max_gb=much", **call)
+    with pytest.raises(ConfigError, match="None would ever be kept"):
+        make().fit(at=search.best, keep=etude.Keep(max_gb=1e-9))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import Final
 
 from etude.core.events import BEST, LAST, PARTS, USUAL, Checkpoint, Keep, Key
@@ -24,6 +25,8 @@ Files = tuple[tuple[int, str], ...]
 
 Rank = tuple[float, ...]
 """Orders trials that finished, the best first."""
+
+GB: Final = 10**9
 
 POINTS: Final = 2
 """Checkpoints between epochs, of a trial that has not ended."""
@@ -78,6 +81,12 @@ class Held:
             self.named |= {LAST: whole[-1][1]} if LAST in keep.epochs else {}
             self.named |= {BEST: _best(whole)[1]} if BEST in keep.epochs else {}
         self.points = whole[-1:] if resumable else []
+
+    @property
+    def size(self) -> int:
+        """What has a name takes on the disk, in bytes."""
+        kept = {checkpoint.key: checkpoint.sizes for checkpoint in self.named.values()}
+        return sum(sum(sizes) if self.optimizers else sizes[0] for sizes in kept.values())
 
     def files(self, *, is_best: bool) -> set[str]:
         """Return the names of the files that are kept."""
@@ -216,7 +225,11 @@ class Shelf:
         return self._surplus(touched, change) if touched else ()
 
     def _best(self) -> set[int]:
-        return {trial for _, trial in self._ranks[: self.keep.trials]}
+        best = [trial for _, trial in self._ranks[: self.keep.trials]]
+        if self.keep.max_gb is None:
+            return set(best)
+        taken = accumulate(self._held[trial].size for trial in best)
+        return {trial for trial, size in zip(best, taken, strict=True) if size <= self.keep.max_gb * GB}
 
     def _surplus(self, trials: list[int], change: Callable[[], None]) -> Files:
         """Change what is held of some trials, and return what may go: of theirs, and of those that were best before."""

@@ -39,6 +39,11 @@ class FitPlan:
         """How many there are."""
         return len(self.wanted)
 
+    @property
+    def params(self) -> Params:
+        """The configuration of the first."""
+        return self.wanted[0].params
+
     def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Answer:
         """Ask for the next one."""
         asked = len(standing.trials) + len(pending)

@@ -104,6 +104,13 @@ def modules(model: Any) -> dict[str, torch.nn.Module]:
     return {"": there[0]} if len(there) == 1 else {str(nth): module for nth, module in enumerate(there)}
 
 
+def size_of(model: Any) -> int:
+    """Return the bytes that the states of a model's modules take."""
+    states = [module.state_dict() for module in modules(model).values()]
+    arrays = [array for state in states for array in state.values() if torch.is_tensor(array) and not is_lazy(array)]
+    return sum(array.numel() * array.element_size() for array in arrays)
+
+
 def load_weights(model: Any, weights: Parts, *, shrink: float = 1.0, perturb: float = 0.0) -> Loaded:
     """Load weights into the modules that a model function gave, and tell which.
 
