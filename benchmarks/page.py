@@ -28,7 +28,7 @@ PAGES: Final = {
     "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
     "weights": (
         "Weights that outlive their trial, measured",
-        ("weights_live", "weights_storage", "weights_stall", "weights_prefix"),
+        ("weights_live", "weights_storage", "weights_stall"),
     ),
 }
 """Page -> its title, and the benchmarks on it."""
