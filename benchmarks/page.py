@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.figure import figure
+from benchmarks.live import predicts_page
 from benchmarks.paper5 import page as paper5_page
 
 RESULTS: Final = Path(__file__).parents[1] / "docs" / "results"
@@ -38,6 +39,9 @@ DRAWN: Final = ("asynchrony", "paper2")
 
 WRITTEN: Final = {"weights_paper5": paper5_page.files}
 """Benchmarks with a page of their own, and what writes it."""
+
+JOINED: Final = {predicts_page.NEEDED: predicts_page.files}
+"""Benchmarks that have a page together, and what writes it from a line of each. Without one there is no page."""
 
 HEAD: Final = """# {title}
 
@@ -104,6 +108,10 @@ def files(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return all that is made of the results: name of the file -> its content."""
     drawn = {f"{r['benchmark']}.svg": figure(r) for r in results if r["benchmark"] in DRAWN}
     written = {name: text for r in results if (write := WRITTEN.get(r["benchmark"])) for name, text in write(r).items()}
+    line = {result["benchmark"]: result for result in results}
+    for needed, join in JOINED.items():
+        if all(name in line for name in needed):
+            written |= join(*(line[name] for name in needed))
     return {f"{name}.md": text for name, text in pages(results).items()} | drawn | written
 
 

@@ -224,7 +224,9 @@ def test_a_win_that_everybody_shares_is_found_and_chance_is_not():
 
     starts = {row.start for workload in WORKLOADS for row in workload.rows} - {RANDOM}
     rows = [*made(RANDOM, 0), *(run for start in starts for run in made(start, 8 if start == FINAL else 0))]
-    for workload in judged.judged(rows):
+    for typed, workload in zip(WORKLOADS, judged.judged(rows), strict=True):
+        firsts = [judged.arm_of(workload, start)["first_mean"] for start in (RANDOM, FINAL)]
+        assert firsts == pytest.approx([float(typed.target) - 24.7, float(typed.target) - 8.7])
         assert judged.wins(workload, "sunk", "holm_final") == [FINAL]
         assert judged.wins(workload, "sunk", "holm_all") == [FINAL]
         assert judged.wins(workload, "charged", "holm_all") == []

@@ -124,6 +124,7 @@ def _arm(
         "epochs_of_runs": [run.spent.epochs for run in times[Clock.SUNK][start]],
         "missed": sum(run.missed for run in times[Clock.SUNK][start]),
         "best_mean": fmean(best[start]),
+        "first_mean": fmean(curve.values[0] for curve in curves[start]),
     }
     for clock in Clock:
         horizon = shared_horizon(times[clock].values())
