@@ -94,8 +94,15 @@ def soup(given: Sequence[HasWeights | Weights], *, score: Score | None = None, m
 def _mixed(mixed: Sequence[Weights]) -> Soup:
     if any((one.shrink, one.perturb) != (1.0, 0.0) for one in mixed):
         raise ConfigError("A soup is shrunk as a whole. Mix first: etude.soup(search.top(3)).shrunk().")
-    name = "the mean of " + "; ".join(one.name for one in mixed)
-    return Soup(name, tuple(ancestor for one in mixed for ancestor in one.ancestors), of=tuple(mixed))
+    return Soup(_called(mixed), tuple(ancestor for one in mixed for ancestor in one.ancestors), of=tuple(mixed))
+
+
+def _called(mixed: Sequence[Weights]) -> str:
+    """Return what a mean is called: of trials of one study that is named once."""
+    own = [one for one in mixed if isinstance(one, TrialWeights)]
+    if len(own) == len(mixed) and len({one.study for one in own}) == 1:
+        return f"the mean of {', '.join(f'epoch {one.epoch} of trial {one.trial}' for one in own)} of {own[0].study}"
+    return "the mean of " + "; ".join(one.name for one in mixed)
 
 
 def _greedy(given: Sequence[HasWeights | Weights], score: Score, mode: Mode) -> list[Weights]:
