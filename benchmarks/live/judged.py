@@ -186,9 +186,10 @@ def best_fixed(found: Sequence[Row]) -> Row:
 
 
 def over_best_fixed(found: Sequence[Row], record: Mapping[str, Any]) -> Estimate:
-    """Return the steps of auto, on the marginal clock, over those of the best fixed start."""
+    """Return the steps of auto, on the marginal clock, over those of the best of the starts that it chose from."""
     runs = fixed(record)
-    best = best_fixed(found).name
+    offered = {name for one in record["auto"] for name in one["probes"]}
+    best = best_fixed([row for row in found if row.name in offered]).name
     runs[AUTO] = auto(record, chosen_in(record) or {})
     reached = times(runs, Target(record["target"], "max"), Clock.MARGINAL)
     return ratio(reached[AUTO][0], reached[best][0])
