@@ -323,9 +323,12 @@ class Experiment:
             StudyError: The study's folder cannot be used.
             KeyboardInterrupt: Ctrl-C; it wound down, and ``experiment.last`` holds it.
         """
+        from msgspec import structs
+
         from etude.call import Call
         from etude.candidates import candidates, read_auto
-        from etude.core.events import LAST, USUAL, Keep
+        from etude.core.events import LAST, USUAL
+        from etude.core.keeping import read_keep
         from etude.final import final
         from etude.fit.prepared import read_seeds
         from etude.guard import BOTH
@@ -334,8 +337,8 @@ class Experiment:
         listed = read_seeds(seeds, seed)
         auto = read_auto(weights, self.metrics.modes)
         given = [weights] if auto is None else [None, *candidates(auto, at)]
-        if on == BOTH and (keep is None or isinstance(keep, int)):  # the best epoch would be best on test data
-            keep = Keep(USUAL.trials if keep is None else keep, (LAST,))
+        if on == BOTH and (said := read_keep(keep)).epochs == USUAL.epochs:  # the best epoch would be best on test data
+            keep = structs.replace(said, epochs=(LAST,))
         call = Call.read(
             workers=workers,
             resources=resources,

@@ -127,12 +127,16 @@ def _plan(
 def _instead(
     starts: Sequence[Start | None], given: Sequence[Weights | None], metrics: Metrics, judge: str | None
 ) -> dict[int, Instead]:
-    """Return which start is taken in place of another, that has memorised its examples: the same weights, shrunk."""
+    """Return which start is taken in place of another, that has memorised its examples.
+
+    It is the same weights, shrunk, or else shrunk ones of another epoch of that trial.
+    """
     found = {}
     for nth, (start, one) in enumerate(zip(starts, given, strict=True)):
         if start is None or start.shrink < 1 or not isinstance(one, TrialWeights):
             continue
         same = [n for n, s in enumerate(starts) if s is not None and s.digest == start.digest and s.shrink < 1]
+        same += [n for n, w in enumerate(given) if isinstance(w, TrialWeights) and w.shrink < 1 and w.is_of(one)]
         if not same:
             continue
         said = one.kept[one.chosen].said()

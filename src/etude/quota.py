@@ -8,7 +8,6 @@ from etude.core.errors import ConfigError
 from etude.core.events import Keep
 from etude.core.shelf import GB
 from etude.core.signature import Definition
-from etude.core.text import count
 from etude.fit.plan import FitPlan, ProbedPlan
 from etude.frameworks import torch_adapter
 from etude.rebuilt import build
@@ -35,12 +34,10 @@ def check_quota(experiment: Definition, question: Question, keep: Keep) -> None:
         size = _size_of_model(experiment, question)
     except Exception:
         return
-    needed = size * len(keep.epochs) / GB
-    if needed > keep.max_gb:
+    if size / GB > keep.max_gb:
         raise ConfigError(
-            f"keep has max_gb={keep.max_gb:g}, and the weights of one trial take {needed:.3g} GB: "
-            f"{size / GB:.3g} GB of the model for each of {count(len(keep.epochs), 'epoch')}. None would ever be kept. "
-            "Give them more room, name fewer epochs, or keep none (keep=0)."
+            f"keep has max_gb={keep.max_gb:g}, and the weights of one model take {size / GB:.3g} GB, so none would "
+            "ever be kept. Give them more room, or keep none (keep=0)."
         )
 
 

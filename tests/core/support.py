@@ -222,12 +222,21 @@ class Stage:
             )
         )
 
-    def save(self, trial: int, epoch: int, *, step: int | None = None, attempt: int = 0, batch: int = 0) -> Checkpoint:
+    def save(
+        self,
+        trial: int,
+        epoch: int,
+        *,
+        step: int | None = None,
+        attempt: int = 0,
+        batch: int = 0,
+        sizes: tuple[int, int] = (10, 30),
+    ) -> Checkpoint:
         """Let a trial's newest attempt save its state after an epoch and some batches, unless told which."""
         known = self.trial(trial)
         step = known.reports if step is None else step
         digest = f"{trial}/{epoch}/{batch}"
-        checkpoint = Checkpoint(attempt or known.attempt, 0, epoch, step, (digest, digest), (10, 30), batch)
+        checkpoint = Checkpoint(attempt or known.attempt, 0, epoch, step, (digest, digest), sizes, batch)
         self.files |= {(trial, checkpoint.name(part)) for part in PARTS}
         self.tell(Checkpointed(at=self.now, trial=trial, checkpoint=checkpoint))
         return checkpoint

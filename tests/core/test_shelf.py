@@ -291,7 +291,7 @@ def test_the_states_of_optimizers_are_kept_where_that_is_asked_for() -> None:
 
 def test_weights_take_no_more_room_than_they_may() -> None:
     """The weights of each take 10 bytes, and the rest of a state 30 (``Stage.save``)."""
-    stage = Stage(4, limits=PATIENT)
+    stage = Stage(5, limits=PATIENT)
     stage.keep = Keep(3, ("last",), max_gb=25e-9)
     stage.join("a")
     for trial, value in enumerate((0.1, 0.3, 0.2, 0.4)):
@@ -301,6 +301,10 @@ def test_weights_take_no_more_room_than_they_may() -> None:
     assert [bool(weights(trial)) for trial in range(4)] == [False, True, False, True]
     assert stage.files == stage.driver.history.shelf.files
     assert len(stage.files) == 2
+    epochs(stage, 4, 0.9)
+    stage.save(4, 2, step=1, sizes=(30, 30))
+    stage.end(4, value=0.9)
+    assert [bool(weights(trial)) for trial in range(5)] == [False, True, False, True, False], "it alone is too large"
     stage.keep = Keep(3, ("last",), max_gb=5e-9)
     stage.take_over(4)
     assert not stage.files, "not even one finds room"

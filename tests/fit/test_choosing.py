@@ -49,7 +49,8 @@ def test_a_metric_of_the_experiment_has_its_own_direction() -> None:
 
 def test_a_probe_that_failed_is_not_taken() -> None:
     assert choose([probe("random", loss=2.3), Probed("a", None)], MAX, watched="accuracy").nth == 0
-    assert choose([Probed("random", None), probe("a", loss=2.3)], MAX, watched="accuracy").nth == 1
+    choice = choose([Probed("random", None), probe("a", loss=2.3)], MAX, watched="accuracy")
+    assert choice == (0, "random: its probe failed, so that no other can be said to be better")
 
 
 def test_what_not_all_reported_judges_nobody() -> None:
@@ -83,6 +84,10 @@ def test_what_has_memorised_gives_way_to_what_is_taken_instead() -> None:
     assert choice.why == (
         "a, shrunk: a is the best of 3 by loss after 0.25 of an epoch (random 2.3, a 0.5, a, shrunk 1), and has "
         "memorised its examples (train_loss 0.1, loss 0.5)"
+    )
+    better = [probe("random", loss=0.9), *probes[1:]]
+    assert choose(better, MAX, watched="accuracy", instead={1: Instead(2, "")}).nth == 0, (
+        "shrunk it is worse than random"
     )
     worse = [probe("random", loss=0.4), *probes[1:]]
     assert choose(worse, MAX, watched="accuracy", instead={1: Instead(2, "")}).nth == 0

@@ -195,6 +195,51 @@ def on_arrays(model, data, run, epochs: int = 3):
         run.report(score=float(net(train).sum()))
 
 
+def over_tensors(model, data, run):
+    for _ in range(3):
+        run.log("batches", 1)
+        run.report(score=0.0)
+    return 0.0
+
+
+def test_a_loop_of_ones_own_without_loaders_is_probed_for_an_epoch(search: etude.Search) -> None:
+    experiment = etude.Experiment(over_tensors, model=model, data=no_loader, metric="score", mode="max")
+    final = experiment.fit(weights=etude.Auto([search.best.weights]))
+    assert [batches(probe) for probe in final.probes] == [[1], [1]]
+    assert [probe.probe and probe.probe["portion"] for probe in final.probes] == [1.0, 1.0]
+    assert batches(final.best) == [1, 1, 1]
+
+
+def peeking(model, data, run, epochs: int = 2):
+    net, (train, valid) = model(), data()
+    next(iter(train))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    for _ in run.epochs(epochs):
+        for x, y in run.steps(train):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(net(x), y).backward()
+            optimizer.step()
+        with torch.no_grad():
+            seen = [float(nn.functional.mse_loss(net(x), y)) for x, y in train]  # once more, before the report
+            run.log("batches", len(seen))
+            for x, y in valid:
+                run.report(score=-float(nn.functional.mse_loss(net(x), y)))  # several times in an epoch
+
+
+def test_a_loader_may_be_looked_at_and_gone_through_again_before_the_report(search: etude.Search) -> None:
+    final = make(peeking).fit(weights=etude.Auto([search.best.weights]))
+    assert [batches(probe) for probe in final.probes] == [[1], [1]]
+    assert [len(probe.curve) for probe in final.probes] == [3, 3]
+    assert [probe.attempts for probe in final.probes] == [1, 1]
+
+
+def test_a_judge_that_nobody_reported_is_refused(search: etude.Search) -> None:
+    with pytest.raises(
+        StudyError, match=r"judge='valid_loss'\) is not among what the probes reported: score, val_loss"
+    ):
+        make().fit(at=search.best, weights=etude.Auto(judge="valid_loss"))
+
+
 def test_arrays_cannot_be_cut_short(search: etude.Search) -> None:
     experiment = etude.Experiment(on_arrays, model=model, data=no_loader, metric="score", mode="max")
     with pytest.raises(StudyError, match=r"0\.015 of the first epoch of 3.*no PyTorch loader.*Auto\(share=0\.67\)"):

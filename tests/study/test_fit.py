@@ -384,13 +384,35 @@ def test_a_bound_that_cannot_hold_one_model_is_refused_before_anything_starts() 
     """The model takes 368 bytes: 90 numbers of 4 bytes, and a count of 8."""
     space = {"width": [8], "lr": [0.05, 0.1, 0.15]}
     call: dict[str, Any] = {"workers": 1, "sampler": "grid", "stopper": "none", "name": "bounded"}
-    with pytest.raises(ConfigError, match=r"max_gb=7e-07, and the weights of one trial take 7\.36e-07 GB"):
-        make().tune(space, keep="3,last,best,max_gb=7e-7", **call)
+    with pytest.raises(ConfigError, match=r"max_gb=3e-07, and the weights of one model take 3\.68e-07 GB"):
+        make().tune(space, keep="3,last,best,max_gb=3e-7", **call)
     assert not Path("etude-studies/bounded").exists()
     search = make().tune(space, keep=etude.Keep(max_gb=2e-6), **call)  # files have names and shapes as well
     assert len(list(search.folder.glob("trials/*/attempt-1/checkpoints/*.weights.safetensors"))) == 1
     assert search.best.weights.load()
     with pytest.raises(ConfigError, match="is no room on a disk"):
         make().tune(space, keep="3,max_gb=much", **call)
-    with pytest.raises(ConfigError, match="None would ever be kept"):
+    with pytest.raises(ConfigError, match="so none would ever be kept"):
         make().fit(at=search.best, keep=etude.Keep(max_gb=1e-9))
+
+
+def test_the_state_of_an_optimizer_that_nobody_takes_or_of_another_kind_is_refused(moments: etude.TrialResult) -> None:
+    weights = moments.weights.with_optimizer()
+    unkept = etude.Experiment(keeps_none, model=model, data=data, metric="loss", mode="min").fit(weights=weights)
+    assert "never asked for it" in unkept.trials[0].reason
+    sgd = etude.Experiment(with_sgd, model=model, data=data, metric="loss", mode="min").fit(weights=weights)
+    assert "is an optimizer of another kind than that whose state it is to begin with" in sgd.trials[0].reason
+    with pytest.raises(ConfigError, match="A mean has no optimizer"):
+        etude.soup([weights, weights])
+
+
+def keeps_none(model, data, run):
+    for _ in run.epochs(1):
+        run.report(loss=0.0)
+
+
+def with_sgd(model, data, run):
+    net = model()
+    run.keep(net=net, optimizer=torch.optim.SGD(net.parameters(), lr=0.1))
+    for _ in run.epochs(1):
+        run.report(loss=0.0)

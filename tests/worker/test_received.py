@@ -9,7 +9,7 @@ from etude.core.events import PARTS, START, Checkpoint, Start
 from etude.places.depot import FolderDepot
 from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
-from etude.worker.received import Brought, keep, pieces_of
+from etude.worker.received import PIECE_B, Brought, keep, pieces_of
 
 
 def piece(path: str, data: bytes = b"x", *, first: bool = True) -> Piece:
@@ -100,19 +100,24 @@ def test_the_weights_that_a_trial_begins_with_are_brought_as_well(tmp_path: Path
     here, away = tmp_path / "here", tmp_path / "away"
     start = here / "00003" / START
     start.parent.mkdir(parents=True)
-    start.write_bytes(b"weights")
+    content = b"weights" * PIECE_B  # in several pieces
+    start.write_bytes(content)
     job = Run(3, 1, {}, 0, start=Start("w", "d", holder=3))
     brought = Brought(str(away))
     for piece in pieces_of(job, FolderDepot(here), str(here)):
         brought.keep(piece)
     brought.begin(1, job)
-    assert (away / "00003" / START).read_bytes() == b"weights"
+    assert (away / "00003" / START).read_bytes() == content
     before = (away / "00003" / START).stat()
     other = Run(4, 1, {}, 0, start=Start("w", "d", holder=3))
-    for piece in pieces_of(other, FolderDepot(here), str(here)):
+    for nth, piece in enumerate(pieces_of(other, FolderDepot(here), str(here))):
         brought.keep(piece)
+        if nth == 2:
+            brought.end(1)
     brought.begin(2, other)
     assert (away / "00003" / START).stat().st_mtime_ns == before.st_mtime_ns, "the first one may be reading it"
+    assert (away / "00003" / START).read_bytes() == content
+    brought.begin(1, job)
     brought.end(2)
     assert there(away) == {f"00003/{START}"}
     brought.end(1)

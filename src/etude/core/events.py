@@ -155,8 +155,8 @@ class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
             of epochs done.
         optimizers: Whether the rest of these states is kept as well, for ``weights.with_optimizer()``: it may take
             several times the room.
-        max_gb: What all of these may take on the disk, in GB (10**9 bytes): of fewer trials they are kept then. None
-            for no other bound than how many there are.
+        max_gb: What those of finished trials may take on the disk, in GB (10**9 bytes): of fewer trials they are kept
+            then. None for no other bound than how many there are.
     """
 
     trials: int = 3

@@ -36,6 +36,10 @@ WENT_WELL: Final = frozenset({State.FINISHED, State.STOPPED, State.PAUSED})
 """A trial in one of these shows that the experiment's functions work."""
 
 
+PROBED: Final = "a probe of what a training is to begin with"
+"""Why a probe ended."""
+
+
 class Fate(NamedTuple):
     """What becomes of a trial.
 
@@ -95,8 +99,8 @@ def after_end(trial: Trial, outcome: Outcome, history: History, limits: Limits) 
         limits: How patient it is.
     """
     how, stopping = outcome.how, trial.state is State.STOPPING
-    if how is How.STOPPED and stopping:
-        return Fate(Turn.STOP_SEEN)  # why it was to stop stays its reason
+    if how is How.STOPPED and (stopping or trial.probe is not None):
+        return Fate(Turn.STOP_SEEN, "" if stopping else PROBED)  # why it was to stop stays its reason
     if how in TURN_OF:
         return Fate(TURN_OF[how], outcome.reason)
     if how is How.RAISED and not stopping and may_be_the_workers_fault(trial, history, limits):

@@ -440,7 +440,8 @@ class History:
         self.moved.append(fact.trial)
         before = self.shelf.shared(fact.trial)
         self.surplus = self.shelf.resume(fact.trial, origin.key if origin.source is None else None)
-        self.shares.resume(fact.trial, origin, before.keys() - self.shelf.shared(fact.trial).keys())
+        dropped = before.keys() - self.shelf.shared(fact.trial).keys()
+        self.shares.resume(fact.trial, origin, dropped, promotes=trial.promotes is not None)
 
     def _judged(self, fact: Judged) -> None:
         trial = self.trials[fact.trial]

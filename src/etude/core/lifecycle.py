@@ -52,6 +52,7 @@ NEXT: Final[Mapping[tuple[State, Turn], State]] = MappingProxyType(
         (State.QUEUED, Turn.REFUSED): State.INVALID,  # ruled out by `constraint=`, never started
         (State.RUNNING, Turn.FINISHED): State.FINISHED,
         (State.RUNNING, Turn.STOP_ASKED): State.STOPPING,
+        (State.RUNNING, Turn.STOP_SEEN): State.STOPPED,  # a probe, which ends by itself
         (State.RUNNING, Turn.PAUSED): State.PAUSED,
         (State.RUNNING, Turn.LOST): State.QUEUED,  # the attempt died, not the trial: run it again
         (State.RUNNING, Turn.GIVEN_UP): State.FAILED,

@@ -17,7 +17,7 @@ class Shares:
         curves: (trial, epoch) of each state that is kept for trials which agree so far -> the trial's curve until then.
         inherited: Trial -> how many epochs it has from another trial, from whose state it went on.
         reached: Trial -> after how many epochs, those that it inherited included, it saved its state last.
-        refused: How often the state of another trial was of no use.
+        refused: How often a shared state was of no use.
     """
 
     curves: dict[tuple[int, int], array[float]] = field(default_factory=dict)
@@ -30,14 +30,21 @@ class Shares:
         if checkpoint.loop == 0:
             self.reached[trial] = checkpoint.epoch
 
-    def resume(self, trial: int, origin: Origin, dropped: Iterable[int]) -> None:
-        """Take in from where a trial goes on, and which of its shared states are of no use by that."""
+    def resume(self, trial: int, origin: Origin, dropped: Iterable[int], *, promotes: bool = False) -> None:
+        """Take in from where a trial goes on, and which of its shared states are of no use by that.
+
+        Args:
+            trial: Its number.
+            origin: From where.
+            dropped: Epochs after which it had saved states that are of no use by that.
+            promotes: Whether it was to go on from the trial that it promotes.
+        """
         for epoch in dropped:
             del self.curves[trial, epoch]
         if origin.key is None:
             self.inherited.pop(trial, None)
             self.reached.pop(trial, None)
-            self.refused += origin.source is not None
+            self.refused += origin.source is not None and not promotes
         elif origin.source is not None and origin.key[1] == 0:
             self.inherited[trial] = self.reached[trial] = origin.key[2]
 

@@ -13,9 +13,9 @@ newest is kept beside the two, until the next one of either kind.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
-from itertools import accumulate
 from typing import Final
 
 from etude.core.events import BEST, LAST, PARTS, USUAL, Checkpoint, Keep, Key
@@ -225,11 +225,12 @@ class Shelf:
         return self._surplus(touched, change) if touched else ()
 
     def _best(self) -> set[int]:
-        best = [trial for _, trial in self._ranks[: self.keep.trials]]
-        if self.keep.max_gb is None:
-            return set(best)
-        taken = accumulate(self._held[trial].size for trial in best)
-        return {trial for trial, size in zip(best, taken, strict=True) if size <= self.keep.max_gb * GB}
+        best, left = set[int](), math.inf if self.keep.max_gb is None else self.keep.max_gb * GB
+        for _, trial in self._ranks[: self.keep.trials]:
+            if (size := self._held[trial].size) <= left:  # else one that is too large has no place, and others do
+                best.add(trial)
+                left -= size
+        return best
 
     def _surplus(self, trials: list[int], change: Callable[[], None]) -> Files:
         """Change what is held of some trials, and return what may go: of theirs, and of those that were best before."""

@@ -159,7 +159,7 @@ def choose(
         probes: They, that with random weights first; one at least went well.
         modes: The metrics of the experiment.
         watched: The one that counts.
-        wanted: The metric to judge by; None for what ``judge_of`` says.
+        wanted: The metric to judge by, which all of them reported; None for what ``judge_of`` says.
         instead: Which one is taken where another did best.
     """
     went_well = [probe.reported for probe in probes if probe.reported is not None]
@@ -177,7 +177,10 @@ def choose(
         f"{probe.name} {show((probe.reported or {}).get(judge, math.nan))}" for probe in probes if probe.reported
     )
     after = f"after {max(probe.portion for probe in probes):.2g} of an epoch"
-    if (other := instead.get(nth)) is not None and probes[other.nth].reported is not None:
+    if probes[0].reported is None:
+        return Choice(0, f"{probes[0].name}: its probe failed, so that no other can be said to be better")
+    if (other := instead.get(nth)) is not None:
         known = f"{probes[nth].name} is the best of {len(probes)} by {judge} {after} ({told}), and has memorised"
-        return Choice(other.nth, f"{probes[other.nth].name}: {known} its examples ({other.shown})")
+        taken = other.nth if losses[other.nth] < losses[0] else 0
+        return Choice(taken, f"{probes[taken].name}: {known} its examples ({other.shown})")
     return Choice(nth, f"{probes[nth].name}: best of {len(probes)} by {judge} {after} ({told})")

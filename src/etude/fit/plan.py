@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from etude.core.events import Params, Probe, Start
 from etude.core.history import Trial
 from etude.core.lifecycle import FINAL, State
-from etude.core.plan import GO_ON, Act, Answer, Decision, Done, Halt, Propose, Report, Standing, Wait
+from etude.core.plan import GO_ON, Answer, Decision, Done, Halt, Propose, Report, Standing, Wait
 from etude.core.text import count
 from etude.fit.choosing import Choice, Instead, Probed, choose
 from etude.fit.weights import RANDOM
@@ -98,22 +98,33 @@ class ProbedPlan:
         ended = [trial for trial in standing.trials[:probes] if trial.state in FINAL]
         if len(ended) < probes:
             return Wait()
-        if not any(map(_told, ended)):
-            return Halt(
-                f"None of {count(probes, 'probe')} came to its end, so nothing says what the training is to begin "
-                f"with. The first: {ended[0].reason}"
-            )
+        if (problem := self._problem([_told(trial) for trial in ended])) is not None:
+            return Halt(problem)
         nth, why = self._choice(standing)
         return Propose(self.seeds[asked - probes], self.params, start=self.candidates[nth], because=why)
 
     def decide(self, report: Report, standing: Standing) -> Decision:
-        """Let a probe stop, which has shown what it was to show, and all others go on."""
-        probed = report.trial < len(self.candidates)
-        return Decision(Act.STOP, "a probe of what the training is to begin with") if probed else GO_ON
+        """Let it go on; a probe ends by itself."""
+        return GO_ON
 
     def never_promoted(self, standing: Standing) -> Sequence[int]:
         """Return none: nobody asks, since no trial carries on another."""
         return ()
+
+    def _problem(self, told: Sequence[Mapping[str, Any]]) -> str | None:
+        """Say why nothing can be chosen, if so."""
+        well = [one["reported"] for one in told if one]
+        if not well:
+            return (
+                f"None of {count(len(told), 'probe')} came to its end, so nothing says what the training is to begin "
+                "with. Their logs say more (etude logs STUDY 0); or say it: weights=search.best.weights."
+            )
+        if self.judge is not None and not all(self.judge in reported for reported in well):
+            return (
+                f"Auto(judge={self.judge!r}) is not among what the probes reported: {', '.join(sorted(well[0]))}. "
+                "Judge by one of these, or leave judge= out."
+            )
+        return None
 
     def _choice(self, standing: Standing) -> Choice:
         probes = [

@@ -94,6 +94,10 @@ def soup(given: Sequence[HasWeights | Weights], *, score: Score | None = None, m
 def _mixed(mixed: Sequence[Weights]) -> Soup:
     if any((one.shrink, one.perturb) != (1.0, 0.0) for one in mixed):
         raise ConfigError("A soup is shrunk as a whole. Mix first: etude.soup(search.top(3)).shrunk().")
+    if any(isinstance(one, TrialWeights) and one.optimized for one in mixed):
+        raise ConfigError(
+            "A mean has no optimizer: its states belong to each weights by themselves. Mix weights alone."
+        )
     return Soup(_called(mixed), tuple(ancestor for one in mixed for ancestor in one.ancestors), of=tuple(mixed))
 
 

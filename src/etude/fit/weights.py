@@ -184,6 +184,10 @@ class TrialWeights(Weights):
             self, chosen=found, optimized=False, **_told(self.study, self.trial, self.kept[found].epoch, self.before)
         )
 
+    def is_of(self, other: TrialWeights) -> bool:
+        """Return whether both are of one trial."""
+        return (self.study, self.trial) == (other.study, other.trial)
+
     def with_optimizer(self) -> TrialWeights:
         """Return the same, with the states of the optimizers that the trial kept (``run.keep(optimizer=...)``).
 
@@ -264,7 +268,8 @@ def of_trial(
     if not kept:
         raise ConfigError(
             f"Trial {trial} of {study!r} has no weights: its function kept none, or others were better. Keep them with "
-            "kept = run.keep(net=net) and run.epochs(n); tune(..., keep=5) keeps those of the five best trials."
+            "kept = run.keep(net=net) and run.epochs(n); tune(..., keep=5) keeps those of the five best trials, "
+            "as far as max_gb= leaves room for them."
         )
     chosen = next((name for name in (BEST, LAST) if name in kept), None) or max(kept, key=lambda name: kept[name].epoch)
     told = _told(study, trial, kept[chosen].epoch, before)
@@ -366,6 +371,11 @@ def read_weights(given: object) -> Weights | None:
         return None
     if isinstance(given, Weights):
         return given
+    if isinstance(given, str) and given == "auto":
+        raise ConfigError(
+            "weights='auto' chooses in fit() alone, and a comparison is of starts that are known. List them: "
+            "starts=[search.best.weights, search.best.weights.shrunk()]."
+        )
     if isinstance(given, str | os.PathLike):
         return weights(given)
     if hasattr(given, "weights"):

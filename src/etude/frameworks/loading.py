@@ -42,6 +42,13 @@ class Loaded:
         """Whether all of the model has weights, and all weights were of use."""
         return self.complete and not self.unused
 
+    @property
+    def listed(self) -> str:
+        """What was loaded and what was not, a line for each name."""
+        kinds = {"loaded": self.loaded, "not in the weights": self.missing}
+        kinds |= {"of another shape": self.reshaped, "not in the model": self.unused}
+        return "\n".join(f"{what}: {name}" for what, names in kinds.items() for name in names)
+
     def __str__(self) -> str:
         """Say what was loaded, and what was not, by name.
 

@@ -156,6 +156,15 @@ def take_moments(optimizer: Any, state: Mapping[str, Any], *, path: str) -> None
     groups = [len(group["params"]) for group in own["param_groups"]]
     if groups != [len(group["params"]) for group in state["param_groups"]]:
         raise StateError(f"{path} has other groups of parameters than the optimizer whose state it is to begin with.")
+    settings, others = (
+        {name for group in groups for name in group if not name.startswith("initial_")}
+        for groups in (own["param_groups"], state["param_groups"])
+    )
+    if settings != others:
+        raise StateError(
+            f"{path} is an optimizer of another kind than that whose state it is to begin with: it has the settings "
+            f"{', '.join(sorted(settings))}, and that had {', '.join(sorted(others))}. Leave .with_optimizer() out."
+        )
     for number, parameter in zip(numbers, parameters, strict=True):
         for name, moment in state["state"].get(number, {}).items():
             if getattr(moment, "ndim", 0) and moment.shape != parameter.shape:

@@ -1,9 +1,9 @@
-"""PyTorch loaders that are cut short: the first pass over them ends early, and there is no second."""
+"""PyTorch loaders that are cut short: each pass over them ends early."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from torch.utils.data import DataLoader
 
@@ -24,26 +24,26 @@ def training_loaders(data: Any) -> list[DataLoader[Any]]:
     return list(every(DataLoader, data))[:1]
 
 
-def cut_short(loader: DataLoader[Any], batches: Callable[[int], int], over: Callable[[], NoReturn]) -> None:
-    """Let a loader yield some batches of its first pass alone; it stays the object and, by name, the type that it was.
+def cut_short(loader: DataLoader[Any], batches: Callable[[int], int], over: Callable[[], None]) -> None:
+    """Let a loader yield some batches of each pass alone; it stays the object and, by name, the type that it was.
 
     Args:
         loader: A loader.
         batches: Says how many of so many it is to yield; asked when the pass begins.
-        over: Called instead of a second pass.
+        over: Called when a pass begins and another one came to its end before.
     """
     cls = type(loader)
-    passes: list[int] = []
+    ended: list[int] = []
 
     def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 - looked up on the type, so it has to be there
-        if passes:
+        if ended:
             over()
         most = batches(_length(self, cls))
-        passes.append(most)
         for nth, batch in enumerate(cls.__iter__(self), start=1):
             yield batch
             if nth == most:
-                return
+                break
+        ended.append(most)
 
     loader.__class__ = type(cls.__name__, (cls,), {"__iter__": __iter__, "__module__": cls.__module__})
 

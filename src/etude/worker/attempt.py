@@ -228,6 +228,7 @@ def execute(
     try:
         bound = Bound(functions, signature, params, run, start, look)
         returned = bound.train()
+        run.check_inherited()
         if run.probing is not None:
             run.end_probe()
         value, extra = read_result(returned, metrics=run.metrics, reported=run.last)

@@ -93,7 +93,7 @@ class Bound:
                     source = Source(generator.get_state, generator.set_state)
                     self._run.keeper.add_source(f"loader {number}", source)
                 if self._run.probing is not None:
-                    self._run.probing.cut(found, over=self._run.end_probe)
+                    self._run.probing.cut(found, over=self._run.end_reported_probe)
             self._data.append(found)
         return self._data[0]
 

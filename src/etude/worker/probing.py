@@ -7,7 +7,7 @@ made for so many steps stays what it is in a whole run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from etude.core.errors import ResultError
 from etude.core.events import Probe
@@ -20,22 +20,28 @@ class Probing:
         probe: What it is.
 
     Attributes:
-        portion: Of the batches of the first epoch.
+        portion: Of the batches of the first epoch; all of it, where that cannot be cut short.
         begun: Whether the first epoch has begun.
     """
 
     def __init__(self, probe: Probe) -> None:
-        self.portion = probe.portion(1)  # of a training function that has a loop of its own
+        self._share = probe.portion(1)  # of a training function that has a loop of its own
+        self.portion = 1.0
         self.begun = False
         self._probe = probe
         self._cuts = False
 
-    def cut(self, data: Any, *, over: Callable[[], NoReturn]) -> None:
+    @property
+    def ends_by_report(self) -> bool:
+        """Whether it is over with the first report: nothing else ends a loop of one's own that is not cut short."""
+        return not (self.begun or self._cuts)
+
+    def cut(self, data: Any, *, over: Callable[[], None]) -> None:
         """Cut the loaders short that training goes through.
 
         Args:
             data: What the data function gave.
-            over: Ends the probe; called when a loader is gone through once more.
+            over: Ends the probe if it has reported; called when a loader is gone through once more.
         """
         from etude.frameworks.torch_cuts import cut_short, training_loaders
 
@@ -50,11 +56,11 @@ class Probing:
             ResultError: The first of them cannot be cut short.
         """
         self.begun = True
-        self.portion = self._probe.portion(epochs)
+        self._share = self._probe.portion(epochs)
         whole = self._probe.among / epochs
-        if self.portion < 1 and not self._cuts:
+        if self._share < 1 and not self._cuts:
             raise ResultError(
-                f"A probe has {self.portion:.2g} of the first epoch of {epochs}, and data() gave no PyTorch loader "
+                f"A probe has {self._share:.2g} of the first epoch of {epochs}, and data() gave no PyTorch loader "
                 "that could be cut short. Return the training loader from data(), or say what the training is to begin "
                 "with, weights=search.best.weights"
                 + (f", or let each probe have an epoch: weights=etude.Auto(share={whole:.2g})." if whole <= 1 else ".")
@@ -62,7 +68,7 @@ class Probing:
 
     def batches(self, there: int) -> int:
         """Return how many batches it has of so many, one at least."""
-        most = max(1, round(self.portion * there))
+        most = max(1, round(self._share * there))
         self.portion = most / max(1, there)
         return most
 

@@ -111,6 +111,7 @@ class Brought:
     def __init__(self, trials: str) -> None:
         self._trials = trials
         self._arriving: set[Path] = set()  # for attempts that are not there yet
+        self._spared: set[Path] = set()  # of these, what was there when its first piece came
         self._needed: dict[int, set[Path]] = {}  # who has an attempt -> what that needs
 
     def keep(self, piece: Piece) -> None:
@@ -120,7 +121,10 @@ class Brought:
             OSError: It cannot be written, or its name leads elsewhere.
         """
         place = _place_of(piece, self._trials)
-        if not any(place in needed for needed in self._needed.values()):
+        if piece.first:  # it holds for all pieces of the file, whatever becomes of that attempt meanwhile
+            is_there = any(place in needed for needed in self._needed.values())
+            (self._spared.add if is_there else self._spared.discard)(place)
+        if place not in self._spared:
             keep(piece, self._trials)
         self._arriving.add(place)
 

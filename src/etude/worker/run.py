@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
 
-from etude.core.errors import ResultError
+from etude.core.errors import ResultError, StateError
 from etude.core.numbers import whole
 from etude.core.streams import stream_seed
 from etude.core.text import brief
@@ -173,6 +173,7 @@ class Run:
         self.keeper = Keeper()
         """What the training function keeps; our own part of the handle."""
         self._took_up = False
+        self._took_state = False
         self._before: State | None = None
         self._ahead: State | None = None  # was saved within an epoch, whose loader has not begun yet
         self._within: Within | None = None
@@ -199,7 +200,10 @@ class Run:
             self._step += self._watched in values
             self.last.update(values)
             self._line.report(self._step, values)
-        if self._line.halted and self.probing is None:
+        if self.probing is not None:
+            if self.probing.ends_by_report:
+                self.end_reported_probe()
+        elif self._line.halted:
             self._stop()
 
     def keep(self, **things: Any) -> Kept:
@@ -259,6 +263,11 @@ class Run:
             yield 0
             self.end_probe()
 
+    def end_reported_probe(self) -> None:
+        """End a probe if it has shown what it was to show."""
+        if self._step:
+            self._stop()
+
     def end_probe(self) -> NoReturn:
         """End a probe: it has shown what it was to show.
 
@@ -306,6 +315,18 @@ class Run:
         ahead, self._ahead = self._ahead, None
         return Within(self.keeper, save=save, warn=self._line.warn, ahead=ahead)
 
+    def check_inherited(self) -> None:
+        """Make sure that what comes with the weights has been taken.
+
+        Raises:
+            StateError: It has not.
+        """
+        if not self.keeper.has_inherited and not self._took_state and self._inherits():
+            raise StateError(
+                "The run was to begin with the state of an optimizer, and never asked for it. Keep the optimizer, "
+                "run.keep(optimizer=optimizer), and train in run.epochs(n); or leave .with_optimizer() out."
+            )
+
     def _make_ready(self) -> None:
         """Load what saving takes. If numpy comes with it, its global generator is as if it had been there before."""
         from etude.frameworks import state_file
@@ -326,6 +347,7 @@ class Run:
             self._took_up = True
             self.keeper.begin()
             self._before = self._line.take_up(lambda state: self._why_not(state, loop, n))
+            self._took_state = self._before is not None
             if self._before is None:
                 self.keeper.inherit(self._inherits())
         before = self._before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,9 @@ def load_start(trials: str, start: Start, model: Any) -> None:
             "loaded into the modules of torch alone."
         )
     weights = state_file.read(Path(trials, f"{start.holder:05d}", START), start.digest)
-    torch.load_weights(model, weights, shrink=start.shrink, perturb=start.perturb)
+    told = torch.load_weights(model, weights, shrink=start.shrink, perturb=start.perturb)
+    if not told.whole:
+        sys.stdout.write(f"{start.name}:\n{told.listed}\n")  # the attempt's log has all of it
 
 
 def load_optimizers(trials: str, start: Start) -> Mapping[str, Any]:
