@@ -726,11 +726,13 @@ PROMOTING = """
     if __name__ == "__main__":
         search = experiment.tune(
             {"lr": etude.loguniform(1e-3, 1e-1)}, trials=9, workers=2, sampler="random", stopper="asha",
-            fidelity="epochs", budget=(1, 4), eta=2, name="study", engine=sys.argv[1],
+            fidelity="epochs", budget=(1, 4), eta=2, name="study", engine=sys.argv[1], keep=etude.Keep(optimizers=True),
         )
         best = search.best
-        final = experiment.fit(at=best, weights=best.weights, name="final", engine=sys.argv[1], workers=1)
-        print(best.weights.load()["net"]["weight"].sum().item(), final.trials[0].log.read_text())
+        weights = etude.Auto([best.weights.with_optimizer(), best.weights.shrunk()], share=1)
+        options = {"name": "final", "engine": sys.argv[1], "workers": 2, "seeds": [0, 1]}
+        final = experiment.fit(at={**best.params, "epochs": 4}, weights=weights, **options)
+        print(best.weights.load()["net"]["weight"].sum().item(), final.trials[3].log.read_text())
 """
 
 
@@ -752,6 +754,10 @@ def test_promoted_trials_and_final_trainings_have_what_they_begin_with_on_other_
     assert all(fact.origin.key is not None for fact in resumed)
     *_, there, _, _, here = out.split()
     assert float(here) == pytest.approx(float(there), abs=1e-6)
+    final = etude.open(tmp_path / "studies" / "final")
+    assert [trial.state for trial in final.trials] == ["stopped"] * 3 + ["finished"] * 2
+    assert str(final.trials[3].start).endswith(", with its optimizer")
+    assert final.trials[3].curve[0] < search.best.curve[-1], "moments and all: it goes on going down"
 
 
 SPLIT_BY_SEED = """
