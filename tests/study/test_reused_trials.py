@@ -140,6 +140,16 @@ def test_a_final_training_gives_its_trials_too(counted: Counted) -> None:
     assert origins(search) == {3: "final", 4: None}
 
 
+def test_forecasts_and_recorded_curves_leave_out_what_was_taken(counted: Counted) -> None:
+    first = counted.experiment.tune({"x": [0, 1, 2]}, name="first", **QUIET)
+    second = counted.experiment.tune({"x": [0, 1, 2]}, name="second", reuse=first, **QUIET)
+    assert len(counted.runs) == 3
+    with pytest.raises(ConfigError, match="has no trial that ran to its end"):
+        etude.RecordedCurves.of(second)
+    with pytest.raises(etude.StudyError, match="second has 0 trials that ran to the end"):
+        etude.forecast(second)
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 
@@ -238,6 +248,8 @@ def test_the_command_line_hands_over_and_exports_the_mark(tmp_path: Path, monkey
     result = run(app, [*tune, *more, *common[2:], "--sampler", "random"])
     assert result.exit_code == 0, result.output
     assert "Taken from other studies: 2 trials." in result.output
+    shown = json.loads(run(app, ["debug", "second", "0", "--json"]).stdout)
+    assert shown["agree"] is True  # what was taken is what comes of it here
     shutil.rmtree(tmp_path / "studies" / "first")
     result = run(app, ["resume", "second", "--trials", "4", "-q"])
     assert result.exit_code == 0, result.output
