@@ -152,3 +152,16 @@ def test_what_went_well_elsewhere_does_not_show_that_trials_can_go_well_here() -
     stage.end(1, How.UNUSABLE, reason="it returned nothing")
     assert any(isinstance(command, Fail) for command in stage.told)
     assert stage.states == [State.FINISHED, State.QUEUED]
+
+
+def test_what_was_taken_ends_no_doubt_whether_any_trial_can_go_well() -> None:
+    stage = Stage(3, sampler=None, reuse=reuse(2))
+    stage.join("a", "b")
+    stage.suggest(0, all_different(0, 0))
+    stage.suggest(1, all_different(1, 0))
+    stage.end(0, How.UNUSABLE, reason="it returned nothing")
+    said = stage.suggest(2, all_different(2, 0))
+    assert stage.trial(2).taken_from == ("other", 12)
+    assert not [command for command in said if isinstance(command, Assign)]
+    stage.end(1)
+    assert stage.hands == {"a": (0, 2)}  # a trial that ran went well, so the first is worth another try

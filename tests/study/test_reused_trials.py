@@ -100,6 +100,13 @@ def test_it_goes_by_what_a_trial_is_and_not_by_how_it_is_written(counted: Counte
     assert len(counted.runs) == 2 + 2
 
 
+def test_a_study_that_is_handed_to_itself_goes_on_as_ever(counted: Counted) -> None:
+    first = counted.experiment.tune({"x": [0, 1]}, name="first", **QUIET)
+    again = counted.experiment.tune({"x": [0, 1]}, name="first", reuse=[first, first.folder], **QUIET)
+    assert again.rows() == first.rows()
+    assert (len(counted.runs), again.notes) == (2, [])
+
+
 def test_what_was_taken_can_be_handed_on(counted: Counted) -> None:
     first = counted.experiment.tune({"x": [0]}, name="first", **QUIET)
     second = counted.experiment.tune({"x": [0, 1]}, name="second", reuse=first, **QUIET)
