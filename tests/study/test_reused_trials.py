@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +9,9 @@ from typing import Any
 
 import pytest
 from support import run_script, write_script
-from typer.testing import CliRunner
 
 import etude
-from etude.cli import app
 from etude.core.errors import ConfigError
-from etude.core.events import Settled
-from etude.store.journal import Journal
 
 QUIET: dict[str, Any] = {"sampler": "grid", "stopper": "none", "workers": 1, "reuse_child": True, "progress": False}
 
@@ -227,45 +220,3 @@ def test_what_is_no_study_is_refused(counted: Counted) -> None:
     assert refused(lambda: counted.experiment.tune({"x": [0]}, reuse=[3], **QUIET)) == (  # type: ignore[list-item]
         "reuse= got 3 (int), which is no study. Pass a search, a study's folder or name, or a list of these."
     )
-
-
-# --- the command line -----------------------------------------------------------------------------
-
-
-def test_the_command_line_hands_over_and_exports_the_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path / "studies"))
-    monkeypatch.chdir(tmp_path)
-    write_script(
-        tmp_path,
-        """
-        import etude
-
-        def train(x: int):
-            return float(x)
-
-        experiment = etude.Experiment(train, metric="loss", mode="min")
-        """,
-    )
-    common = ["--sampler", "grid", "--stopper", "none", "--workers", "1", "-q"]
-    run = CliRunner().invoke
-    assert run(app, ["tune", "script.py:experiment", "x=[0,1]", "--name", "first", *common]).exit_code == 0
-    by_x = {trial.params["x"]: trial.number for trial in etude.open("first").trials}
-    more = ["--name", "second", "--reuse", "first", "--trials", "3", "--start", "x=0", "--start", "x=1"]
-    tune = ["tune", "script.py:experiment", "x=[0,1,2,3]"]
-    result = run(app, [*tune, *more, *common[2:], "--sampler", "random"])
-    assert result.exit_code == 0, result.output
-    assert "Taken from other studies: 2 trials." in result.output
-    shown = json.loads(run(app, ["debug", "second", "0", "--json"]).stdout)
-    assert shown["agree"] is True  # what was taken is what comes of it here
-    shutil.rmtree(tmp_path / "studies" / "first")
-    result = run(app, ["resume", "second", "--trials", "4", "-q"])
-    assert result.exit_code == 0, result.output
-    table = tmp_path / "table.csv"
-    assert run(app, ["export", "second", "--output", str(table)]).exit_code == 0
-    with table.open() as rows:
-        assert [row["reused_from"] for row in csv.DictReader(rows)] == [f"first:{by_x[0]}", f"first:{by_x[1]}", "", ""]
-    told = json.loads(run(app, ["trials", "second", "--json"]).stdout)
-    found = told["trials"] if isinstance(told, dict) else told
-    assert [trial["reused_from"] for trial in found] == [["first", by_x[0]], ["first", by_x[1]], None, None]
-    with contextlib.closing(Journal.read(tmp_path / "studies" / "second")) as journal:
-        assert sum(isinstance(fact, Settled) and fact.taken_from is not None for fact in journal.facts()) == 2
