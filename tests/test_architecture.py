@@ -56,6 +56,7 @@ ARROWS: Final = {
     "results": {"core", "store", "fit", "places", "summary", "rebuilt"},
     "fitted": {"core", "fit", "results"},
     "reading": {"core", "store", "results", "fitted"},
+    "handed_over": {"core", "store", "definition", "results", "reading"},
     "housekeeping": {"core", "store", "places", "reading"},
     "snapshot": {"core"},
     "progress": {"core", "going_on", "notes", "results", "snapshot"},
@@ -63,7 +64,7 @@ ARROWS: Final = {
     "launch": {
         *{"core", "wire", "store", "places", "tune", "engines", "worker"},
         *{"call", "definition", "shipping", "study", "curve_source", "simulation", "results", "reading", "progress"},
-        "quota",
+        *{"quota", "handed_over"},
     },
     "forecasting": {
         *{"core", "definition", "store", "tune", "engines"},

@@ -138,6 +138,7 @@ class Experiment:
         mirror: str | os.PathLike[str] | None = None,
         keep: Keep | int | str | None = None,
         states: str | os.PathLike[str] | None = None,
+        reuse: Search | str | os.PathLike[str] | Sequence[Search | str | os.PathLike[str]] | None = None,
         engine: object = None,
         wait: bool = True,
         progress: bool | None = None,
@@ -203,6 +204,10 @@ class Experiment:
             states: Where trials save what they keep (``run.keep``), if not in the study's folder: a URL that fsspec
                 understands (``"s3://bucket/states"``), or a folder, which every worker can reach. It is said when the
                 study begins, and cannot be another one later.
+            reuse: Other studies of this experiment, as a search, a folder or a name, or a list of these. A trial that
+                has finished there with the same code, packages, metrics, configuration and training seed is not run
+                again: its outcome is taken, without its curve and its weights, and marked
+                (``trial.reused_from``). It changes nothing about what this study is, and may be left out later.
             engine: What starts the workers: ``"local"``, ``"ray"``, ``"spark"``, or ``"cluster"`` for those that come
                 by themselves; with options as text (``"ray(cpus=2)"``) or as an object (``etude.Ray(cpus=2)``);
                 ``ETUDE_ENGINE``, or else this machine, if left out. ``etude.Simulated(curves=...)`` starts none, and
@@ -259,7 +264,7 @@ class Experiment:
             start=start,
             constraint=constraint,
         )
-        live = Launch(self, question, call).start()
+        live = Launch(self, question, call, reuse=reuse).start()
         self.last = live.search
         if wait:
             live.wait(progress=progress)

@@ -25,11 +25,13 @@ from etude.call import Call
 from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
 from etude.core.keeping import as_text
 from etude.core.limits import Limits
+from etude.core.reuse import NOTHING
 from etude.core.signature import Definition
 from etude.curve_source import curve_source
 from etude.definition import Code, difference, read_code, source_line, where_is
 from etude.engines.local import DRIVER_ID, sweep_after
 from etude.engines.simulated import Simulated
+from etude.handed_over import handed_over, reuse_of
 from etude.places.url_depot import try_out
 from etude.progress import AtWork
 from etude.quota import check_quota
@@ -62,10 +64,20 @@ class Launch:
         question: What the study is to find out.
         call: How it is to be run.
         result: What shows what comes of it.
+        reuse: Other studies whose trials are taken where they are the same: as ``tune`` got it.
+
+    Raises:
+        ConfigError: A study that was handed over can give nothing.
     """
 
     def __init__(
-        self, experiment: Definition, question: Question, call: Call, *, result: type[Search] = Search
+        self,
+        experiment: Definition,
+        question: Question,
+        call: Call,
+        *,
+        result: type[Search] = Search,
+        reuse: object = None,
     ) -> None:
         self._experiment = experiment
         self._result = result
@@ -85,6 +97,16 @@ class Launch:
         """The URL where states of the study lie; empty for its folder."""
         self._notes = [call.note] if call.note else []  # what users should be told first
         self._name = call.name if call.name is not None else self._named()
+
+        self._reuse, self._reused = NOTHING, []
+        if others := handed_over(reuse, apart_from=(studies_folder() / self._name).absolute()):
+            if simulated is not None:
+                raise ConfigError(
+                    "reuse= was given for a simulated study, whose trials are what its curves say. Leave reuse= out."
+                )
+            self._reused = [other.address for other in others]
+            self._reuse, notes = reuse_of(others, experiment, seed=question.seed)
+            self._notes += notes
 
     def _named(self) -> str:
         return _name(self._experiment, self._code, self._parts, verb=self._question.meta.get("verb", ""))
@@ -165,6 +187,7 @@ class Launch:
             keep=self._call.keep,
             provenance=self._provenance,
             mirrors=tuple(mirrors),
+            reuse=self._reuse,
         )
         study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=sweep_after)
         try:
@@ -323,6 +346,7 @@ class Launch:
             "keep": as_text(call.keep),
             "states": call.states,
             "engine": call.engine_text,
+            **({"reuse": self._reused} if self._reused else {}),
         }
 
     def _constraint(self) -> str | bool:

@@ -28,7 +28,7 @@ from etude.store import shared
 from etude.store.journal import Journal
 from etude.summary import as_html, summary
 
-OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as", "promotes", "simulated")
+OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as", "reused_from", "promotes", "simulated")
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -82,6 +82,8 @@ class TrialResult:
         metrics: What the training function returned beside the main metric.
         reason: Why it stands where it stands, in one line.
         same_as: The earlier trial with the same configuration, whose result this is; else None.
+        reused_from: The name of another study and the number of its trial whose result this is, where that was taken
+            and not computed here (``tune(..., reuse=...)``); else None.
         promotes: The earlier trial that this one carried on with a larger budget; else None.
         because: Why that one was promoted; empty where nothing was decided.
         attempts: How many times it was tried.
@@ -104,6 +106,7 @@ class TrialResult:
         self.metrics: dict[str, Any] = dict(trial.extra) if trial.state is State.FINISHED else {}
         self.reason = trial.reason
         self.same_as = trial.same_as
+        self.reused_from = trial.taken_from
         self.promotes = trial.promotes
         self.because = trial.because
         self.attempts = trial.attempt
@@ -418,6 +421,8 @@ class Search:
             for name, value in t.extra.items() if t.state is State.FINISHED else ():
                 row[column(name, (*row, *OWN_COLUMNS), "metrics")] = value
             row["same_as"] = t.same_as
+            if self._history.taken:
+                row["reused_from"] = ":".join(map(str, t.taken_from)) if t.taken_from is not None else None
             if self.metrics.fidelity is not None:
                 row["promotes"] = t.promotes
             if self.simulated:  # who reads the table alone must not take it for measured

@@ -54,6 +54,7 @@ from etude.core.events import (
 from etude.core.history import History
 from etude.core.limits import Limits
 from etude.core.packing import Need
+from etude.core.reuse import NOTHING, Reuse
 from etude.core.spending import NO_CEILING
 from etude.core.text import count
 from etude.crew import Crew, as_events
@@ -99,6 +100,7 @@ class Recipe:
         limits: How patient the driver is.
         provenance: Collects what is recorded about the run; it may take its time.
         mirrors: Keep copies of the study elsewhere.
+        reuse: What trials of other studies give.
     """
 
     question: Question
@@ -112,6 +114,7 @@ class Recipe:
     keep: Keep = USUAL
     provenance: Callable[[], Mapping[str, Any]] | None = None
     mirrors: tuple[Mirror, ...] = ()
+    reuse: Reuse = NOTHING
 
 
 class Study(AtWork):
@@ -146,7 +149,12 @@ class Study(AtWork):
         self._recipe = recipe
         self._sweep = sweep
         self._driver = Driver(
-            recipe.question.plan, self.history, recipe.limits, need=self._need(), prefixes=recipe.question.prefixes
+            recipe.question.plan,
+            self.history,
+            recipe.limits,
+            need=self._need(),
+            prefixes=recipe.question.prefixes,
+            reuse=recipe.reuse,
         )
         self._events: deque[AnyEvent] = deque()
         self._desk = Desk(self._question, self.clock)

@@ -38,6 +38,7 @@ def summary(history: History, folder: Path, meta: Mapping[str, Any], *, at_work:
     lines = [*_trials(history, folder, simulated=meta.get("simulated") is not None), *_best(history)]
     lines += [
         *_chosen(history),
+        *_taken(history),
         *_stopped(history),
         *_prefixes(history),
         *_out_of_memory(history),
@@ -90,6 +91,11 @@ def _chosen(history: History) -> Iterator[str]:
     if any(trial.probe is not None for trial in history.trials):
         for chosen in dict.fromkeys(trial.because for trial in history.trials if trial.probe is None):
             yield f"Begins with {chosen}."
+
+
+def _taken(history: History) -> Iterator[str]:
+    if history.taken:
+        yield f"Taken from other studies: {count(history.taken, 'trial')}."
 
 
 def _stopped(history: History) -> Iterator[str]:

@@ -65,6 +65,7 @@ from etude.core.packed import Loose
 from etude.core.packing import Need
 from etude.core.plan import GO_ON, Act, Decision, Done, Promote, Propose, Report, Standing, Wait
 from etude.core.prefixes import Prefixes
+from etude.core.reuse import NOTHING, Reuse
 from etude.core.shelf import Held, Shelf
 
 METRIC = "accuracy"
@@ -142,6 +143,7 @@ class Stage:
         lingers: Whether the shell takes its time to wind down; the test cancels by itself then.
         need: Predicts the memory that trials need.
         prefixes: How trials may share their beginnings.
+        reuse: What trials of other studies give.
 
     Attributes:
         facts: What was persisted, in order, by all drivers that stood on this stage.
@@ -162,8 +164,10 @@ class Stage:
         lingers: bool = False,
         need: Need | None = None,
         prefixes: Prefixes | None = None,
+        reuse: Reuse = NOTHING,
     ) -> None:
         self.need = need
+        self.reuse = reuse
         self.prefixes = prefixes
         self.lingers = lingers
         self.clock = VirtualClock()
@@ -182,7 +186,7 @@ class Stage:
         self._finished: set[int] = set()
         self._replayed = History(metrics)
         self.keep = USUAL
-        self.driver = Driver(self.plan, History(metrics), self.limits, need=need, prefixes=prefixes)
+        self.driver = Driver(self.plan, History(metrics), self.limits, need=need, prefixes=prefixes, reuse=reuse)
 
     # --- what a test says ---------------------------------------------------------------------
 
@@ -297,7 +301,7 @@ class Stage:
         if plan is not None:
             self.plan = Script(plan) if isinstance(plan, int) else plan
         history = History(self.metrics)
-        self.driver = Driver(self.plan, history, self.limits, need=self.need, prefixes=self.prefixes)
+        self.driver = Driver(self.plan, history, self.limits, need=self.need, prefixes=self.prefixes, reuse=self.reuse)
         for fact in self.facts:  # as a shell does: it reads the journal when it has a driver
             history.apply(through_the_journal(fact))
         self.hands.clear()

@@ -8,7 +8,7 @@ count up by one. Whatever happened, the study comes to a good end in the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -21,6 +21,7 @@ from etude.core.limits import Limits
 from etude.core.packing import Needed
 from etude.core.plan import GO_ON, Decision, Done, Promote, Propose, Report, Standing
 from etude.core.proposals import MAX_REDRAWS
+from etude.core.reuse import NOTHING, Donor, Reuse, key
 
 from .support import METRIC, PAUSE, STOP, Script, Stage, assert_same_state, folded
 
@@ -28,6 +29,7 @@ WORKERS = "abcde"
 MACHINES = {"a": "one", "b": "one", "c": "two", "d": "two", "e": "three"}
 GPUS = {"a": {"0": 500.0}, "b": {"0": 500.0}, "c": {"0": 500.0}, "d": {"1": 0.0}, "e": {}}
 MOST_TRIALS = 24
+SEED = 7  # of every training
 
 some = st.integers(0, 2**16)
 """Picks one of however many there are."""
@@ -46,22 +48,36 @@ class Whim(Script):
         paused = [trial.number for trial in standing.trials if trial.state is State.PAUSED]
         if self.promotes_now and paused:
             return Promote(paused[0])
-        return Propose(7, self.given.get(asked)) if asked < self.trials else Done("all trials ended")
+        return Propose(SEED, self.given.get(asked)) if asked < self.trials else Done("all trials ended")
 
     def decide(self, report: Report, standing: Standing) -> Decision:
         return self.verdict
 
 
+def has_run(elsewhere: Iterable[int]) -> Reuse:
+    """Return what a study gives that has run these configurations with the seed of this one."""
+    outcome = Outcome(How.FINISHED, value=0.25)
+    return Reuse({key({"x": x}, SEED): Donor("other", x, outcome) for x in elsewhere})
+
+
 class EverythingThatCanHappen(RuleBasedStateMachine):
-    @initialize(retries=st.integers(0, 2), trials=st.integers(1, 12), alone=st.booleans(), packs=st.booleans())
-    def begin(self, retries: int, trials: int, alone: bool, packs: bool) -> None:
+    @initialize(
+        retries=st.integers(0, 2),
+        trials=st.integers(1, 12),
+        alone=st.booleans(),
+        packs=st.booleans(),
+        elsewhere=st.sets(st.sampled_from([0, 1, 2, 5, 99])),
+    )
+    def begin(self, retries: int, trials: int, alone: bool, packs: bool, elsewhere: set[int]) -> None:
         self.plan = Whim(trials, given={3: {"x": 0}, 4: {"x": 99}})
+        self.reuse = has_run(elsewhere)
         self.stage = Stage(
             self.plan,
             limits=Limits(retries=retries, retry_alone=alone, backoff_s=1.0),
             sampler=None,
             need=self.needs if packs else None,
             forbids=lambda params: "5 is forbidden" if params["x"] == 5 else None,
+            reuse=self.reuse,
         )
         self.past: list[tuple[str, int, int]] = []  # attempts that were given out
         self.answers: list[tuple[int, Params, int]] = []
@@ -192,8 +208,9 @@ class EverythingThatCanHappen(RuleBasedStateMachine):
         assert self.stage.driver.over
 
     @precondition(lambda self: self.stage.driver.over or self.stage.driver.history.seq > self.began_at + 25)
-    @rule(more=st.integers(0, 4), left_behind=st.booleans(), how=st.sampled_from(How))
-    def another_driver_takes_over(self, more: int, left_behind: bool, how: How) -> None:
+    @rule(more=st.integers(0, 4), left_behind=st.booleans(), how=st.sampled_from(How), reuses=st.booleans())
+    def another_driver_takes_over(self, more: int, left_behind: bool, how: How, reuses: bool) -> None:
+        self.stage.reuse = self.reuse if reuses else NOTHING
         self.plan.trials = min(self.plan.trials + more, MOST_TRIALS)
         held = list(self.stage.hands.values())
         self.stage.take_over(self.plan, open_it=False)
@@ -210,6 +227,13 @@ class EverythingThatCanHappen(RuleBasedStateMachine):
         history = self.stage.driver.history
         for memory in history.memories.by_name.values():
             assert len(memory.running) <= 1 or not memory.running & history.alone
+
+    @invariant()
+    def what_was_taken_was_never_run_and_came_from_there(self) -> None:
+        for trial in self.stage.trials:
+            if trial.taken_from is not None:
+                assert (trial.attempt, trial.state, trial.value) == (0, State.FINISHED, 0.25)
+                assert trial.taken_from == ("other", trial.params["x"])
 
     @invariant()
     def a_driver_is_over_when_its_study_is_closed(self) -> None:

@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from etude.core.events import Assign, Closed, Freed, How, Origin, Params, Resumed, Shared
+from etude.core.events import Assign, Closed, Freed, How, Origin, Outcome, Params, Resumed, Shared
 from etude.core.history import Trial
 from etude.core.lifecycle import FINAL, State
 from etude.core.limits import Limits
 from etude.core.prefixes import Prefixes
+from etude.core.reuse import Donor, Reuse, key
 
 from .support import STOP, Script, Stage, assert_same_state, folded
 
@@ -156,6 +157,18 @@ def test_a_trial_waits_for_the_state_that_another_is_making_and_goes_on_from_it(
     assert stage.sources() == {1: (0, 4)}
     assert [len(trial.curve) for trial in stage.trials] == [6, 6]
     assert list(stage.trial(1).curve) == [value_of(stage.trial(1).params, n + 1) for n in range(6)]
+    assert stage.trained == 8
+
+
+def test_what_was_taken_from_another_study_has_no_state_and_the_others_share_all_the_same() -> None:
+    configurations: list[Params] = [{"lr": lr(1, 1, 1)}, {"lr": lr(1, 1, 2)}, {"lr": lr(1, 1, 3)}]
+    donor = Donor("other", 5, Outcome(How.FINISHED, value=0.5))
+    stage = Course(configurations, workers=2, reuse=Reuse({key(configurations[0], 7): donor}))
+    stage.join("a", "b")
+    assert stage.at_work == [1]
+    stage.run_out()
+    assert stage.states == [State.FINISHED] * 3
+    assert stage.sources() == {2: (1, 4)}
     assert stage.trained == 8
 
 

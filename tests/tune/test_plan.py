@@ -8,8 +8,9 @@ from board import Board
 
 from etude.core.driver import Driver
 from etude.core.errors import ConfigError, StudyError
-from etude.core.events import Ended, Fail, How, Joined, Opened, Outcome, Persist, Settled, Suggested
+from etude.core.events import Ended, Fail, How, Joined, Opened, Outcome, Persist, Queued, Settled, Suggested
 from etude.core.history import History, Trial
+from etude.core.lifecycle import Turn
 from etude.core.metrics import Metrics
 from etude.core.plan import GO_ON, Act, Decision, Done, Halt, Propose, Report, Standing, Wait
 from etude.core.text import brief
@@ -115,6 +116,16 @@ def test_a_trial_that_finished_without_a_report_ends_the_search_unless_another_h
     assert plan().ask(board.history, pending=[]) == Propose(42)  # nobody asked for a stopper
     board.report(board.start(), 0.5)
     assert listening().ask(board.history, pending=[]) == Propose(42)
+
+
+def test_a_trial_that_was_taken_from_another_study_shows_nothing_of_reports() -> None:
+    board = Board()
+    taken = Outcome(How.FINISHED, value=0.5)
+    board.history.apply(Queued(at=0.0, trial=0, params={"n": 0}, seed=42))
+    board.history.apply(Settled(at=0.0, trial=0, turn=Turn.REUSED, outcome=taken, taken_from=("other", 3)))
+    assert listening().ask(board.history, pending=[]) == Propose(42)
+    board.finish()
+    assert listening().ask(board.history, pending=[]) == Halt(SILENT.replace("Trial 0", "Trial 1"))
 
 
 def test_where_everything_has_ended_there_is_nothing_left_to_spare() -> None:

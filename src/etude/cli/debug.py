@@ -250,7 +250,8 @@ def _theirs(trace: TracebackType | None) -> TracebackType | None:
 
 def _tell_and_leave(search: Search, recorded: TrialResult, now: Came, *, as_json: bool) -> None:
     then = Came(recorded.state, recorded.values, recorded.curve, recorded.reason)
-    ran = recorded.state in RAN and (recorded.attempts > 0 or recorded.same_as is not None)
+    shares = recorded.same_as is not None or recorded.reused_from is not None
+    ran = recorded.state in RAN and (recorded.attempts > 0 or shares)
     step = _first_difference(then.curve, now.curve) if recorded.attempts > 0 else None
     agree = None
     if ran:

@@ -250,6 +250,7 @@ def _trial(trial: TrialResult, search: Search) -> dict[str, Any]:
         "attempts": trial.attempts,
         "duration_s": trial.duration_s,
         "same_as": trial.same_as,
+        "reused_from": list(trial.reused_from) if trial.reused_from is not None else None,
         "promotes": trial.promotes,
         "reason": trial.reason or trial.because,
     }

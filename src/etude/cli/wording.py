@@ -15,7 +15,7 @@ from etude.core.errors import ConfigError, StudyError
 
 OPTIONS: Final = {
     **{name: name for name in ("sampler", "stopper", "fidelity", "budget", "eta", "trials", "workers", "retries")},
-    **{name: name for name in ("name", "seed", "constraint", "resources")},
+    **{name: name for name in ("name", "seed", "constraint", "resources", "reuse")},
     "on_oom": "on-oom",
     "timeout_s": "timeout",
     "grace_s": "grace",

@@ -58,6 +58,13 @@ Needs = Annotated[
         help="What one trial needs: 'gpus=0.5,memory_gb=4', or auto. No more run at a time than there is room for."
     ),
 ]
+Reused = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A study whose finished trials are taken where they are the same. May be given several times.",
+        autocompletion=complete.studies,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
@@ -111,6 +118,7 @@ def tune(
     mirror: MirrorPlace = None,
     keep: Kept = None,
     states: StatesPlace = None,
+    reuse: Reused = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -152,6 +160,7 @@ def tune(
             mirror=mirror,
             keep=keep,
             states=states,
+            reuse=reuse,
             **given,
         )
     _tell_and_leave(search, as_json=as_json)
@@ -242,11 +251,14 @@ def resume(
 def _same_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of ``tune`` that a study was called with, as far as its journal holds them."""
     from etude.experiment import Experiment
+    from etude.handed_over import is_there
     from etude.tune.samplers import SAMPLERS
     from etude.tune.stop import from_plain
 
     known = inspect.signature(Experiment.tune).parameters
     given = {name: value for name, value in call.items() if name in known and name not in HELD_OTHERWISE}
+    if others := given.pop("reuse", None):  # what was taken from one that is gone is in the journal
+        given["reuse"] = [other for other in others if is_there(other)]
     return {**given, "sampler": SAMPLERS.from_plain(given["sampler"]), "stopper": from_plain(given["stopper"])}
 
 

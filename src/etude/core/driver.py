@@ -8,7 +8,8 @@ that follows from it comes later in the list.
 What the driver knows is a ``History``, the fold of the facts it gave out. What happens next is
 decided here: what an event means, who works on what, when the study is over. It asks others for
 what can be said of one thing alone: ``fates`` what becomes of a trial, ``trust`` who may have it,
-``packing`` what may run beside it, ``proposals`` what is to become one.
+``packing`` what may run beside it, ``proposals`` what is to become one, ``reuse`` whether it has been run
+elsewhere.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from etude.core.events import (
     WaitUntil,
     WindDown,
 )
-from etude.core.fates import WENT_WELL, Doubt, Fate, after_end, of_follower, settled, when_interrupted
+from etude.core.fates import Doubt, Fate, after_end, of_follower, of_taken, settled, went_well, when_interrupted
 from etude.core.history import NO_CURVE, History, Trial, Worker
 from etude.core.lifecycle import FINAL, State, Turn
 from etude.core.limits import Limits
@@ -67,6 +68,7 @@ from etude.core.plan import Act, Done, Halt, Plan, Promote, Propose, Report, Wai
 from etude.core.prefix_book import PrefixBook, Source, Waits
 from etude.core.prefixes import Prefixes
 from etude.core.proposals import Made, Proposals
+from etude.core.reuse import NOTHING, Reuse
 from etude.core.trust import rested_at, why_quarantined, worker_for
 
 FREES_NOBODY: Final = frozenset({Reported, Checkpointed, Resumed})
@@ -91,6 +93,7 @@ class Driver:
         limits: How patient it is.
         need: Predicts the memory that trials need; None if machines are not packed by it.
         prefixes: How trials may share their beginnings; None if they do not.
+        reuse: What trials of other studies give; a trial that has finished there is not run.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class Driver:
         *,
         need: Need | None = None,
         prefixes: Prefixes | None = None,
+        reuse: Reuse = NOTHING,
     ) -> None:
         self.plan = plan
         self.history = history
@@ -110,6 +114,7 @@ class Driver:
         self._proposals = Proposals(self.limits.workers)
         self._packing = Packing(history, need)
         self._prefixes = prefixes
+        self._reuse = reuse
         self._book: PrefixBook | None = None  # there is none before the study is open, and its history whole
         self._following = 0  # trials that wait for the state of another, when the queue was last gone through
         self._no_more: str | None = None  # why the plan has no more trials
@@ -171,6 +176,8 @@ class Driver:
         self._doubt = None  # what an earlier driver left behind may be mended by now
         for trial in held:
             self._interrupt(event.at, trial, "its driver ended")
+        for number in list(self.history.ready):
+            self._take_over(event.at, self.history.trials[number])
         self._mind_the_ceiling(event.at)
 
     def _on_joined(self, event: Joined) -> None:
@@ -287,7 +294,7 @@ class Driver:
 
     def _settle(self, at: float, trial: Trial, fate: Fate, outcome: Outcome | None = None) -> None:
         self._tell(settled(at, trial, fate, outcome, self.history, resumable=self.plan.resumes))
-        if trial.state in WENT_WELL:
+        if went_well(trial):
             self._doubt = None
         if trial.state in FINAL:
             for number in list(self.history.followers.get(trial.number, ())):
@@ -433,6 +440,13 @@ class Driver:
                 self._settle(at, trial, of_follower(first), first.outcome)
         elif made.forbidden is not None:
             self._settle(at, trial, Fate(Turn.REFUSED, made.forbidden))
+        else:
+            self._take_over(at, trial)
+
+    def _take_over(self, at: float, trial: Trial) -> None:
+        """Settle a trial that has finished in another study already."""
+        if (found := self._reuse.find(trial)) is not None:
+            self._settle(at, trial, of_taken(found), found.outcome)
 
     def _hand_out(self, at: float) -> None:
         """Give ready trials to idle workers: earlier trials first, and not where they failed."""

@@ -388,6 +388,7 @@ class Settled(Fact, frozen=True):
         charged: Whether this counts as one of the trial's losses.
         alone: Whether no other trial may run on its machine from now on while it does.
         resumable: Whether another trial may go on from its newest state, so that this is kept.
+        taken_from: The study and the trial whose outcome this is, where it is one of another study's.
     """
 
     trial: int
@@ -398,6 +399,7 @@ class Settled(Fact, frozen=True):
     charged: bool = False
     alone: bool = False
     resumable: bool = False
+    taken_from: tuple[str, int] | None = None
 
 
 class Freed(Fact, frozen=True):

@@ -14,6 +14,7 @@ from etude.core.events import How, Outcome, Settled
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State, Turn
 from etude.core.limits import Limits
+from etude.core.reuse import Donor
 from etude.core.trust import may_be_the_workers_fault
 
 TURN_OF: Final = {
@@ -33,7 +34,7 @@ TURN_OF_FOLLOWER: Final = {
 """What the end of a trial means for a later one with the same configuration."""
 
 WENT_WELL: Final = frozenset({State.FINISHED, State.STOPPED, State.PAUSED})
-"""A trial in one of these shows that the experiment's functions work."""
+"""A trial that ran and is in one of these shows that the experiment's functions work."""
 
 
 PROBED: Final = "a probe of what a training is to begin with"
@@ -49,6 +50,7 @@ class Fate(NamedTuple):
         charged: Whether it counts as one of the losses that a trial may have.
         doubtful: Whether it tells of all other trials as well; see ``Doubt``.
         alone: Whether it runs on a machine of its own from now on.
+        taken_from: The study and the trial whose outcome it gets, where that is another study's.
     """
 
     turn: Turn
@@ -56,6 +58,7 @@ class Fate(NamedTuple):
     charged: bool = False
     doubtful: bool = False
     alone: bool = False
+    taken_from: tuple[str, int] | None = None
 
 
 class Doubt(NamedTuple):
@@ -112,6 +115,11 @@ def after_end(trial: Trial, outcome: Outcome, history: History, limits: Limits) 
     return _lost(trial, outcome, limits)  # also if it stopped and nobody had asked it to: that is no result
 
 
+def went_well(trial: Trial) -> bool:
+    """Say whether a trial shows that the functions work here; one that was taken from elsewhere does not."""
+    return trial.state in WENT_WELL and trial.taken_from is None
+
+
 def _lost(trial: Trial, outcome: Outcome, limits: Limits) -> Fate:
     if trial.state is State.STOPPING:
         return Fate(Turn.LOST)  # it was not wanted any more
@@ -132,7 +140,7 @@ def _out_of_memory(trial: Trial, outcome: Outcome, limits: Limits) -> Fate:
 def _given_up(trial: Trial, outcome: Outcome, history: History) -> Fate:
     """End a trial that failed by its own fault; or doubt all of them, if it tells of them as well."""
     doubtful = outcome.how is How.UNUSABLE or outcome.raised_in == "data"
-    if doubtful and trial.state is State.RUNNING and not any(t.state in WENT_WELL for t in history.trials):
+    if doubtful and trial.state is State.RUNNING and not any(map(went_well, history.trials)):
         return Fate(Turn.LOST, outcome.reason, doubtful=True)
     return Fate(Turn.GIVEN_UP, outcome.reason)
 
@@ -145,6 +153,12 @@ def when_interrupted(trial: Trial, reason: str) -> Fate:
 def of_follower(first: Trial) -> Fate:
     """Return what becomes of a trial whose configuration was tried before: equal identity is one trial."""
     return Fate(TURN_OF_FOLLOWER[first.state], f"same configuration as trial {first.number}")
+
+
+def of_taken(found: Donor) -> Fate:
+    """Return what becomes of a trial that has finished in another study already."""
+    reason = f"taken from trial {found.trial} of study {found.study}"
+    return Fate(Turn.REUSED, reason, taken_from=(found.study, found.trial))
 
 
 def settled(
@@ -175,4 +189,5 @@ def settled(
         charged=charged,
         alone=fate.alone and turn is Turn.LOST,
         resumable=resumable and turn is Turn.FINISHED and bool(history.shelf.points(trial.number)),
+        taken_from=fate.taken_from,
     )

@@ -73,6 +73,7 @@ class Trial:
         last: The newest value of each metric that the attempt reported, where the study has several.
         reason: Why it stands where it stands, for people.
         same_as: The earlier trial with the same configuration, if there is one.
+        taken_from: The study and the trial whose outcome it has, where that is another study's.
         promotes: The earlier trial that it carries on with a larger budget, if there is one.
         start: The weights that it begins with; None if they are random.
         probe: How much of a run it is, if it is none.
@@ -103,6 +104,7 @@ class Trial:
         "seed",
         "start",
         "state",
+        "taken_from",
         "tried_on",
         "upto",
         "withdrawn",
@@ -125,6 +127,7 @@ class Trial:
         self.last: Mapping[str, float] = NOTHING
         self.reason = ""
         self.same_as = fact.same_as
+        self.taken_from: tuple[str, int] | None = None
         self.promotes = fact.promotes
         self.because = fact.because
         self.redraw = fact.redraw
@@ -264,6 +267,8 @@ class History:
         """How many trials are in no final state."""
         self.failed = 0
         """How many trials have failed."""
+        self.taken = 0
+        """How many trials have the outcome of one of another study, and were never run here."""
         self.at = 0.0
         """When the last fact happened."""
         self.started_at: float | None = None
@@ -458,6 +463,9 @@ class History:
         if fact.reason or fact.turn is Turn.FINISHED:  # what was said of it before is no reason any more
             trial.reason = fact.reason
         trial.losses += fact.charged
+        if fact.taken_from is not None:
+            trial.taken_from = fact.taken_from
+            self.taken += 1
         if fact.alone:
             trial.alone = True
             self.alone.add(trial.number)
@@ -556,6 +564,7 @@ class History:
         assert sorted(self.ready) == self.ready, "earlier trials go first"
         assert self.unsettled == sum(t.state not in FINAL for t in self.trials)
         assert self.failed == sum(t.state is State.FAILED for t in self.trials)
+        assert self.taken == sum(t.taken_from is not None for t in self.trials)
         self.memories.check((w.site, w.trial) for w in self.workers.values() if not w.quarantined)
         assert self.alone == {t.number for t in self.trials if t.alone and t.state not in FINAL}
         assert set(self.spending.joined) == (set(self.workers) if self.spending.opened_at is not None else set())

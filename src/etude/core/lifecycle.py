@@ -46,7 +46,7 @@ class Turn(StrEnum):
 NEXT: Final[Mapping[tuple[State, Turn], State]] = MappingProxyType(
     {
         (State.QUEUED, Turn.ASSIGNED): State.RUNNING,
-        (State.QUEUED, Turn.REUSED): State.FINISHED,  # the same configuration has finished already
+        (State.QUEUED, Turn.REUSED): State.FINISHED,  # the same configuration has finished already, here or elsewhere
         (State.QUEUED, Turn.STOP_SEEN): State.STOPPED,  # ... or was stopped, so this one would be too
         (State.QUEUED, Turn.GIVEN_UP): State.FAILED,  # ... or failed
         (State.QUEUED, Turn.REFUSED): State.INVALID,  # ruled out by `constraint=`, never started

@@ -222,7 +222,7 @@ class PrefixBook:
     def _is_of_use(self) -> bool:
         """Whether it pays to go on from others: not where nothing is ever saved, or where no state was ever of use."""
         history = self._history
-        if not history.shelf.used and history.finished:
+        if not history.shelf.used and len(history.finished) > history.taken:
             return False
         return not history.shares.refused or bool(history.shares.inherited)
 

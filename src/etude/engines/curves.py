@@ -135,7 +135,8 @@ class RecordedCurves:
         Raises:
             ConfigError: No trial of it ran to its end.
         """
-        ran = [t for t in search.trials if t.state == "finished" and not t.halted and t.same_as is None]
+        own = [t for t in search.trials if t.same_as is None and t.reused_from is None]
+        ran = [t for t in own if t.state == "finished" and not t.halted]
         if not ran:
             raise ConfigError(
                 f"Study {search.name!r} has no trial that ran to its end, so there is no curve to go by. "

@@ -142,7 +142,12 @@ def measured(searches: Sequence[Search]) -> Evidence:
                 f"Study {search.name!r} measures {search.metrics!r}, and {first.name!r} {first.metrics!r}. Forecast "
                 "from studies of one experiment."
             )
-    ran = [(search, trial) for search in searches for trial in search.trials if trial.same_as is None]
+    ran = [
+        (search, trial)
+        for search in searches
+        for trial in search.trials
+        if trial.same_as is None and trial.reused_from is None
+    ]
     known = [found for _, trial in ran if (found := _measured(trial)) is not None]
     timeout_s = (first.meta.get("call") or {}).get("timeout_s")
     failing = tuple(fails for _, trial in ran if (fails := _failing(trial, timeout_s)) is not None)

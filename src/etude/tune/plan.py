@@ -91,7 +91,8 @@ def unheard(stopper: str, standing: Standing, *, all_asked: bool) -> str | None:
 
     Where all trials have been asked for and have ended, nothing can be spared any more, and nothing is wrong.
     """
-    if not standing.finished or standing.finished[0].reports:
+    first = next((trial for trial in standing.finished if trial.taken_from is None), None)  # else nothing was run
+    if first is None or first.reports:
         return None
     if any(trial.reports for trial in standing.trials):
         return None
@@ -99,7 +100,7 @@ def unheard(stopper: str, standing: Standing, *, all_asked: bool) -> str | None:
         return None
     metric = standing.metrics.watched
     return (
-        f"Trial {standing.finished[0].number} finished without one report of {metric!r}, so stopper={stopper} has "
+        f"Trial {first.number} finished without one report of {metric!r}, so stopper={stopper} has "
         f"nothing to go by and would never stop a trial. Report on the way, run.report({metric}=...), or leave it out "
         "(stopper='none' if there is no other). What has finished is kept."
     )

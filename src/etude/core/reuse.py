@@ -1,0 +1,60 @@
+"""What trials of other studies give, where these were handed over: which of them a new trial is the same as.
+
+Whoever fills this has seen to it that code, packages and metrics are the same. What is left is looked at here, for each
+trial: its configuration, with the defaults of what it leaves out, and its training seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from etude.core.events import Outcome, Params
+from etude.core.history import Trial, identity
+
+
+class Donor(NamedTuple):
+    """A trial of another study that has finished.
+
+    Attributes:
+        study: Its study's name.
+        trial: Its number there.
+        outcome: What came of it.
+    """
+
+    study: str
+    trial: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """The trials that can be taken.
+
+    Attributes:
+        donors: What tells a trial from others (``key``) -> the one that is taken for it.
+        whole: Returns what of a configuration counts, and with the defaults of what it leaves out.
+    """
+
+    donors: Mapping[tuple[object, int], Donor] = field(default_factory=dict)
+    whole: Callable[[Params], Params] = dict
+
+    def find(self, trial: Trial) -> Donor | None:
+        """Return the trial whose outcome is that of this one; None if it has to be run.
+
+        One that was handed out before is run to its end, and one that begins with given weights, or is a probe, is no
+        plain run.
+        """
+        if not self.donors or trial.attempt or trial.start is not None or trial.probe is not None:
+            return None
+        return self.donors.get(key(self.whole(trial.params), trial.seed))
+
+
+NOTHING: Final = Reuse()
+"""Nothing was handed over."""
+
+
+def key(params: Params, seed: int) -> tuple[object, int]:
+    """Return what is equal for trials that come to the same numbers, as long as their code is the same."""
+    return identity(params), seed
