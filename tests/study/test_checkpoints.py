@@ -156,6 +156,8 @@ STEPS = """
     import os, random, signal, sys
     from pathlib import Path
     import etude
+    from etude.core.events import Checkpointed
+    from etude.store.journal import Journal
 
     PLACE = Path(__file__).parent
 
@@ -177,19 +179,30 @@ STEPS = """
         def load_state_dict(self, state):
             self.order = list(state["order"])
 
+    def kills(run):  # once the journal has a state that this attempt saved
+        while not any(
+            isinstance(fact, Checkpointed) and fact.trial == run.trial and fact.checkpoint.name("rest") == name
+            for name in [f"{path.parents[1].name}/checkpoints/{path.name}" for path in run.folder.rglob("*.rest.*")]
+            for fact in Journal.read(run.folder.parents[2]).facts()
+        ):
+            pass
+        (PLACE / f"kill-{os.getpid()}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def train(run, lr: float, epochs: int = 3):
         kept = run.keep(total=0.0, batches=0)
         chaos = random.Random(os.getpid())
+        done = 0
         for epoch in run.epochs(epochs):
             kept.total = 0.0
             for x in run.steps(Loader(60), every=7):
                 kept.total += lr * x * random.random()
                 kept.batches += 1
+                done += 1
                 if kept.batches % 25 == 0:
                     run.report(loss=kept.total)
-                if os.environ.get("KILLS") and len(list(PLACE.glob("kill-*"))) < 6 and chaos.random() < 0.02:
-                    (PLACE / f"kill-{os.getpid()}").touch()
-                    os.kill(os.getpid(), signal.SIGKILL)
+                if os.environ.get("KILLS") and len(list(PLACE.glob("kill-*"))) < 6 and done > 7 and chaos.random() < 0.1:
+                    kills(run)
             run.report(loss=kept.total)
         return {"loss": kept.total, "batches": kept.batches, "next": random.random()}
 
