@@ -91,7 +91,7 @@ SCRIPT = """
 """
 EPOCHS = 5
 TRIALS = 4
-FAULTS = 7
+FAULTS = 12
 
 
 def table(folder: Path) -> list[object]:
@@ -105,7 +105,7 @@ def test_networks_trained_under_faults_are_those_of_an_undisturbed_study(
     script = write_script(tmp_path, SCRIPT)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("FULL", "1")
-    report = chaos(script, str(TRIALS), studies=tmp_path / "disturbed", faults=FAULTS, every=2, seed=4)
+    report = chaos(script, str(TRIALS), studies=tmp_path / "disturbed", faults=FAULTS, every=5, seed=1)
     monkeypatch.delenv("FULL")
     print(f"\n{report}")
     assert report.returncode == 0, report.errors
@@ -129,7 +129,8 @@ def test_networks_trained_under_faults_are_those_of_an_undisturbed_study(
     for fact in facts:
         history.apply(fact)
     saved = [fact.checkpoint for fact in facts if isinstance(fact, Checkpointed)]
-    assert {point.batch for point in saved} == {0, 15, 30}
+    assert {point.batch for point in saved} <= {0, 15, 30}
+    assert any(point.batch for point in saved)
     assert [fact for fact in facts if isinstance(fact, Resumed) and fact.origin.key], "some went on from a state"
     check_what_is_left(report.folder, history)
 
