@@ -201,7 +201,8 @@ STEPS = """
                 done += 1
                 if kept.batches % 25 == 0:
                     run.report(loss=kept.total)
-                if os.environ.get("KILLS") and len(list(PLACE.glob("kill-*"))) < 6 and done > 7 and chaos.random() < 0.1:
+                may = os.environ.get("KILLS") and done > 7 and len(list(PLACE.glob("kill-*"))) < 6
+                if may and chaos.random() < 0.1:
                     kills(run)
             run.report(loss=kept.total)
         return {"loss": kept.total, "batches": kept.batches, "next": random.random()}
