@@ -26,6 +26,22 @@ def raw_line() -> dict[str, Any]:
     return next(dict(line) for line in kept() if line["benchmark"] == "weights_paper5")
 
 
+# --- judges -------------------------------------------------------------------------------------------
+
+
+def test_probes_may_be_judged_by_either_metric():
+    made = record()
+    assert made["auto"][0]["probes"]["best"] == {"loss": 0.5, "accuracy": 0.4}
+    assert predicts.judged_by(made, "loss") == predicts.judged_by(made, "accuracy") == 10.0
+    for one in made["auto"]:
+        one["probes"]["soup"]["accuracy"] = 0.9
+    assert predicts.judged_by(made, "loss") == 10.0
+    assert predicts.judged_by(made, "accuracy") == (30 + 20) / 2, "the soup, which takes three epochs and two"
+    told = "\n".join(predicts_page._judges([made, record(chosen=False)]))
+    assert "fewer on 1 of 1 workloads, more on 0" in " ".join(told.split())
+    assert "| made up | 10 | 25 |" in told
+
+
 # --- correlations -----------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.live.judged import RANDOM, fixed, times
+from benchmarks.live.judged import AUTO, RANDOM, auto, fixed, times
 from benchmarks.paper5.judged import charges_of
 from benchmarks.paper5.printed import RANDOM as RANDOM_ARM
 from benchmarks.paper5.printed import WORKLOADS
@@ -35,6 +35,9 @@ DISTANCE: Final = "distance to the final accuracy"
 MEMORISED: Final = "training loss / validation loss"
 INHERITED: Final = "inherited share"
 PREDICTORS: Final = (PROBE, TUNED, DISTANCE, MEMORISED, INHERITED)
+
+JUDGES: Final = {"loss": 1.0, "accuracy": -1.0}
+"""By what probes may be judged -> 1 if less of it is better, else -1."""
 
 LEVEL: Final = 0.05
 RESAMPLES: Final = 9_999
@@ -144,6 +147,21 @@ def rows_of(record: Mapping[str, Any]) -> list[Row]:
         }
         found.append(Row(record["workload"], name, _gain(steps[RANDOM][0], steps[name][0]), known))
     return found
+
+
+def judged_by(record: Mapping[str, Any], metric: str) -> float:
+    """Return the mean steps to the target from what probes had chosen, judged by a metric; their own are not counted.
+
+    Args:
+        record: A workload's, with what its probes reported.
+        metric: One of ``JUDGES``.
+    """
+    chosen = {
+        one["seed"]: (min(one["probes"], key=lambda name: JUDGES[metric] * one["probes"][name][metric]), 0.0)
+        for one in record["auto"]
+    }
+    runs = {**fixed(record), AUTO: auto(record, chosen)}
+    return fmean(times(runs, Target(record["target"], "max"), Clock.MARGINAL)[AUTO][0])
 
 
 def _probed(record: Mapping[str, Any], start: str, metric: str) -> float:

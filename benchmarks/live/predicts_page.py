@@ -9,6 +9,7 @@ from typing import Any, Final
 from benchmarks.live.predicts import (
     DISTANCE,
     INHERITED,
+    JUDGES,
     LEVEL,
     MEMORISED,
     PREDICTORS,
@@ -17,6 +18,7 @@ from benchmarks.live.predicts import (
     TUNED,
     Link,
     Row,
+    judged_by,
     links,
     live_rows,
     raw_rows,
@@ -71,6 +73,7 @@ def _page(live: Mapping[str, Any], raw: Mapping[str, Any]) -> Iterator[str]:
     yield from _meaning()
     for kind, rows in kinds.items():
         yield from _section(kind, rows, found[kind])
+    yield from _judges([cell["record"] for cell in live["details"].values()])
     yield from _doubts(kinds)
 
 
@@ -168,6 +171,25 @@ def _section(kind: str, rows: Sequence[Row], found: Sequence[Link]) -> Iterator[
             (row.workload, row.start, f"{row.speed_up:.2f}x", *(_number(row.known[name], ".3g") for name in PREDICTORS))
             for row in rows
         ],
+    )
+
+
+def _judges(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Compare the two metrics that probes may be judged by."""
+    known = [record for record in records if record.get("auto")]
+    if not known:
+        return
+    steps = [(record["workload"], *(judged_by(record, metric) for metric in JUDGES)) for record in known]
+    fewer, more = (sum(sign * (loss - accuracy) > 0 for _, loss, accuracy in steps) for sign in (-1, 1))
+    yield "## Loss or accuracy, as the judge of probes\n"
+    yield paragraph(
+        "Mean steps to the target from the start that did best in its probe, seed by seed, by validation loss and by",
+        "validation accuracy; the steps of the probes are not counted, and nothing is said of memorised examples.",
+        f"By loss it took fewer on {fewer} of {len(steps)} workloads, more on {more}, and as many on the others.",
+    )
+    yield table(
+        ("workload", *(f"by {metric}" for metric in JUDGES)),
+        [(name, *(f"{value:,.0f}" for value in values)) for name, *values in steps],
     )
 
 

@@ -36,7 +36,7 @@ class Auto:
             examples, and goes on badly from there: then its shrunk weights are taken where its own did best.
         share: Of the run's epochs, what all probes may take together; a batch each at least.
         judge: The reported metric that they are judged by. A validation loss, if one is reported, or else the metric
-            of the experiment, if left out: accuracy says little that early.
+            of the experiment, if left out.
 
     Source:
         Ash and Adams 2020, "On Warm-Starting Neural Network Training", arXiv:1910.08475, for what is wrong with
