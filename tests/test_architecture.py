@@ -79,7 +79,7 @@ ARROWS: Final = {
         *{"core", "worker", "frameworks", "tune", "redefined", "results"},
         *{"call", "launch", "check", "forecasting", "fit", "fitted", "candidates", "final", "guard"},
     },
-    "comparing": {"core", "fit", "call", "final", "results", "experiment"},
+    "comparing": {"core", "fit", "call", "final", "results", "fitted", "experiment"},
     "demo": {"core", "worker"},
     "cli": None,  # on top: it may import everything
     "etude": None,  # the window shows everything

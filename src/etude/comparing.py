@@ -11,11 +11,12 @@ from etude.core.errors import ConfigError, StudyError
 from etude.core.numbers import is_number
 from etude.core.text import brief
 from etude.final import final
-from etude.fit.clocks import Curve, Target
+from etude.fit.clocks import Target
 from etude.fit.compared import Arm, Comparison, compare
 from etude.fit.costs import Charges, Cost, inherited
 from etude.fit.prepared import read_seeds
 from etude.fit.weights import RANDOM
+from etude.fitted import curve_of
 from etude.results import TrialResult
 
 if TYPE_CHECKING:
@@ -102,19 +103,8 @@ def compare_starts(
         runs = trials[nth * len(listed) : (nth + 1) * len(listed)]
         epochs = sum(epochs for _, _, epochs in runs[0].ancestors)
         charges = Charges(inherited=inherited(epochs, share=share, validated=validated, epoch=epoch))
-        curves = tuple(_curve(run, steps_per_epoch) for run in runs)
+        curves = tuple(curve_of(run, steps_per_epoch) for run in runs)
         arms.append(Arm(runs[0].start or RANDOM, curves, charges))
     watched = experiment.metrics.watched
     compared = compare(arms, mode=modes[watched], target=aim)
     return Comparison(watched, tuple(compared), aim, tuple(arms), live.search)
-
-
-def _curve(trial: TrialResult, steps_per_epoch: float) -> Curve:
-    """Return what a run measured; its seconds are known if it came to its end in one attempt."""
-    seconds: float | list[float] = math.nan
-    if trial.attempts == 1 and trial.started_at is not None:
-        at = {report.step: report.at - trial.started_at for report in trial.reports if report.attempt == 1}
-        if len(at) == len(trial.curve):
-            passed = [at[step] for step in sorted(at)]
-            seconds = [now - before for before, now in zip([0.0, *passed], passed, strict=False)]
-    return Curve.by_epoch(trial.curve, steps=steps_per_epoch, seconds=seconds)

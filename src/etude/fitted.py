@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
+from etude.core.errors import StudyError
 from etude.core.signature import Definition
+from etude.fit.clocks import Curve, Target
+from etude.fit.costs import Charges, Cost, inherited
+from etude.fit.times import Times, times_to
 from etude.fit.weights import TrialWeights
 from etude.results import Search, TrialResult
 
@@ -38,6 +43,40 @@ class Fit(Search):
         """The weights of its best trial; as ``TrialResult.weights``."""
         return self.best.weights
 
+    def times_to(
+        self, target: float, *, share: float = 1.0, validated: float = 0.0, steps_per_epoch: float = math.nan
+    ) -> Times:
+        """Return how soon its runs reached a value of the metric, on three clocks: print it.
+
+        ``sunk``: the search was run anyway, and its weights cost nothing, as in the paper. ``marginal``: with what was
+        spent to have them, which are the probes. ``charged``: and the epochs that they had been trained, paid for.
+        They are told in epochs, steps and seconds of this training; a run is taken to report once an epoch.
+
+        Args:
+            target: To be fixed beforehand: chosen after the runs were seen, it can be chosen for its result.
+            share: Training examples of the trials whose weights these were, over those of this training.
+            validated: Examples that such a trial validated with after each epoch, over those of this training.
+            steps_per_epoch: Steps of the optimizer in an epoch, if the times are wanted in steps.
+
+        Raises:
+            ConfigError: A number cannot be.
+            StudyError: No run has come to its end with reports.
+        """
+        runs = [trial for trial in self.trials if trial.probe is None and trial.state == "finished" and trial.curve]
+        if not runs:
+            raise StudyError(
+                f"No run of {self.name!r} has come to its end with reports, so nothing says how soon a target is "
+                "reached. Report the metric after each epoch, run.report(...)."
+            )
+        probed = sum(probe.probe["portion"] for probe in self.probes if probe.probe)
+        epoch = Cost(1.0, float(steps_per_epoch), math.nan)
+        trained = sum(epochs for _, _, epochs in runs[0].ancestors)
+        charges = Charges(
+            kept=epoch.times(probed), inherited=inherited(trained, share=share, validated=validated, epoch=epoch)
+        )
+        aim = Target(float(target), self.metrics.modes[self.metrics.watched])
+        return times_to(aim, [curve_of(run, steps_per_epoch) for run in runs], charges)
+
     def model(self, experiment: Definition | None = None) -> Any:
         """Return the model of its best trial with its weights, ready to predict; as ``TrialResult.model``."""
         return self.best.model(experiment)
@@ -60,3 +99,14 @@ class Fit(Search):
             metrics=json.dumps(best.values),
             code=str(self.meta.get("code", "")),
         )
+
+
+def curve_of(trial: TrialResult, steps_per_epoch: float) -> Curve:
+    """Return what a run measured; its seconds are known if it came to its end in one attempt."""
+    seconds: float | list[float] = math.nan
+    if trial.attempts == 1 and trial.started_at is not None:
+        at = {report.step: report.at - trial.started_at for report in trial.reports if report.attempt == 1}
+        if len(at) == len(trial.curve):
+            passed = [at[step] for step in sorted(at)]
+            seconds = [now - before for before, now in zip([0.0, *passed], passed, strict=False)]
+    return Curve.by_epoch(trial.curve, steps=steps_per_epoch, seconds=seconds)

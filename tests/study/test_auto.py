@@ -259,3 +259,26 @@ def test_calls_that_cannot_be(search: etude.Search) -> None:
         make().fit(at=search.best, weights=etude.Auto(candidates=[]))
     with pytest.raises(ConfigError, match=r"none of the metrics \(score\) and no loss"):
         make().fit(at=search.best, weights=etude.Auto(judge="f1"))
+
+
+def test_a_fit_says_how_soon_it_reached_a_target_on_three_clocks(search: etude.Search) -> None:
+    final = make().fit(at=search.best, weights=etude.Auto([search.best.weights]), seeds=2)
+    first, second = (trial for trial in final.trials if trial.probe is None)
+    assert first.start == f"epoch 3 of trial {search.best.number} of {search.name}"
+    aim = first.curve[1]
+    times = final.times_to(aim, share=0.5, validated=0.3, steps_per_epoch=BATCHES)
+    assert (times.runs, times.missed) == (2, 0)
+    reached = [1 + next(n for n, value in enumerate(trial.curve) if value >= aim) for trial in (first, second)]
+    sunk = sum(reached) / 2
+    probes = 2 / BATCHES
+    paid = 3 * (0.5 + 0.3 / 3)
+    assert times.on["sunk", "epochs"].mean == sunk
+    assert times.on["sunk", "steps"].mean == BATCHES * sunk
+    assert times.on["marginal", "epochs"].mean == pytest.approx(sunk + probes)
+    assert times.on["charged", "steps"].mean == pytest.approx(BATCHES * (sunk + probes + paid))
+    assert 0 < times.on["sunk", "seconds"].mean < 60
+    assert str(times).splitlines()[0].startswith(f"{aim:g} was reached by 2 of 2")
+    assert [line.split()[0] for line in str(times).splitlines()[1:]] == ["sunk", "marginal", "charged"]
+    assert str(times).splitlines()[3].split()[-1] == "-", "nobody knows what the inherited epochs took"
+    missed = final.times_to(1.0)
+    assert (missed.missed, missed.on["sunk", "epochs"].mean) == (2, 3.0)
