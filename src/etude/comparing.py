@@ -13,10 +13,9 @@ from etude.core.text import brief
 from etude.final import final
 from etude.fit.clocks import Target
 from etude.fit.compared import Arm, Comparison, compare
-from etude.fit.costs import Charges, Cost, inherited
 from etude.fit.prepared import read_seeds
 from etude.fit.weights import RANDOM
-from etude.fitted import curve_of
+from etude.fitted import charges_of, curve_of
 from etude.results import TrialResult
 
 if TYPE_CHECKING:
@@ -97,12 +96,10 @@ def compare_starts(
             f"Of {len(trials)} runs, {unfinished} did not come to their end with reports, and a comparison of the "
             f"others would be one of what went well. See: etude trials {live.search.folder}"
         )
-    epoch = Cost(1.0, steps_per_epoch, math.nan)
     arms = []
     for nth in range(1 + len(own)):
         runs = trials[nth * len(listed) : (nth + 1) * len(listed)]
-        epochs = sum(epochs for _, _, epochs in runs[0].ancestors)
-        charges = Charges(inherited=inherited(epochs, share=share, validated=validated, epoch=epoch))
+        charges = charges_of(runs[0], share=share, validated=validated, steps_per_epoch=steps_per_epoch)
         curves = tuple(curve_of(run, steps_per_epoch) for run in runs)
         arms.append(Arm(runs[0].start or RANDOM, curves, charges))
     watched = experiment.metrics.watched

@@ -31,7 +31,10 @@ class Fit(Search):
     @property
     def chosen(self) -> str:
         """What probes chose, and why, in a sentence; empty if there are none, or they have not chosen yet."""
-        return next((trial.because for trial in self.trials if self.probes and trial.probe is None), "")
+        trials = self.trials
+        if not any(trial.probe is not None for trial in trials):
+            return ""
+        return next((trial.because for trial in trials if trial.probe is None), "")
 
     @property
     def value(self) -> float | None:
@@ -69,10 +72,8 @@ class Fit(Search):
                 "reached. Report the metric after each epoch, run.report(...)."
             )
         probed = sum(probe.probe["portion"] for probe in self.probes if probe.probe)
-        epoch = Cost(1.0, float(steps_per_epoch), math.nan)
-        trained = sum(epochs for _, _, epochs in runs[0].ancestors)
-        charges = Charges(
-            kept=epoch.times(probed), inherited=inherited(trained, share=share, validated=validated, epoch=epoch)
+        charges = charges_of(
+            runs[0], share=share, validated=validated, steps_per_epoch=float(steps_per_epoch), probed=probed
         )
         aim = Target(float(target), self.metrics.modes[self.metrics.watched])
         return times_to(aim, [curve_of(run, steps_per_epoch) for run in runs], charges)
@@ -99,6 +100,24 @@ class Fit(Search):
             metrics=json.dumps(best.values),
             code=str(self.meta.get("code", "")),
         )
+
+
+def charges_of(
+    trial: TrialResult, *, share: float, validated: float, steps_per_epoch: float, probed: float = 0.0
+) -> Charges:
+    """Return what the weights had cost that a run began with.
+
+    Args:
+        trial: The run.
+        share: See ``Fit.times_to``.
+        validated: See ``Fit.times_to``.
+        steps_per_epoch: See ``Fit.times_to``.
+        probed: Epochs that probes had trained to choose them.
+    """
+    epoch = Cost(1.0, steps_per_epoch, math.nan)
+    trained = sum(epochs for _, _, epochs in trial.ancestors)
+    paid = inherited(trained, share=share, validated=validated, epoch=epoch)
+    return Charges(kept=epoch.times(probed), inherited=paid)
 
 
 def curve_of(trial: TrialResult, steps_per_epoch: float) -> Curve:

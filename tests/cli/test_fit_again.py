@@ -83,3 +83,13 @@ def test_a_final_training_goes_on_from_its_mirror_without_the_search(etude: Etud
     assert str(first.start).endswith("with its optimizer")
     assert (first.state, second.state, second.attempts) == ("finished", "finished", 2)
     assert first.curve == second.curve, "both begin with the same weights, and nothing else is random"
+
+
+def test_a_run_has_the_threads_that_it_had() -> None:
+    from etude.cli.work import _same_call_of_fit
+
+    assert _same_call_of_fit({"verb": "fit", "workers": None, "at_a_time": 1, "engine": "local", "name": "one"}) == {
+        "workers": None,
+        "engine": "local",
+        "trials": 1,
+    }

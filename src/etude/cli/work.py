@@ -267,9 +267,8 @@ def _same_call_of_fit(call: Mapping[str, Any]) -> dict[str, Any]:
     from etude.call import Call
 
     known = inspect.signature(Call.read).parameters
-    return {
-        name: value for name, value in call.items() if name in known and name not in ("trials", "name", "engine")
-    } | {"engine": call.get("engine")}
+    given = {name: value for name, value in call.items() if name in known and name != "name"}
+    return {**given, "trials": call["at_a_time"]}  # as many threads for each as there were: they change the numbers
 
 
 def _fit_again(experiment: Experiment, study: Search, *, name: str, progress: bool | None, **given: Any) -> Search:

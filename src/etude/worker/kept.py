@@ -63,14 +63,12 @@ class Keeper:
         beginning: Tells apart what is kept by how it began: optimizers, schedules and values, as they were before the
             first epoch. Empty if that cannot be told.
         twice: Whether what is brought back is to be brought back once more, by ``again``.
-        has_inherited: Whether it was asked to take what others had learned.
     """
 
     def __init__(self) -> None:
         self.kept: Kept | None = None
         self.beginning = ""
         self.twice = False
-        self.has_inherited = False
         self._brought: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
         self._handles: dict[str, Handle] = {}  # of objects; what has none is a plain value
         self._sources: dict[str, Source] = {}
@@ -184,7 +182,6 @@ class Keeper:
         Raises:
             StateError: One is not kept under that name, or does not fit.
         """
-        self.has_inherited = True
         for name, state in optimizers.items():
             thing = vars(self.kept).get(name) if self.kept is not None else None
             if thing is None:

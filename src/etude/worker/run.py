@@ -173,7 +173,6 @@ class Run:
         self.keeper = Keeper()
         """What the training function keeps; our own part of the handle."""
         self._took_up = False
-        self._took_state = False
         self._before: State | None = None
         self._ahead: State | None = None  # was saved within an epoch, whose loader has not begun yet
         self._within: Within | None = None
@@ -258,6 +257,7 @@ class Run:
         """Give the first epoch of n alone."""
         if n > 0:
             probing.begin(n)
+            self._took_up = True
             self.keeper.inherit(self._inherits())
             self.epoch = 0
             yield 0
@@ -321,7 +321,7 @@ class Run:
         Raises:
             StateError: It has not.
         """
-        if not self.keeper.has_inherited and not self._took_state and self._inherits():
+        if not self._took_up and self._inherits():
             raise StateError(
                 "The run was to begin with the state of an optimizer, and never asked for it. Keep the optimizer, "
                 "run.keep(optimizer=optimizer), and train in run.epochs(n); or leave .with_optimizer() out."
@@ -347,7 +347,6 @@ class Run:
             self._took_up = True
             self.keeper.begin()
             self._before = self._line.take_up(lambda state: self._why_not(state, loop, n))
-            self._took_state = self._before is not None
             if self._before is None:
                 self.keeper.inherit(self._inherits())
         before = self._before
