@@ -35,7 +35,8 @@ ARROWS: Final = {
     # The modules that stand on top of the rooms, from the lowest to the highest.
     "definition": {"core"},
     "nodes": {"core", "wire", "places", "engines", "worker"},
-    "crew": {"core", "wire", "engines", "nodes"},
+    "gangs": {"core", "wire"},
+    "crew": {"core", "wire", "engines", "nodes", "gangs"},
     "safekeeping": {"core", "wire", "store", "crew"},
     "desk": {"core", "tune"},
     "notes": set(),

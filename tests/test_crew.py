@@ -47,7 +47,7 @@ def test_after_a_minute_without_enough_workers_users_are_told_once(
         )
         crew.tick(100.0)
         assert notes == [], "nobody was sent for yet"
-        crew.start(wanted)
+        crew.begin()
         for second in (1.0, 59.0):
             crew.tick(second)
         assert notes == []

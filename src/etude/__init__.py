@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from etude.core.events import Keep
     from etude.core.plan import GO_ON, Act, Decision, Report, Standing
     from etude.core.prefixes import value_at
+    from etude.core.ranks import DDP, FSDP
     from etude.core.resources import Resources
     from etude.core.signature import Derived, Stateless
     from etude.engines import Door, Engine
@@ -74,6 +75,8 @@ _HOME = {
     "Derived": "etude.core.signature",
     "Stateless": "etude.core.signature",
     "Resources": "etude.core.resources",
+    "DDP": "etude.core.ranks",
+    "FSDP": "etude.core.ranks",
     "Space": "etude.tune.spaces",
     "uniform": "etude.tune.domains",
     "loguniform": "etude.tune.domains",
@@ -144,6 +147,8 @@ _HOME = {
 __all__ = [
     "ASHA",
     "CMAES",
+    "DDP",
+    "FSDP",
     "GO_ON",
     "GP",
     "NSGA2",

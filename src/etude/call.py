@@ -14,6 +14,7 @@ from etude.core.errors import ConfigError
 from etude.core.events import USUAL, Keep
 from etude.core.keeping import read_keep
 from etude.core.numbers import is_finite, is_number, whole
+from etude.core.ranks import Parallel, read_parallel
 from etude.core.resources import Machine, Resources
 from etude.core.room import how_many_fit, mend, why_not
 from etude.core.spending import NO_CEILING, Ceiling, check_priced
@@ -53,6 +54,7 @@ class Call:
         states: Where trials save their states; None for the study's folder, or where they are.
         engine: What starts the workers, or says how they would be.
         engine_text: How it was given, if that was as text; else its kind.
+        parallel: How several ranks train each trial; None if it is one. What needs so much, then, is a rank.
     """
 
     workers: int
@@ -73,6 +75,7 @@ class Call:
     states: str | None = None
     engine: Any = None
     engine_text: str = "local"
+    parallel: Parallel | None = None
 
     @classmethod
     def read(
@@ -95,6 +98,9 @@ class Call:
         on_oom: str | None = None,
         keep: Keep | int | str | None = None,
         trials: int | None = None,
+        ranks: int = 1,
+        parallel: object = "ddp",
+        batch: str = "global",
     ) -> Call:
         """Read what a verb was given.
 
@@ -130,12 +136,13 @@ class Call:
                 f"states={brief(states)} was given for a simulated study, whose trials have none. Leave states= out."
             )
         needs = Resources.read(resources)
+        together = _together(ranks, parallel, batch, engine, needs)
         machine = _machine_for(needs, engine) if needs is not None else None
         least, asked = _asked_for(workers, engine)
-        usual = _usual(least, engine, trials)
+        usual = _usual(least, engine, trials, ranks)
         most, note = asked or usual, ""
         if needs is not None and machine is not None:
-            most, note = _fitted(least, asked, usual, needs.counted, machine)
+            most, note = _fitted(least, asked, usual, needs.counted, machine, ranks)
         return cls(
             workers=most,
             least_workers=least or 1,
@@ -155,7 +162,13 @@ class Call:
             keep=read_keep(keep),
             engine=engine,
             engine_text=engine_text,
+            parallel=together,
         )
+
+    @property
+    def ranks(self) -> int:
+        """How many processes train one trial."""
+        return self.parallel.ranks if self.parallel is not None else 1
 
     @property
     def counted(self) -> Resources | None:
@@ -189,9 +202,9 @@ class Call:
 
     @property
     def threads(self) -> int:
-        """How many threads a trial may use: as many as it needs cores, or else the cores, shared evenly."""
+        """How many threads each process may use: as many as it needs cores, or else the cores, shared evenly."""
         said = self.resources.threads if self.resources is not None else None
-        return said or max(1, available_cores() // self.workers)
+        return said or max(1, available_cores() // (self.workers * self.ranks))
 
 
 def _ceiling(
@@ -290,38 +303,69 @@ def _machine_for(needs: Resources, engine: Any) -> Machine | None:
     return found
 
 
-def _fitted(least: int | None, asked: int | None, usual: int, needs: Resources, machine: Machine) -> tuple[int, str]:
-    """Return how many workers there are at most, which fit on a machine, and what should be said of that.
+def _together(ranks: int, parallel: object, batch: str, engine: object, needs: Resources | None) -> Parallel | None:
+    """Return how several ranks train each trial; None if it is one.
+
+    Raises:
+        ConfigError: They cannot.
+    """
+    read = read_parallel(ranks, parallel, batch)
+    if read is None:
+        return None
+    if isinstance(engine, Simulated):
+        raise ConfigError(
+            f"ranks={ranks} was given for a simulated study, whose trials nobody trains. Leave ranks= out."
+        )
+    if needs is not None and needs.packs:
+        raise ConfigError(
+            f"resources='{needs}' learns what memory trials need, and with ranks={ranks} one has several "
+            "processes, perhaps on several machines. Say what each rank needs, as in resources='memory_gb=4'."
+        )
+    return read
+
+
+def _fitted(
+    least: int | None, asked: int | None, usual: int, needs: Resources, machine: Machine, ranks: int
+) -> tuple[int, str]:
+    """Return how many trials run at a time at most, which fit on a machine, and what should be said of that.
 
     Args:
         least: How many have to fit, if the call gave a range.
         asked: How many there are to be, at most; None for as many as fit.
         usual: How many there are if nothing else is said.
-        needs: What each needs.
+        needs: What each rank of one needs.
         machine: What there is.
+        ranks: How many ranks each has.
 
     Raises:
         ConfigError: They do not fit.
     """
     fit = how_many_fit(needs, machine)
+    fit = fit // ranks if fit is not None else None
     begin = least or asked or 1
     whole_range = f"workers=({least}, {asked})"
     told = f"{whole_range} begin with {begin} trials, which" if least is not None else ""
-    if why := why_not(begin, needs, machine, asked=told):
-        fewer = f"workers=({fit}, {asked})" if least is not None else f"workers={fit}"
-        raise ConfigError(f"{why} {mend(begin, needs, machine, fewer=fewer)}")
+    if ranks > 1:
+        told = f"ranks={ranks} for each of {told or f'workers={begin}'}" if begin > 1 else f"ranks={ranks}"
+    if why := why_not(begin * ranks, needs, machine, asked=told):
+        if not fit:
+            why += " The ranks of one trial start together, so it could never start." if ranks > 1 else ""
+            fewer = f"ranks={how_many_fit(needs, machine)}" if ranks > 1 else f"workers={fit}"
+        else:
+            fewer = f"workers=({fit}, {asked})" if least is not None else f"workers={fit}"
+        raise ConfigError(f"{why} {mend(begin * ranks, needs, machine, fewer=fewer)}")
     if fit is None:
         return asked or usual, ""
     if asked is None:
         by_cores = needs.cpus is not None and machine.cores is not None
         return fit if by_cores else min(fit, usual), ""
-    cut = why_not(asked, needs, machine, asked=whole_range)
+    cut = why_not(asked * ranks, needs, machine, asked=whole_range)
     return min(fit, asked), f"{cut} So {fit} run at a time." if cut else ""
 
 
-def _usual(least: int | None, engine: Any, trials: int | None) -> int:
+def _usual(least: int | None, engine: Any, trials: int | None, ranks: int = 1) -> int:
     """Return how many workers there are if the call does not say: no more than trials, which then have more threads."""
-    usual: int = getattr(engine, "usual_workers", None) or available_cores()
+    usual: int = max(1, (getattr(engine, "usual_workers", None) or available_cores()) // ranks)
     if trials is not None and trials > 0:
         usual = min(usual, trials)
     return max(least or 1, usual)

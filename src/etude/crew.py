@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from etude.core.events import AnyEvent, Checkpointed, How, Joined, Left, Reporte
 from etude.core.gpu_shares import Shares
 from etude.core.text import count
 from etude.engines import Engine
+from etude.gangs import HERE, Gangs
 from etude.wire import messages, server, spool
 from etude.wire.messages import Serve
 
@@ -49,6 +51,9 @@ BAD_STARTS: Final = 3
 
 class Crew:
     """The workers of a study. Lives in the driver's event loop.
+
+    Where several ranks train each trial, the driver hears of gangs of them (``gangs``), and what is said here of how
+    many there are is of gangs as well.
 
     Args:
         engine: What starts workers.
@@ -81,9 +86,12 @@ class Crew:
         self._serve = serve
         self._shares = Shares(gpus, serve.resources.gpus if serve.resources is not None else None)
         self._clock = clock
-        self._wanted = wanted
-        self._least = least
-        self._most = most
+        ranks = serve.parallel.ranks if serve.parallel is not None else 1
+        self._ranks = ranks
+        self._wanted_gangs = wanted
+        self._least = least * ranks
+        self._most = most * ranks
+        self._gangs = Gangs(ranks, tell=tell, send=self._send, address=self._address) if ranks > 1 else None
         self._early: dict[str, Joined] = {}
         self._tell = tell
         self._note = note
@@ -102,8 +110,14 @@ class Crew:
         self._nodes: Nodes | None = None
         self.folder = Path(serve.trials).parent
 
-    def start(self, n: int, *, replaces: str = "") -> None:
-        """Start ``n`` workers."""
+    def _wanted(self) -> int:
+        return self._wanted_gangs() * self._ranks
+
+    def begin(self) -> None:
+        """Start as many workers as are wanted."""
+        self._start(self._wanted())
+
+    def _start(self, n: int, *, replaces: str = "") -> None:
         self._replacing = replaces
         self._loop = asyncio.get_running_loop()
         if self._late_at is None:
@@ -169,8 +183,14 @@ class Crew:
 
     # --- what the driver wants --------------------------------------------------------------------
 
-    def send(self, worker: str, message: messages.Message) -> bool:
-        """Send a message to a worker; return whether it is there."""
+    def send(self, worker: str, message: messages.Message) -> None:
+        """Send a message to a worker, if it is there."""
+        if self._gangs is not None:
+            self._gangs.send(worker, message)
+        else:
+            self._send(worker, message)
+
+    def _send(self, worker: str, message: messages.Message) -> None:
         link = self._links.get(worker)
         if link is not None and link.carried and isinstance(message, messages.Run) and message.brings:
             assert self._nodes is not None, "it is one of theirs"
@@ -182,7 +202,11 @@ class Crew:
                 self._missed.add(worker)
             else:
                 self._given[worker] = message
-        return link is not None
+
+    def retire(self, worker: str) -> None:
+        """Let a worker go that is to get no more work, and start another in its place."""
+        for name in self._gangs.retire(worker) if self._gangs is not None else (worker,):
+            self.part_with(name, "let go")
 
     def flush(self) -> None:
         """Let what was sent leave now."""
@@ -198,7 +222,7 @@ class Crew:
             self._nodes.tick(now_s)
 
     def part_with(self, worker: str, reason: str) -> None:
-        """Let a worker go, end what it holds, and start another in its place."""
+        """Let one process of the crew go, end what it holds, and start another in its place."""
         link = self._links.pop(worker, None)
         if link is None or self._closed:
             return
@@ -254,6 +278,20 @@ class Crew:
             self._heard_early(link, message, now)
             return
         match message:
+            case messages.Ended():
+                self._take_end(link.name, message)
+            case messages.Meeting() if self._gangs is not None:
+                self._gangs.meet(link.name, message)
+            case messages.Broken(reason=reason, edited=True):
+                self._fail(DefinitionChangedError(reason))
+            case messages.Broken(reason=reason):
+                self.part_with(link.name, reason)
+            case _:
+                self._heard_of_attempt(message, now)
+
+    def _heard_of_attempt(self, message: messages.FromWorker, now: float) -> None:
+        """Take in what is said of an attempt at work."""
+        match message:
             case messages.Reports(trial=trial, attempt=attempt, rows=rows):
                 for step, metrics in rows:
                     self._tell(Reported(at=now, trial=trial, attempt=attempt, step=step, metrics=metrics))
@@ -263,12 +301,6 @@ class Crew:
                 self._tell(as_resumed(message, at=now))
             case messages.Warned(text=text):
                 self._note(text)
-            case messages.Ended():
-                self._take_end(link.name, message)
-            case messages.Broken(reason=reason, edited=True):
-                self._fail(DefinitionChangedError(reason))
-            case messages.Broken(reason=reason):
-                self.part_with(link.name, reason)
 
     def gone(self, link: Link, reason: str) -> None:
         """Take in that a worker's connection ended."""
@@ -306,9 +338,13 @@ class Crew:
         if len(self._early) >= min(self._least, self._wanted()):
             self._least = 1
             self._late_at = math.inf
-            for joined in self._early.values():
-                self._tell(msgspec.structs.replace(joined, at=now))
+            came = [msgspec.structs.replace(joined, at=now) for joined in self._early.values()]
             self._early.clear()
+            if self._gangs is not None:
+                self._gangs.come(came)
+            else:
+                for joined in came:
+                    self._tell(joined)
 
     def _say_if_nobody_comes(self, now_s: float) -> None:
         """Tell once that the study waits, since there may not be room for so many workers."""
@@ -330,19 +366,23 @@ class Crew:
         Only when nothing of it lives can an attempt of it end no more, and its trial be given to somebody else.
         """
         worker = link.name
-        left = await self._ended(link)
+        outcome = await self._ended(link)
         self._given.pop(worker, None)
         if self._closed:  # whoever closes reads the spool
             return
         if link.ready:
-            if left is not None:
-                self._take_end(worker, left)
+            if outcome is not None:
+                self._take_end(worker, outcome)
                 await asyncio.sleep(0)  # the driver may give it something more, which misses it
             began = worker not in self._missed
             self._missed.discard(worker)
-            self._tell(Left(at=self._clock.now_s(), worker=worker, reason=reason, began=began))
+            left = Left(at=self._clock.now_s(), worker=worker, reason=reason, began=began)
+            if self._gangs is not None:
+                self._gangs.leave(left)
+            else:
+                self._tell(left)
         if not link.carried and len(self._links) < self._wanted():
-            self.start(1, replaces=worker)
+            self._start(1, replaces=worker)
         if self._nodes is not None:
             self._nodes.fill_up()
 
@@ -356,13 +396,31 @@ class Crew:
         self._shares.give_back(link.name)
         return await loop.run_in_executor(None, self._left_behind, self._given.get(link.name))
 
+    def _address(self, worker: str) -> str:
+        """Return where a worker can be reached by those of other machines."""
+        here = HERE
+        for link in self._links.values():
+            if link.carried and not _is_loopback(link.node.theirs):
+                if link.name == worker:
+                    return link.node.theirs
+                here = link.node.ours  # whoever is on this machine is reached as the driver is
+        return here
+
     def _left_behind(self, job: messages.Run | None) -> messages.Ended | None:
-        return spool.find_in(self._serve.spool, job.trial, job.attempt) if job is not None else None
+        if job is None or not job.leads:  # only who speaks for the trial spools
+            return None
+        return spool.find_in(self._serve.spool, job.trial, job.attempt)
 
     def _take_end(self, worker: str, ended: messages.Ended) -> None:
         ended = msgspec.structs.replace(ended, outcome=self._check_derived(ended.outcome))
-        for event in as_events(ended, at=self._clock.now_s(), worker=worker):
+        *before, end = as_events(ended, at=self._clock.now_s(), worker=worker)
+        for event in before:
             self._tell(event)
+        if self._gangs is not None:
+            assert isinstance(end, events.Ended)
+            self._gangs.end(end)
+        else:
+            self._tell(end)
 
     def _check_derived(self, outcome: events.Outcome) -> events.Outcome:
         """Derived values have to be the same on every trial with the same data."""
@@ -389,6 +447,13 @@ class Crew:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def as_events(ended: messages.Ended, *, at: float, worker: str = "") -> list[AnyEvent]:

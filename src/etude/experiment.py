@@ -16,11 +16,13 @@ from etude.tune.domains import Domain
 from etude.tune.sampler import Sampler
 from etude.tune.spaces import Space
 from etude.tune.stop import Stopper
-from etude.worker.bind import Bound, kept_generators
+from etude.worker.bind import Bound
 from etude.worker.run import Run, default_device
+from etude.worker.seeds import kept_generators
 
 if TYPE_CHECKING:
     from etude.core.events import Keep
+    from etude.core.ranks import DDP
     from etude.core.resources import Resources
     from etude.fitted import Fit
     from etude.forecasting.result import Forecast
@@ -117,6 +119,9 @@ class Experiment:
         trials: int | None = None,
         workers: int | tuple[int, int | None] | None = None,
         resources: Resources | str | None = None,
+        ranks: int = 1,
+        parallel: str | DDP = "ddp",
+        batch: str = "global",
         sampler: str | Sampler = "tpe",
         stopper: str | Stopper | Sequence[str | Stopper] | None = None,
         fidelity: str | None = None,
@@ -161,6 +166,12 @@ class Experiment:
                 ``"cpus=2,gpus=0.5,memory_gb=4"``. Each trial sees its own GPUs, and no more trials run at a time than
                 there is room for. ``"auto"`` learns what memory trials need while it goes. It is no part of the
                 study's definition.
+            ranks: How many processes train each trial together, with PyTorch. It is part of what a trial is.
+                ``resources`` are then what each of them needs.
+            parallel: How they do it: ``"ddp"``, each has the whole model, ``"fsdp"``, each has a part of it, or one of
+                these with options: ``etude.DDP(evaluation="divided")``, ``etude.FSDP(block="DecoderLayer")``.
+            batch: ``"global"``: the batch size that the data function asks for is that of all ranks together, so that
+                the result is that of one rank; ``"per_rank"``: it is that of each.
             sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"gp"``, ``"cmaes"`` or ``"nsga2"``, one of those
                 with options (``etude.TPE(startup=20)``), or an object with ``tell(told)`` and ``suggest(request)``.
             stopper: ``"median"``, ``"median-best"``, ``"asha"``, ``"hyperband"``, ``"plateau"``, ``"divergence"``,
@@ -249,6 +260,9 @@ class Experiment:
             states=states,
             engine=engine,
             trials=trials if isinstance(trials, int) else None,
+            ranks=ranks,
+            parallel=parallel,
+            batch=batch,
         )
         check_fidelity(fidelity, self.signature)
         question = search(
@@ -280,6 +294,9 @@ class Experiment:
         seeds: int | Sequence[int] | None = None,
         workers: int | tuple[int, int | None] | None = None,
         resources: Resources | str | None = None,
+        ranks: int = 1,
+        parallel: str | DDP = "ddp",
+        batch: str = "global",
         name: str | None = None,
         retries: int = 2,
         on_oom: str | None = None,
@@ -309,6 +326,9 @@ class Experiment:
             seeds: How many trials with seeds of their own, or the seeds.
             workers: As in ``tune``, and so are all that follow.
             resources: See ``tune``.
+            ranks: See ``tune``.
+            parallel: See ``tune``.
+            batch: See ``tune``.
             name: See ``tune``.
             retries: See ``tune``.
             on_oom: See ``tune``.
@@ -357,6 +377,9 @@ class Experiment:
             keep=keep,
             engine=engine,
             trials=len(listed),
+            ranks=ranks,
+            parallel=parallel,
+            batch=batch,
         )
         live = final(self, self.checked(at), given, call, seeds=listed, auto=auto, on=on)
         fitted: Fit = live.search  # type: ignore[assignment] # as was asked for

@@ -25,6 +25,7 @@ from etude.call import Call
 from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
 from etude.core.keeping import as_text
 from etude.core.limits import Limits
+from etude.core.ranks import Parallel
 from etude.core.reuse import NOTHING
 from etude.core.signature import Definition
 from etude.curve_source import curve_source
@@ -91,6 +92,7 @@ class Launch:
             **{f"package {name}": version for name, version in self._code.packages.items()},
             **question.parts,
             **call.parts,
+            **({"ranks": call.parallel.identity} if call.parallel is not None else {}),
             **({"trials": str(question.trials)} if simulated is not None else {}),
         }
         self._states = ""
@@ -142,9 +144,9 @@ class Launch:
 
     def _prepare(self, prepare: Callable[..., None]) -> None:
         """Have an engine reach its cluster; it is told what the call says, and nothing that the call does not say."""
-        needs, least = self._call.counted, self._call.least_workers
+        needs, least = self._call.counted, self._call.least_workers * self._call.ranks
         prepare(
-            self._call.workers,
+            self._call.workers * self._call.ranks,
             *([needs] if needs is not None or least > 1 else []),
             **({"least": least} if least > 1 else {}),
         )
@@ -243,6 +245,7 @@ class Launch:
             resources=self._call.resources,
             named=self._named_epochs(),
             joins=self._question.joins,
+            parallel=self._call.parallel,
         )
 
     def _named_epochs(self) -> tuple[int, ...]:
@@ -335,6 +338,7 @@ class Launch:
             "name": self._name,
             "workers": call.asked_workers,
             "at_a_time": call.workers,
+            **(_ranks(call.parallel) if call.parallel is not None else {}),
             "resources": str(call.resources) if call.resources is not None else None,
             "retries": call.retries,
             "on_oom": call.on_oom,
@@ -360,6 +364,11 @@ class Launch:
 
     def _provenance(self) -> Mapping[str, Any]:
         return {"call": self._called(), "threads": self._call.threads, **provenance.collect()}
+
+
+def _ranks(parallel: Parallel) -> dict[str, Any]:
+    """Return how several ranks train each trial, as a call says it."""
+    return {"ranks": parallel.ranks, "batch": parallel.batch, "parallel": msgspec.to_builtins(parallel.how)}
 
 
 def _place(source: Path, place: Path) -> None:

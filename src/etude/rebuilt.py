@@ -10,8 +10,9 @@ from etude.core.signature import Definition
 from etude.fit.weights import Weights
 from etude.frameworks import torch_adapter
 from etude.frameworks.loading import Loaded, Parts
-from etude.worker.bind import Bound, kept_generators
+from etude.worker.bind import Bound
 from etude.worker.run import Run
+from etude.worker.seeds import kept_generators
 
 
 def build(experiment: Definition, params: Mapping[str, Any], seed: int) -> Any:

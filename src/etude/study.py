@@ -249,7 +249,7 @@ class Study(AtWork):
             if not self._events and not self._desk.facts:  # what was spooled is in the journal
                 spool.clear(self._recipe.serve.spool)
             if not self._ended.is_set():
-                self._crew.start(self._wanted_workers())
+                self._crew.begin()
             await self._ended.wait()
         finally:
             ticks.cancel()
@@ -428,7 +428,7 @@ class Study(AtWork):
             case Release() | Discard() | Note():
                 self._keep(command)
             case Retire(worker=worker):
-                self._crew.part_with(worker, "let go")
+                self._crew.retire(worker)
             case WaitUntil(at=at):
                 delay_s = max(0.0, at - self.clock.now_s())
                 self._loop.call_later(delay_s, lambda: self._tell(Ticked(at=self.clock.now_s())))

@@ -317,7 +317,7 @@ class FakeCuda:
 
 @pytest.mark.parametrize("started", [False, True], ids=["started by the run", "started before"])
 def test_a_gpu_draws_from_the_streams_whenever_it_was_started(monkeypatch: pytest.MonkeyPatch, started: bool) -> None:
-    from etude.worker.bind import seeded
+    from etude.worker.seeds import seeded
 
     cuda = FakeCuda(monkeypatch)
     torch.manual_seed(11)

@@ -47,6 +47,9 @@ class Paper:
         if len(self.saved) == self.dies_after:
             raise KilledError
 
+    def turn(self) -> None:
+        """Nobody else is there."""
+
     def settle(self) -> None:
         pass
 

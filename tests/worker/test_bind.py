@@ -13,8 +13,9 @@ from etude.core.data import Data
 from etude.core.errors import ResultError
 from etude.core.signature import Derived, Signature
 from etude.experiment import Experiment
-from etude.worker.bind import Bound, seeded
+from etude.worker.bind import Bound
 from etude.worker.run import Run, Stop
+from etude.worker.seeds import seeded
 
 Draws = tuple[float, float, float]
 

@@ -58,6 +58,11 @@ Needs = Annotated[
         help="What one trial needs: 'gpus=0.5,memory_gb=4', or auto. No more run at a time than there is room for."
     ),
 ]
+Ranks = Annotated[int, typer.Option(help="How many processes train each trial together, with PyTorch.")]
+How = Annotated[str, typer.Option(help="How ranks do it: ddp, or fsdp with a part of the model each.")]
+Batch = Annotated[
+    str, typer.Option(help="Whose batch size it is that the data function asks for: global, of all ranks, or per_rank.")
+]
 Reused = Annotated[
     list[str] | None,
     typer.Option(
@@ -81,6 +86,9 @@ def tune(
     workers: Annotated[int | None, typer.Option(help="How many run at a time; by default one per core.")] = None,
     wait_for_workers: Annotated[int | None, typer.Option(help="Begin when so many are there.")] = None,
     resources: Needs = None,
+    ranks: Ranks = 1,
+    parallel: How = "ddp",
+    batch: Batch = "global",
     engine: EngineName = None,
     sampler: Annotated[
         str | None,
@@ -143,6 +151,9 @@ def tune(
             trials=trials,
             workers=options.read_workers(workers, wait_for_workers),
             resources=resources,
+            ranks=ranks,
+            parallel=parallel,
+            batch=batch,
             engine=engine,
             seed=seed,
             name=name,

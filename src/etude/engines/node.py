@@ -70,7 +70,7 @@ from etude.wire.node_messages import (
     split,
 )
 from etude.worker import processes
-from etude.worker.attempt import folder_of
+from etude.worker.attempt import RANK, folder_of
 from etude.worker.logs import LOG
 from etude.worker.machine import this_machine
 from etude.worker.received import PIECE_B, Brought, cut
@@ -191,6 +191,8 @@ class _Worker:
     gpus: tuple[str, ...] | None = None
     job: tuple[int, int] | None = None
     """The attempt that it was given last and has not ended."""
+    rank: int = 0
+    """Which rank of it."""
     logged_b: int = 0
     """How much of that attempt's log has been sent."""
     ready: bool = False
@@ -368,6 +370,7 @@ class Node:
         match decode_to_worker(content):
             case Run(trial=trial, attempt=attempt) as job:
                 worker.job, worker.logged_b = (trial, attempt), 0
+                worker.rank = job.rank.number if job.rank is not None else 0
                 self._brought.begin(worker.channel, job)
             case Forget(trial=trial, attempt=attempt):
                 self._brought.forget(trial, attempt)
@@ -440,21 +443,22 @@ class Node:
         if worker.job is None:
             return
         assert self._serve is not None
-        left = spool.find_in(self._serve.spool, *worker.job)
+        left = spool.find_in(self._serve.spool, *worker.job) if worker.rank == 0 else None
         await self._send_files(worker, *worker.job)
         if left is not None:
             await self._say(on_channel(worker.channel, encode(left)))
 
     async def _send_files(self, worker: _Worker, trial: int, attempt: int) -> None:
         assert self._serve is not None
-        folder = folder_of(self._serve.trials, trial, attempt)
-        if not os.path.isdir(folder):  # it wrote nothing
+        whole, own = (folder_of(self._serve.trials, trial, attempt, rank) for rank in (0, worker.rank))
+        if not os.path.isdir(own):  # it wrote nothing
             return
         await self._send_log(worker, trial, attempt)
-        for path in sorted(found for found in folder.rglob("*") if found.is_file() and not found.is_symlink()):
-            name = path.relative_to(folder).as_posix()
-            if name == LOG or STATE.fullmatch(name):  # it is home already, or was never whole
+        for path in sorted(found for found in own.rglob("*") if found.is_file() and not found.is_symlink()):
+            name = path.relative_to(own).as_posix()
+            if name == LOG or STATE.fullmatch(name) or name.startswith(RANK):  # it is home, was never whole, or others'
                 continue
+            name = path.relative_to(whole).as_posix()
             try:
                 await self._send_file(worker, trial, attempt, path, name)
             except (OSError, UnicodeError) as error:  # the outcome comes all the same
@@ -499,11 +503,13 @@ class Node:
     async def _send_log(self, worker: _Worker, trial: int, attempt: int) -> None:
         """Send what is new of an attempt's log, which only grows."""
         assert self._serve is not None
-        path = folder_of(self._serve.trials, trial, attempt) / LOG
+        whole, own = (folder_of(self._serve.trials, trial, attempt, rank) for rank in (0, worker.rank))
+        path = own / LOG
+        name = path.relative_to(whole).as_posix()
         with contextlib.suppress(FileNotFoundError), path.open("rb") as log:
             while data := os.pread(log.fileno(), PIECE_B, worker.logged_b):
                 first, worker.logged_b = not worker.logged_b, worker.logged_b + len(data)  # before anybody else sends
-                await self._say(ours(Piece(worker.channel, trial, attempt, LOG, data, first)))
+                await self._say(ours(Piece(worker.channel, trial, attempt, name, data, first)))
 
     def _last_words(self) -> str:
         """Return the end of what workers could say to nobody else."""

@@ -290,6 +290,20 @@ class Node(asyncio.Protocol):
         """Whether the connection has ended."""
         return self._transport is None
 
+    @property
+    def theirs(self) -> str:
+        """The address of its end of the connection."""
+        return self._address("peername")
+
+    @property
+    def ours(self) -> str:
+        """The address of our end of it."""
+        return self._address("sockname")
+
+    def _address(self, end: str) -> str:
+        found = self._transport.get_extra_info(end) if self._transport is not None else None
+        return str(found[0]) if found else ""
+
     # --- what is sent -----------------------------------------------------------------------------
 
     def welcome(self) -> None:

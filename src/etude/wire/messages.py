@@ -1,10 +1,10 @@
 """Every message there is. Data only: what comes from a worker is checked, never unpickled.
 
-    driver  -> worker   Serve, Run, Halt, Hold, Noted, Forget, Rest, Bye
-    worker  -> driver   Hello, Ready, Broken, Reports, Saved, TakenUp, Warned, Ended, Beat
+    driver  -> worker   Serve, Run, Meet, Halt, Hold, Abandon, Noted, Forget, Rest, Bye
+    worker  -> driver   Hello, Ready, Broken, Meeting, Reports, Saved, TakenUp, Warned, Ended, Beat
 
-A worker passes ``Run``, ``Halt``, ``Hold`` and ``Noted`` on to the child that runs the attempt, and what the child says
-back to the driver.
+A worker passes ``Run``, ``Meet``, ``Halt``, ``Hold`` and ``Noted`` on to the child that runs the attempt, and what the
+child says back to the driver.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 
 from etude.core.events import Assign, Checkpoint, Key, Origin, Outcome, Params, Probe, Start
 from etude.core.exact import exact
+from etude.core.ranks import Parallel, Rank
 from etude.core.resources import Resources
 
 T = TypeVar("T")
@@ -60,6 +61,7 @@ class Serve(Message, frozen=True):
             its workers.
         named: Epochs whose weights are wanted, by how many are done.
         joins: Whether training functions get the training and the validation part of the data as one.
+        parallel: How several ranks train each trial; None if it is one.
     """
 
     study: str
@@ -84,6 +86,7 @@ class Serve(Message, frozen=True):
     named: tuple[int, ...] = ()
     states: str = ""
     joins: bool = False
+    parallel: Parallel | None = None
 
 
 class Run(Message, frozen=True):
@@ -98,6 +101,7 @@ class Run(Message, frozen=True):
         source: The earlier trial whose they are; None if they are its own.
         start: The weights that it begins with; None if they are random.
         probe: How much of a run it is, if it is none.
+        rank: Which rank of it; None if it has one alone.
     """
 
     trial: int
@@ -108,6 +112,12 @@ class Run(Message, frozen=True):
     source: int | None = None
     start: Start | None = None
     probe: Probe | None = None
+    rank: Rank | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the rank, or the only one, that speaks for the trial."""
+        return self.rank is None or self.rank.number == 0
 
     @property
     def brings(self) -> bool:
@@ -117,7 +127,7 @@ class Run(Message, frozen=True):
     @classmethod
     def of(cls, assigned: Assign) -> Run:
         """Return what a worker is told of an attempt that it is given."""
-        return cls(**{name: getattr(assigned, name) for name in cls.__struct_fields__})
+        return cls(**{name: getattr(assigned, name) for name in cls.__struct_fields__ if name != "rank"})
 
 
 class Halt(Message, frozen=True):
@@ -132,6 +142,21 @@ class Hold(Message, frozen=True):
 
     trial: int
     attempt: int
+
+
+class Abandon(Message, frozen=True):
+    """Another rank of the attempt came to a bad end: end it soon, whatever it does."""
+
+    trial: int
+    attempt: int
+
+
+class Meet(Message, frozen=True):
+    """Rank 0 of the attempt awaits the others at this port of its host."""
+
+    trial: int
+    attempt: int
+    port: int
 
 
 class Noted(Message, frozen=True):
@@ -198,6 +223,14 @@ class Broken(Message, frozen=True):
     edited: bool = False
 
 
+class Meeting(Message, frozen=True):
+    """Rank 0 of an attempt awaits the others, at this port of its machine."""
+
+    trial: int
+    attempt: int
+    port: int
+
+
 class Reports(Message, frozen=True):
     """Reports of an attempt, in order: pairs of step and metrics."""
 
@@ -250,8 +283,8 @@ class Beat(Message, frozen=True):
     """The worker is alive."""
 
 
-ToWorker = Serve | Run | Halt | Hold | Noted | Forget | Rest | Bye
-FromWorker = Hello | Ready | Broken | Reports | Saved | TakenUp | Warned | Ended | Beat
+ToWorker = Serve | Run | Meet | Halt | Hold | Abandon | Noted | Forget | Rest | Bye
+FromWorker = Hello | Ready | Broken | Meeting | Reports | Saved | TakenUp | Warned | Ended | Beat
 
 encode = msgspec.msgpack.Encoder().encode
 _to_worker: Final[msgspec.msgpack.Decoder[ToWorker]] = msgspec.msgpack.Decoder(ToWorker)

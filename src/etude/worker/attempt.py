@@ -35,12 +35,15 @@ from etude.wire.messages import (
     Ended,
     Halt,
     Hold,
+    Meet,
+    Meeting,
     Noted,
     Reports,
     Run,
     Saved,
     Serve,
     TakenUp,
+    ToWorker,
     Warned,
     decode_to_worker,
     encode,
@@ -48,10 +51,12 @@ from etude.wire.messages import (
 )
 from etude.wire.spool import append
 from etude.worker import processes
+from etude.worker.alone import ALONE, Alone
 from etude.worker.bind import Bound, Functions
 from etude.worker.edits import edited, not_imported
 from etude.worker.looked import Looked
 from etude.worker.probing import Probing
+from etude.worker.rank_line import RankLine
 from etude.worker.result import read_result
 from etude.worker.run import Hold as HoldSeen
 from etude.worker.run import Run as RunHandle
@@ -59,6 +64,7 @@ from etude.worker.run import State, WhyNot, default_device
 from etude.worker.run import Stop as StopSeen
 from etude.worker.start import load_optimizers, load_start
 from etude.worker.states import States
+from etude.worker.together import Together
 
 MAX_REASON: Final = 2000
 REHEARSALS: Final = 16
@@ -67,6 +73,9 @@ IDLE_S: Final = 0.02
 
 SPOOLED_REPORTS: Final = 1000
 """An attempt that made more reports than this leaves only its outcome in the spool, and no curve."""
+
+RANK: Final = "rank-"
+"""How the folders of ranks after the first begin, in that of their attempt."""
 
 GATHER_S: Final = 0.01
 """Reports that follow each other within this time, in seconds, travel together."""
@@ -176,19 +185,24 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     def say(text: str) -> None:
         line.warn(text)
 
+    def told(last: Mapping[str, float]) -> None:
+        run.last.update(last)
+
     may_keep = "run" in signature.given["train"]
     looked = Looked(serve.trials, job.start, joins=serve.joins, may_keep=may_keep, say=say)
     depot = depot_at(serve.states, Path(serve.trials))
     line = ChildLine(channel, job, depot, serve.watched, serve.named, seen=looked.seen)
+    together = _together(serve, job, line)
     run = RunHandle(
         metrics=serve.metrics,
         watched=serve.watched,
         params={**signature.defaults(), **job.params},
         seed=job.seed,
         trial=job.trial,
-        folder=lambda: make_folder(serve.trials, job.trial, job.attempt),
+        folder=lambda: make_folder(serve.trials, job.trial, job.attempt, together.number),
         device=default_device() if serve.functions else "cpu",  # who rehearses may not ask CUDA, before the fork
-        line=line,
+        line=line if isinstance(together, Alone) else RankLine(line, together, told=told),
+        together=together,
         probing=Probing(job.probe) if job.probe is not None else None,
         inherits=partial(load_optimizers, serve.trials, job.start) if job.start is not None else dict,
     )
@@ -197,7 +211,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     outcome = execute(functions, signature, job.params, run, start, looked.take)
     if os.getpid() != me:  # a process that the training function forked, and let return
         os._exit(0)
-    early = outcome.how is How.FINISHED and not line.settled
+    early = outcome.how is How.FINISHED and not line.settled and job.leads
     if early:  # the outcome is safe whatever becomes of us while the last state is written
         append(spool, pack_outcome(Ended(job.trial, job.attempt, outcome, line.told, line.taken_up)))
         line.settle()
@@ -206,10 +220,25 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     ended = Ended(job.trial, job.attempt, outcome)
-    if not early:
+    if not early and job.leads:
         append(spool, pack_outcome(Ended(job.trial, job.attempt, outcome, line.told, line.taken_up)))
     channel.send(pack_outcome(ended))
+    if outcome.how is How.FINISHED:  # else the process ends, and the others notice
+        together.end()
     return ended
+
+
+def _together(serve: Serve, job: Run, line: ChildLine) -> Together | Alone:
+    if job.rank is None or serve.parallel is None:
+        return ALONE
+    return Together(
+        job.rank,
+        serve.parallel,
+        attempt=job.attempt,
+        announce=line.announce,
+        await_port=line.await_port,
+        say=line.warn,
+    )
 
 
 def execute(
@@ -226,11 +255,13 @@ def execute(
     extra: dict[str, Any] = {}
     bound: Bound | None = None
     try:
+        run.together.begin()
         bound = Bound(functions, signature, params, run, start, look)
         returned = bound.train()
         run.check_inherited()
         if run.probing is not None:
             run.end_probe()
+        run.finish()
         value, extra = read_result(returned, metrics=run.metrics, reported=run.last)
     except StopSeen:
         pass
@@ -242,6 +273,7 @@ def execute(
         how, reason, trace = How.UNUSABLE, str(error), traceback.format_exc()
     except BaseException as error:
         how = How.OUT_OF_MEMORY if _is_memory_error(error) else How.RAISED
+        how = How.LOST if run.together.has_lost(error) else how
         reason, trace = one_line(error), whole_traceback(error)
         raised_in = bound.raised_in(error) if bound else ""
         sys.stderr.write(trace)
@@ -339,6 +371,25 @@ class ChildLine:
         self._rows.append((step, metrics))
         self._wake()
 
+    def announce(self, port: int) -> None:
+        """Let the other ranks know at which port this one awaits them."""
+        self._channel.send(encode(Meeting(self._trial, self._attempt, port)))
+
+    def await_port(self, timeout_s: float) -> int:
+        """Wait until rank 0 has said at which port it awaits this one.
+
+        Raises:
+            TimeoutError: It did not.
+        """
+        until = time.monotonic() + timeout_s
+        while select.select([self._channel], [], [], max(0.0, until - time.monotonic()))[0]:
+            for content in self._channel.read() or _leave():
+                message = decode_to_worker(content)
+                if isinstance(message, Meet):
+                    return message.port
+                self._take(message)
+        raise TimeoutError(f"rank 0 was not there after {timeout_s:g} s")
+
     def take_up(self, why_not: WhyNot) -> State | None:
         """Return the state to go on from."""
         return self._states.take_up(why_not)
@@ -361,6 +412,9 @@ class ChildLine:
     def save(self, state: State) -> None:
         """Take a state; it is written soon."""
         self._states.save(state)
+
+    def turn(self) -> None:
+        """Nobody else is waited for."""
 
     def settle(self) -> None:
         """Wait until the newest state is written, and told."""
@@ -421,15 +475,14 @@ class ChildLine:
             os.read(self._wake_read, 4096)
         if self._channel in ready:
             for content in self._channel.read() or _leave():
-                message = decode_to_worker(content)
-                if (getattr(message, "trial", None), getattr(message, "attempt", None)) == (
-                    self._trial,
-                    self._attempt,
-                ):
-                    self.halted |= isinstance(message, Halt)
-                    self.held |= isinstance(message, Hold)
-                    if isinstance(message, Noted):
-                        self._states.noted(message.key)
+                self._take(decode_to_worker(content))
+
+    def _take(self, message: ToWorker) -> None:
+        if (getattr(message, "trial", None), getattr(message, "attempt", None)) == (self._trial, self._attempt):
+            self.halted |= isinstance(message, Halt)
+            self.held |= isinstance(message, Hold)
+            if isinstance(message, Noted):
+                self._states.noted(message.key)
 
     def _send(self) -> None:
         words, self._words = self._words, []  # first: a state comes after the reports that were made before it
@@ -450,14 +503,15 @@ def _leave() -> NoReturn:
     os._exit(1)
 
 
-def folder_of(trials: str, trial: int, attempt: int) -> Path:
-    """Return the folder for an attempt's files."""
-    return Path(trials, f"{trial:05d}", f"attempt-{attempt}")
+def folder_of(trials: str, trial: int, attempt: int, rank: int = 0) -> Path:
+    """Return the folder for an attempt's files; ranks after the first have one each in it."""
+    folder = Path(trials, f"{trial:05d}", f"attempt-{attempt}")
+    return folder / f"{RANK}{rank}" if rank else folder
 
 
-def make_folder(trials: str, trial: int, attempt: int) -> Path:
+def make_folder(trials: str, trial: int, attempt: int, rank: int = 0) -> Path:
     """Return the folder for an attempt's files, made if need be."""
-    folder = folder_of(trials, trial, attempt)
+    folder = folder_of(trials, trial, attempt, rank)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

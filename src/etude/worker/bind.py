@@ -2,7 +2,7 @@
 
     stream "data"  -> data(), once; Derived values come from it
     stream "init"  -> model(), and the weights that the trial begins with, if they are not random
-    stream "train" -> the training function, with both as functions of no argument
+    stream "train" -> the training function, with both as functions of no argument; a stream for each rank
 
 Each function draws from a stream of its own, whatever order the training function calls them in:
 the global generators of ``random``, numpy, torch and Keras are set before a call and put back after it.
@@ -10,19 +10,16 @@ the global generators of ``random``, numpy, torch and Keras are set before a cal
 
 from __future__ import annotations
 
-import random
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from etude.core.data import Data
 from etude.core.errors import ResultError
 from etude.core.signature import Kind, Signature
-from etude.core.streams import stream_seed
 from etude.frameworks import torch_adapter
-from etude.worker.kept import Source, global_sources, keras_adapter
+from etude.worker.kept import Source
 from etude.worker.run import Run
+from etude.worker.seeds import seed_generators, seeded
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -69,7 +66,7 @@ class Bound:
         """Call the training function and return what it returns; the global generators stay where it leaves them."""
         if self._wants_derived:
             self.data()
-        seed_generators(self._run.seed, "train")
+        seed_generators(self._run.seed, *self._run.together.stream("train"))
         return self._call("train", model=self.model, data=self.data, run=self._run)
 
     def data(self) -> Any:
@@ -89,6 +86,7 @@ class Bound:
                     )
             if torch := torch_adapter():
                 found = torch.prepare_data(found, seed=self._run.seed, device=self._run.device)
+                found = self._run.together.shard(found)
                 for number, generator in enumerate(torch.generators(found)):
                     source = Source(generator.get_state, generator.set_state)
                     self._run.keeper.add_source(f"loader {number}", source)
@@ -108,7 +106,7 @@ class Bound:
             self._start(built)
         if torch := torch_adapter():
             built = torch.place(built, device=self._run.device)
-        return built
+        return self._run.together.attach(built)
 
     def raised_in(self, error: BaseException) -> str:
         """Return the role of the function that raised ``error``."""
@@ -123,33 +121,3 @@ class Bound:
             if self.raised_in(error) == "train":  # else it came through from an inner call
                 self._raised = error, role
             raise
-
-
-@contextmanager
-def seeded(seed: int, *name: str | int) -> Iterator[None]:
-    """Run a block under a named stream, and put the global generators back after it."""
-    with kept_generators():
-        seed_generators(seed, *name)
-        yield
-
-
-def seed_generators(seed: int, *name: str | int) -> None:
-    """Set the global generators of ``random``, and of numpy, torch and Keras where they are loaded, to a stream."""
-    random.seed(stream_seed(seed, *name))
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(stream_seed(seed, *name, bits=32))
-    if torch := torch_adapter():
-        torch.seed(stream_seed(seed, *name, bits=63))
-    if keras := keras_adapter():
-        keras.restore_random_state(None)  # when it is next asked, it seeds itself from Python's
-
-
-@contextmanager
-def kept_generators() -> Iterator[None]:
-    """Run a block and put the global generators back after it."""
-    before = [(source, source.get()) for source in global_sources().values()]
-    try:
-        yield
-    finally:
-        for source, state in before:
-            source.set(state)

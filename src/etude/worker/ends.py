@@ -10,6 +10,7 @@ from etude.core.events import How, Outcome, Usage
 BY_US = {
     How.TIMED_OUT: "ran longer than timeout_s={timeout_s:g}",
     How.KILLED: "killed: it did not stop in time",
+    How.LOST: "ended, since another rank came to a bad end",
 }
 """Why a supervisor ends a child."""
 

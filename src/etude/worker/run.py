@@ -15,13 +15,17 @@ from etude.core.numbers import whole
 from etude.core.streams import stream_seed
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
+from etude.worker.alone import ALONE, Alone
 from etude.worker.kept import Keeper, Kept, Source
 from etude.worker.probing import Probing
 from etude.worker.result import as_number
+from etude.worker.seeds import seed_generators
 from etude.worker.steps import PLACE, Within
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from etude.worker.together import Together
 
 T = TypeVar("T")
 
@@ -96,6 +100,10 @@ class Line(Protocol):
         """Have a state written down, without waiting; one that is still to be written gives way to it."""
         ...
 
+    def turn(self) -> None:
+        """Come to the end of an epoch, or of the training: if there are several ranks, all of them do."""
+        ...
+
     def settle(self) -> None:
         """Wait until the newest state is written down, if that can be."""
         ...
@@ -121,6 +129,9 @@ class NoLine:
     def save(self, state: State) -> None:
         """Forget the state."""
 
+    def turn(self) -> None:
+        """There is nobody else."""
+
     def settle(self) -> None:
         """There is nothing to wait for."""
 
@@ -137,6 +148,8 @@ class Run:
         trial: The trial's number in its study; None in a plain call.
         epoch: The epoch that ``epochs`` gave out last, from 0; None before the first.
         device: Where batches and models are: ``"cpu"``, ``"cuda"``, ...
+        rank: Which of the processes that train this trial together it is, from 0.
+        ranks: How many there are.
     """
 
     def __init__(
@@ -152,12 +165,16 @@ class Run:
         line: Line | None = None,
         probing: Probing | None = None,
         inherits: Callable[[], Mapping[str, Any]] = dict,
+        together: Together | Alone = ALONE,
     ) -> None:
         self.params = dict(params)
         self.seed = seed
         self.trial = trial
         self.epoch: int | None = None
         self.device = device
+        self.together = together
+        """What it does with the other ranks; our own part of the handle."""
+        self.rank, self.ranks = together.number, together.ranks
         self.probing = probing
         """How much it trains, if it only shows how a run would begin; our own part of the handle."""
         self.stop_seen = False
@@ -178,6 +195,7 @@ class Run:
         self._within: Within | None = None
         self._loops = 0
         self._asked: Counter[str] = Counter()
+        self._own_streams: list[tuple[str, Callable[[int], None]]] = []  # generators by name, and what seeds them anew
 
     def report(self, metrics: Mapping[str, float] | None = None, /, **named: float) -> None:
         """Report metrics, and stop here if the study says so. Never waits.
@@ -243,10 +261,12 @@ class Run:
             self.epoch = epoch
             within = self._look_within(loop, epoch, n) if keeps else None
             self._within = self._within or within
+            self._draw_anew(loop, epoch)
             try:
                 over = yield epoch
             finally:
                 self._within = None if within is not None else self._within
+            self._line.turn()
             if within is not None:
                 within.end()
                 self._line.save(self._state(loop, epoch + 1, n, over=bool(over)))
@@ -311,9 +331,27 @@ class Run:
     def _look_within(self, loop: int, epoch: int, n: int) -> Within:
         def save(batch: int, place: dict[str, Any]) -> None:
             self._line.save(self._state(loop, epoch, n, batch=batch, place=place))
+            self._draw_anew(loop, epoch, batch)
+
+        def brought_back(batch: int) -> None:
+            self._draw_anew(loop, epoch, batch)
 
         ahead, self._ahead = self._ahead, None
-        return Within(self.keeper, save=save, warn=self._line.warn, ahead=ahead)
+        return Within(self.keeper, save=save, brought_back=brought_back, warn=self._line.warn, ahead=ahead)
+
+    def _draw_anew(self, *place: int) -> None:
+        """Have a rank that is not the first draw from streams of this place, so that its generators need no saving.
+
+        States are those of rank 0, and so are the generators that come back with them.
+        """
+        if self.rank:
+            seed_generators(self.seed, *self.together.stream("train"), *place)
+            for name, seed_anew in self._own_streams:
+                seed_anew(stream_seed(self.seed, *self.together.stream("user", name), *place))
+
+    def finish(self) -> None:
+        """Come to the end, together with all other ranks; our own part of the handle."""
+        self._line.turn()
 
     def check_inherited(self) -> None:
         """Make sure that what comes with the weights has been taken.
@@ -391,14 +429,18 @@ class Run:
         """Return a random generator of its own for ``name``: equal for equal seeds, whatever else draws."""
         import numpy as np
 
-        generator = np.random.default_rng(stream_seed(self.seed, "user", name))
+        generator = np.random.default_rng(stream_seed(self.seed, *self.together.stream("user", name)))
         bits = generator.bit_generator
+        self._own_streams.append(
+            (name, lambda seed: setattr(bits, "state", np.random.default_rng(seed).bit_generator.state))
+        )
         self._keep_source(f"numpy {name}", Source(lambda: bits.state, lambda state: setattr(bits, "state", state)))
         return generator
 
     def random(self, name: str) -> random.Random:
         """Return the same as a generator of the standard library."""
-        generator = random.Random(stream_seed(self.seed, "user", name))
+        generator = random.Random(stream_seed(self.seed, *self.together.stream("user", name)))
+        self._own_streams.append((name, generator.seed))
         self._keep_source(f"python {name}", Source(generator.getstate, generator.setstate))
         return generator
 
@@ -411,6 +453,8 @@ class Run:
             self._asked[name] += 1
 
     def _stop(self) -> NoReturn:
+        if not self.stop_seen:
+            self._line.turn()
         self.stop_seen = True
         raise Stop
 

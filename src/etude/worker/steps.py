@@ -74,6 +74,7 @@ class Within:
     Args:
         keeper: Has what is kept.
         save: Saves all of the run, after so many batches of the epoch, with the place.
+        brought_back: Called when all of it is as it was after so many batches.
         warn: Tells users something.
         ahead: The state that the attempt before left within this epoch; None if it left none.
 
@@ -81,8 +82,17 @@ class Within:
         ahead: The same, until its loader begins.
     """
 
-    def __init__(self, keeper: Keeper, *, save: Save, warn: Callable[[str], None], ahead: Ahead | None = None) -> None:
+    def __init__(
+        self,
+        keeper: Keeper,
+        *,
+        save: Save,
+        warn: Callable[[str], None],
+        brought_back: Callable[[int], None] = lambda batch: None,
+        ahead: Ahead | None = None,
+    ) -> None:
         self.ahead = ahead
+        self._brought_back = brought_back
         self._keeper = keeper
         self._save = save
         self._warn = warn
@@ -177,6 +187,7 @@ class Within:
         for source, state in zip(self._sources, place["made"], strict=False):
             source.set(state)
         self._keeper.bring_back_generators(ahead.rest)
+        self._brought_back(ahead.batch)
         self.ahead = None
         return found
 

@@ -26,6 +26,7 @@ from etude.core.events import How, Outcome, Usage
 from etude.wire import spool
 from etude.wire.channel import Channel
 from etude.wire.messages import (
+    Abandon,
     Beat,
     Broken,
     Bye,
@@ -34,6 +35,8 @@ from etude.wire.messages import (
     Halt,
     Hello,
     Hold,
+    Meet,
+    Meeting,
     Message,
     Noted,
     Ready,
@@ -58,6 +61,8 @@ from etude.worker.template import Exited, Kill, Loaded, Start, Unloadable, decod
 BEAT_S: Final = 1.0
 LEAVE_S: Final = 5.0
 """Seconds that a child has for its exit handlers after it told its outcome."""
+ABANDON_S: Final = 1.0
+"""Seconds that a child has to come to an end by itself when another rank of its trial came to a bad one."""
 GAP_S: Final = 5.0
 """A worker looks at the clock every second. If it did not for this long, it stood still, and so did its children."""
 REST_S: Final = 300.0
@@ -150,8 +155,10 @@ class Supervisor:
                 case Run() as job if (job.trial, job.attempt) not in self._taken:
                     self._taken.add((job.trial, job.attempt))
                     self._run(job)
-                case Halt() | Hold() | Noted() as told:
+                case Halt() | Hold() | Meet() | Noted() as told:
                     self._pass_on(told, content)
+                case Abandon(trial=trial, attempt=attempt):
+                    self._abandon(trial, attempt)
                 case Forget(trial=trial, attempt=attempt):
                     self._forget(trial, attempt)
                 case Rest():
@@ -169,11 +176,25 @@ class Supervisor:
         except OSError:
             self._leaving = True
 
-    def _pass_on(self, message: Halt | Hold | Noted, content: bytes) -> None:
+    def _at_work_on(self, trial: int, attempt: int) -> Child | None:
+        """Return the child that works on an attempt, if it is the one at work."""
         child = self._current
         if child is None or not child.busy or child.job is None:
-            return
-        if (child.job.trial, child.job.attempt) != (message.trial, message.attempt):
+            return None
+        return child if (child.job.trial, child.job.attempt) == (trial, attempt) else None
+
+    def _abandon(self, trial: int, attempt: int) -> None:
+        """End a child soon, unless it ends by itself before that."""
+        if self._held is not None and (self._held.trial, self._held.attempt) == (trial, attempt):
+            job, self._held = self._held, None
+            self._tell(Ended(job.trial, job.attempt, outcome_of(None, killed_as=How.LOST)))
+        elif (child := self._at_work_on(trial, attempt)) is not None:
+            child.kill_at = min(child.kill_at or float("inf"), time.monotonic() + ABANDON_S)
+            child.killed_as = How.LOST
+
+    def _pass_on(self, message: Halt | Hold | Meet | Noted, content: bytes) -> None:
+        child = self._at_work_on(message.trial, message.attempt)
+        if child is None:
             return
         with contextlib.suppress(OSError):
             child.channel.send(content)
@@ -326,7 +347,8 @@ class Supervisor:
         child.job, child.told, child.started = job, False, time.monotonic()
         child.kill_at = child.started + serve.timeout_s if serve.timeout_s is not None else None
         child.killed_as, child.kills = None, 0
-        child.log.belong_to(lambda: make_folder(serve.trials, job.trial, job.attempt))
+        rank = job.rank.number if job.rank is not None else 0
+        child.log.belong_to(lambda: make_folder(serve.trials, job.trial, job.attempt, rank))
         with contextlib.suppress(OSError):  # it died while it waited; its end tells
             child.channel.send(encode(job))
         if self._spare is None and not serve.reuse_child:
@@ -354,7 +376,7 @@ class Supervisor:
                 continue
             elif isinstance(message, Ended):
                 self._on_told(child, content, message)
-            elif isinstance(message, Reports | Saved | TakenUp | Warned):
+            elif isinstance(message, Meeting | Reports | Saved | TakenUp | Warned):
                 self._send_raw(content)
 
     def _on_told(self, child: Child, content: bytes, message: Ended) -> None:
@@ -401,7 +423,8 @@ class Supervisor:
             usage=usage,
         )
         ended = Ended(child.job.trial, child.job.attempt, outcome)
-        ended = spool.find(self._spool, ended.trial, ended.attempt) or ended
+        if child.job.leads:
+            ended = spool.find(self._spool, ended.trial, ended.attempt) or ended
         child.told = True
         self._unwritten.add((ended.trial, ended.attempt))
         if self._current is child:

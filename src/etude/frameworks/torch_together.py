@@ -1,0 +1,175 @@
+"""The ranks of an attempt as its worker deals with them: loaders divided, models averaged, reports reduced."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from etude.core.errors import RankLostError
+from etude.core.ranks import Parallel, Rank
+from etude.frameworks.torch import modules
+from etude.frameworks.torch_average import Averager
+from etude.frameworks.torch_ranks import Agreed, Gang, Pending, join, open_store
+from etude.frameworks.torch_shard import Drawn, shard
+
+LOOPBACK: Final = "lo"
+INTERFACE: Final = "GLOO_SOCKET_IFNAME"
+
+
+class Together:
+    """What the ranks do together. All of them call the same methods in the same order.
+
+    Args:
+        rank: Which one this process is.
+        parallel: How they train.
+        store: The store that this process serves, if it is rank 0.
+        port: Where it is served.
+        prefix: Of this attempt, and of no other.
+        say: Tells users something.
+
+    Raises:
+        RankLostError: The others did not come.
+    """
+
+    def __init__(
+        self, rank: Rank, parallel: Parallel, *, store: Any, port: int, prefix: str, say: Callable[[str], None]
+    ) -> None:
+        self._parallel = parallel
+        self._say = say
+        self._averagers: list[Averager] = []
+        self._weight = 1.0
+        self._seen = 0.0  # examples since the last report
+        self._attaches = parallel.how.attach is not False
+        use_interface(rank.host, port)
+        self._gang: Gang = join(
+            rank=rank.number,
+            ranks=rank.ranks,
+            prefix=prefix,
+            timeout_s=parallel.how.timeout_s,
+            store=store,
+            host=rank.host,
+            port=port,
+            local_rank=rank.local,
+        )
+
+    def mean(self, values: Mapping[str, float], *, stop: bool) -> Pending:
+        """Begin to make one report of those of all ranks."""
+        weight, self._seen = self._seen or 1.0, 0.0
+        return self._gang.mean(values, weight=weight, stop=stop, how=self._parallel.how.reduce)
+
+    def agree(self, *flags: bool) -> tuple[bool, ...]:
+        """Return for each flag whether any rank has it set."""
+        return tuple(any(one) for one in zip(*self._gang.gather(flags), strict=True))
+
+    def broadcast(self, thing: Any) -> Any:
+        """Return what rank 0 gives."""
+        return self._gang.broadcast(thing)
+
+    def shard(self, data: Any) -> Any:
+        """Divide the batches of loaders over the ranks, in place, and return the data."""
+        if self._attaches:
+            how = self._parallel.how
+            shard(
+                data,
+                rank=self._gang.rank,
+                ranks=self._gang.ranks,
+                batch=self._parallel.batch,
+                evaluation=how.evaluation,
+                drawn=self._take_note,
+            )
+        return data
+
+    def attach(self, model: Any) -> Any:
+        """Have the gradients of a model's modules averaged over the ranks, and return it."""
+        found = modules(model)
+        if self._attaches and found and not any(_trains_itself(module) for module in found.values()):
+            averager = Averager(found, self._gang)
+            for note in averager.notes:
+                self._say(note)
+            self._averagers.append(averager)
+        return model
+
+    def check(self) -> None:
+        """Make sure that all ranks have the same parameters.
+
+        Raises:
+            DriftError: They do not.
+        """
+        for averager in self._averagers:
+            for note in averager.check():
+                self._say(note)
+
+    def remember(self) -> None:
+        """Take buffers as they are for the same on all ranks: a state was brought back."""
+        for averager in self._averagers:
+            averager.remember_buffers()
+
+    def leave(self) -> None:
+        """Part with the others."""
+        for averager in self._averagers:
+            averager.detach()
+        self._gang.leave()
+
+    def _take_note(self, drawn: Drawn) -> None:
+        """See how much the batch that comes now counts on this rank."""
+        self._seen += drawn.n
+        for averager in self._averagers:
+            averager.weight = drawn.weight
+
+
+def _trains_itself(module: nn.Module) -> bool:
+    """Whether a module's trainer sees to ranks: a LightningModule."""
+    return any(cls.__name__ == "LightningModule" for cls in type(module).__mro__)
+
+
+def serve(rank: Rank, timeout_s: float) -> tuple[Any, int]:
+    """Return a store that this process serves to the other ranks, and its port."""
+    return open_store(rank.host, timeout_s=timeout_s)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether an error only says that other ranks are gone, or do not answer."""
+    return isinstance(error, RankLostError | TimeoutError)
+
+
+def use_interface(host: str, port: int) -> None:
+    """Have gloo use the network interface by which the ranks reach each other, unless somebody said which."""
+    if os.environ.get(INTERFACE):
+        return
+    name = interface_of(address_towards(host, port))
+    if name:
+        os.environ[INTERFACE] = name
+
+
+def address_towards(host: str, port: int) -> str:
+    """Return the address of this machine from which a host is reached; empty if that cannot be told."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((host, port))  # sends nothing
+            return str(sock.getsockname()[0])
+    return ""
+
+
+def interface_of(address: str) -> str:
+    """Return the name of the network interface that has an address; empty if none has."""
+    import fcntl
+    import struct
+
+    if address.startswith("127."):
+        return LOOPBACK
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # it has no address
+                found = fcntl.ioctl(sock.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
+                if socket.inet_ntoa(found[20:24]) == address:
+                    return name
+    return ""
+
+
+__all__ = ["Agreed", "Together", "is_lost", "serve"]

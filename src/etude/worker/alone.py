@@ -1,0 +1,37 @@
+"""What a run does together with the other ranks of its trial where there are none."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+
+class Alone:
+    """The only rank: there is nothing to agree on."""
+
+    number: Final = 0
+    ranks: Final = 1
+
+    def begin(self) -> None:
+        """Nobody is to be met."""
+
+    def shard(self, data: Any) -> Any:
+        """Return the data: all of it is this rank's."""
+        return data
+
+    def attach(self, model: Any) -> Any:
+        """Return the model: its gradients are what they are."""
+        return model
+
+    def stream(self, *name: str | int) -> tuple[str | int, ...]:
+        """Return the name of a random stream."""
+        return name
+
+    def has_lost(self, error: BaseException) -> bool:
+        """There is nobody to lose."""
+        return False
+
+    def end(self) -> None:
+        """There is nobody to part with."""
+
+
+ALONE: Final = Alone()

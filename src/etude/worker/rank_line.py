@@ -1,0 +1,75 @@
+"""What connects the run handle of one of several ranks to the study."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from etude.worker.run import Line, State, WhyNot
+from etude.worker.together import Together
+
+
+class RankLine:
+    """The line of one rank: its reports are those of all ranks, and so are stops.
+
+    A report begins to be reduced when it is made, and is heard of at the next one, or at the end of an epoch: nobody
+    waits for the slowest rank before that.
+
+    Args:
+        line: The line of this rank alone.
+        together: All of them.
+        told: Takes what was reported, as it is for all ranks.
+    """
+
+    def __init__(self, line: Line, together: Together, told: Callable[[Mapping[str, float]], None]) -> None:
+        self.halted = False
+        self.held = False
+        self._line = line
+        self._together = together
+        self._told = told
+        self._under_way: deque[tuple[int, Any]] = deque()
+
+    def report(self, step: int, metrics: dict[str, float]) -> None:
+        """Begin to reduce a report, and hear of those before."""
+        self._hear_out()
+        self._under_way.append((step, self._together.gang.mean(metrics, stop=self._line.halted)))
+
+    def turn(self) -> None:
+        """Hear of all reports, agree on whether to stop or pause, and make sure that all ranks are at one."""
+        self._hear_out()
+        self._together.gang.check()
+        self.halted, self.held = self._together.gang.agree(self._line.halted or self.halted, self._line.held)
+
+    def take_up(self, why_not: WhyNot) -> State | None:
+        """Return the state that rank 0 goes on from."""
+        found = self._line.take_up(why_not) if self._leads else None
+        state: State | None = self._together.gang.broadcast(found)
+        return state
+
+    def save(self, state: State) -> None:
+        """Have rank 0 write a state down: the others have the same."""
+        if self._leads:
+            self._line.save(state)
+
+    def settle(self) -> None:
+        """Wait until the newest state is written down, if that can be."""
+        if self._leads:
+            self._line.settle()
+
+    def warn(self, text: str) -> None:
+        """Have users told something."""
+        self._line.warn(text)
+
+    @property
+    def _leads(self) -> bool:
+        return self._together.number == 0
+
+    def _hear_out(self) -> None:
+        while self._under_way:
+            step, reduced = self._under_way.popleft()
+            agreed = reduced.wait()
+            self.halted = self.halted or agreed.stop
+            self._told(agreed.values)
+            if self._leads:
+                self._line.report(step, agreed.values)

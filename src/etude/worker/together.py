@@ -1,0 +1,160 @@
+"""What the ranks of an attempt do together, seen from one of them.
+
+They meet before the user's functions are called. From then on each does the same as the others: whatever all take part
+in comes in the same order everywhere, since all run the same function. What one rank alone decides, such as that the
+study wants the attempt to stop, is agreed on first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from etude.core.errors import ResultError
+from etude.core.ranks import Parallel, Rank
+from etude.frameworks import torch_adapter
+
+RUN_ID: Final = "TORCHELASTIC_RUN_ID"
+
+NO_TORCH: Final = (
+    "The trial is to be trained by {ranks} ranks, and its functions use no torch: gradients of torch alone are "
+    "averaged. Leave ranks= out."
+)
+
+
+class Gang(Protocol):
+    """The processes of an attempt, as its framework connects them (``frameworks.torch_together``)."""
+
+    def mean(self, values: Mapping[str, float], *, stop: bool) -> Any:
+        """Begin to make one report of those of all ranks; it has ``wait()``, which returns ``values`` and ``stop``."""
+        ...
+
+    def agree(self, *flags: bool) -> tuple[bool, ...]:
+        """Return for each flag whether any rank has it set."""
+        ...
+
+    def broadcast(self, thing: Any) -> Any:
+        """Return what rank 0 gives."""
+        ...
+
+    def shard(self, data: Any) -> Any:
+        """Divide the batches of loaders over the ranks."""
+        ...
+
+    def attach(self, model: Any) -> Any:
+        """Have the gradients of a model averaged over the ranks."""
+        ...
+
+    def check(self) -> None:
+        """Make sure that all ranks have the same parameters."""
+        ...
+
+    def remember(self) -> None:
+        """Take what models have beside parameters for the same on all ranks: a state was brought back."""
+        ...
+
+    def leave(self) -> None:
+        """Part with the others."""
+        ...
+
+
+class Together:
+    """The part of one rank.
+
+    Args:
+        rank: Which one it is.
+        parallel: How they train.
+        attempt: Which attempt of the trial it is, from 1.
+        announce: Lets the other ranks know the port at which rank 0 awaits them.
+        await_port: Waits for that port.
+        say: Tells users something.
+    """
+
+    def __init__(
+        self,
+        rank: Rank,
+        parallel: Parallel,
+        *,
+        attempt: int,
+        announce: Callable[[int], None],
+        await_port: Callable[[float], int],
+        say: Callable[[str], None],
+    ) -> None:
+        self.number = rank.number
+        self.ranks = rank.ranks
+        self._rank = rank
+        self._parallel = parallel
+        self._attempt = attempt
+        self._announce = announce
+        self._await_port = await_port
+        self._say = say
+        self._gang: Gang | None = None
+
+    def begin(self) -> None:
+        """Meet the other ranks.
+
+        Raises:
+            ResultError: The functions use no torch.
+            Exception: They do not come.
+        """
+        if torch_adapter() is None:
+            raise ResultError(NO_TORCH.format(ranks=self.ranks))
+        from etude.frameworks import torch_together
+
+        os.environ.update(_environment(self._rank, self._attempt))
+        timeout_s = self._parallel.how.timeout_s
+        if self.number == 0:
+            store, port = torch_together.serve(self._rank, timeout_s)
+            self._announce(port)
+        else:
+            store, port = None, self._await_port(timeout_s)
+        os.environ["MASTER_PORT"] = str(port)
+        self._gang = torch_together.Together(
+            self._rank, self._parallel, store=store, port=port, prefix=f"attempt {self._attempt}", say=self._say
+        )
+
+    @property
+    def gang(self) -> Gang:
+        """The ranks, once they have met."""
+        assert self._gang is not None, "they have met"
+        return self._gang
+
+    def shard(self, data: Any) -> Any:
+        """Divide the batches of loaders over the ranks, and return the data."""
+        return self.gang.shard(data)
+
+    def attach(self, model: Any) -> Any:
+        """Have the gradients of a model averaged over the ranks, and return it."""
+        return self.gang.attach(model)
+
+    def stream(self, *name: str | int) -> tuple[str | int, ...]:
+        """Return the name of a random stream that is this rank's own; rank 0 has that of a single one."""
+        return (*name, "rank", self.number) if self.number else name
+
+    def has_lost(self, error: BaseException) -> bool:
+        """Whether an error only says that other ranks are gone, or do not answer."""
+        if torch_adapter() is None:
+            return False
+        from etude.frameworks import torch_together
+
+        return torch_together.is_lost(error)
+
+    def end(self) -> None:
+        """Part with the other ranks."""
+        if self._gang is not None:
+            self._gang.leave()
+
+
+def _environment(rank: Rank, attempt: int) -> dict[str, str]:
+    """Return what torchrun would tell a rank, for libraries that go by it."""
+    return {
+        "RANK": str(rank.number),
+        "WORLD_SIZE": str(rank.ranks),
+        "LOCAL_RANK": str(rank.local),
+        "LOCAL_WORLD_SIZE": str(rank.locals),
+        "MASTER_ADDR": rank.host,
+        "TORCHELASTIC_RESTART_COUNT": str(attempt - 1),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        RUN_ID: "etude",
+    }

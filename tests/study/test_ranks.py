@@ -1,0 +1,303 @@
+"""Trials that several ranks train: the function is unedited, and what comes of it is what one rank finds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import etude
+from etude.core.errors import ConfigError, DefinitionChangedError
+from etude.core.events import How, Resumed, Settled
+from etude.store.journal import Journal
+from etude.worker import processes
+from etude.worker.run import Stop
+
+BOUND_S = 60.0
+"""A test that waits longer for something has failed."""
+
+
+def model(width: int = 16) -> nn.Module:
+    return nn.Sequential(nn.Linear(8, width), nn.Tanh(), nn.Linear(width, 2)).double()
+
+
+def rows() -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(72, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return x, (x.sum(1) > 0).long()
+
+
+def data(batch_size: int = 16) -> tuple[Any, Any]:
+    x, y = rows()
+    return StatefulDataLoader(TensorDataset(x, y), batch_size=batch_size, shuffle=True), DataLoader(
+        TensorDataset(x, y), 9
+    )
+
+
+def evaluate(net: nn.Module, loader: Any) -> float:
+    with torch.no_grad():
+        losses = [F.cross_entropy(net(x), y, reduction="sum").item() for x, y in loader]
+    return sum(losses) / len(loader.dataset)
+
+
+def train(model, data, run, lr: float = 0.1, epochs: int = 4, drawn: float = 0.0, trouble: str = "", at: int = 2):
+    net, (loader, valid) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9)
+    kept = run.keep(net=net, optimizer=optimizer, seen=0)
+    run.log(f"rank {run.rank} of {run.ranks} is process {os.getpid()}")
+    for epoch in run.epochs(epochs):
+        for nth, (x, y) in enumerate(run.steps(loader, every=2)):
+            optimizer.zero_grad()
+            noise = drawn * torch.randn(len(x), 2, dtype=torch.float64)
+            F.cross_entropy(net(x) + noise, y).backward()
+            optimizer.step()
+            kept.seen += len(x)
+            if (epoch, nth, run.rank) == (at, 3, 1):
+                get_into(trouble, net, Path(run.folder))
+        run.report(loss=evaluate(net, valid), rank=run.rank, once=run.rank, all=1.0)
+    run.log(f"saw {kept.seen}")
+
+
+def get_into(trouble: str, net: nn.Module, folder: Path) -> None:
+    """Do what goes wrong on rank 1, the first time."""
+    if trouble == "raises":
+        raise ValueError("rank one gives up")
+    if trouble == "drifts":
+        net[0].weight.data[0, 0] += 0.5  # type: ignore[union-attr, operator]
+    happened = folder.parents[1] / f"{trouble}-happened"
+    if happened.exists():
+        return
+    if trouble == "killed":
+        happened.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if trouble == "stands still":
+        happened.touch()
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+REDUCED = etude.DDP(reduce={"once": "rank 0", "all": "sum"})
+
+
+@pytest.fixture
+def experiment() -> etude.Experiment:
+    return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+
+
+def facts_of(study: etude.Search, kind: type) -> list[Any]:
+    journal = Journal.read(study.folder)
+    try:
+        return [fact for fact in journal.facts() if isinstance(fact, kind)]
+    finally:
+        journal.close()
+
+
+def log_of(study: etude.Search, *, rank: int = 0, trial: int = 0, attempt: int = 1) -> str:
+    folder = study.folder / "trials" / f"{trial:05d}" / f"attempt-{attempt}"
+    return (folder / (f"rank-{rank}" if rank else "") / "log.txt").read_text()
+
+
+def test_more_ranks_come_to_the_same_result(experiment: etude.Experiment) -> None:
+    alone = experiment.fit(at={}, seed=3)
+    for ranks in (2, 4):
+        together = experiment.fit(at={}, seed=3, ranks=ranks)
+        assert together.trials[0].curve == pytest.approx(alone.trials[0].curve, rel=1e-12)
+        weights = together.best.weights.load()["net"]
+        assert all(torch.allclose(weights[k], v, rtol=1e-10) for k, v in alone.best.weights.load()["net"].items())
+    assert sum("saw" in line for line in log_of(alone).splitlines()) == 1
+    seen = [int(log_of(together, rank=rank).split()[-1]) for rank in range(4)]
+    assert sum(seen) == int(log_of(alone).split()[-1]) == 4 * 72
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # of torchdata
+def test_one_rank_is_a_plain_call_bit_for_bit(experiment: etude.Experiment) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        reported: list[float] = []
+        patch.setattr("etude.worker.run.NoLine.report", lambda self, step, metrics: reported.append(metrics["loss"]))
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        experiment.run(seed=3, drawn=0.1)
+        torch.set_num_threads(threads)
+    [trial] = experiment.fit(at={"drawn": 0.1}, seed=3, resources="cpus=1", ranks=1).trials
+    assert trial.curve == reported
+
+
+def test_only_rank_0_is_heard_and_the_others_have_logs_of_their_own(experiment: etude.Experiment) -> None:
+    final = experiment.fit(at={"epochs": 1}, ranks=2)
+    assert "rank 0 of 2" in log_of(final)
+    assert "rank 1" not in log_of(final)
+    assert "rank 1 of 2" in log_of(final, rank=1)
+    assert "rank 0 of 2" in final.best.log.read_text()
+
+
+def test_metrics_are_means_of_all_ranks_unless_something_else_is_said(experiment: etude.Experiment) -> None:
+    final = etude.Experiment(
+        train, model=model, data=data, metric={"loss": "min", "rank": "min", "once": "min", "all": "max"}
+    ).fit(at={"epochs": 1}, ranks=2, parallel=REDUCED)
+    assert {name: final.best.values[name] for name in ("rank", "once", "all")} == {"rank": 0.5, "once": 0.0, "all": 2.0}
+
+
+def test_what_a_rank_raises_ends_all_and_is_told_first(experiment: etude.Experiment) -> None:
+    final = experiment.fit(at={"trouble": "raises"}, ranks=2)
+    [trial] = final.trials
+    assert trial.state == "failed"
+    assert trial.reason == "rank 1: ValueError: rank one gives up"
+    assert trial.traceback.startswith("Rank 1:\nTraceback")
+    ends = facts_of(final, Settled)
+    reported = max(fact.at for fact in facts_of(final, Settled))
+    assert reported - ends[0].at < 60
+    assert all(fact.outcome.how is How.RAISED for fact in ends)
+
+
+@pytest.mark.parametrize("trouble", ["killed", "stands still"])
+def test_a_lost_rank_costs_what_came_after_the_last_state_and_changes_nothing(
+    experiment: etude.Experiment, trouble: str
+) -> None:
+    """Noise is drawn by each rank for itself, so that it would show if a rank went on from other generators."""
+    undisturbed = experiment.fit(at={"drawn": 0.1}, ranks=2)
+    short = etude.DDP(timeout_s=4.0) if trouble == "stands still" else "ddp"
+    disturbed = experiment.fit(at={"drawn": 0.1, "trouble": trouble}, ranks=2, parallel=short)
+    assert disturbed.trials[0].attempts == 2
+    assert disturbed.trials[0].curve == undisturbed.trials[0].curve
+    [resumed] = facts_of(disturbed, Resumed)
+    assert resumed.origin.key is not None
+    assert resumed.origin.key[2] == 2
+    lost = facts_of(disturbed, Settled)[0].outcome
+    assert lost.how is (How.KILLED if trouble == "killed" else How.LOST)
+    assert ("rank 1: killed by SIGKILL" if trouble == "killed" else "nothing came within 4 s") in lost.reason
+
+
+def test_ranks_that_part_are_told_which_parameter_differs(experiment: etude.Experiment) -> None:
+    final = experiment.fit(at={"trouble": "drifts"}, ranks=2)
+    assert final.trials[0].state == "failed"
+    assert "DriftError" in final.trials[0].reason
+    assert "0.weight" in final.trials[0].reason
+
+
+class AfterTwo:
+    """Stops every trial at its second report."""
+
+    def decide(self, report: etude.Report, standing: etude.Standing) -> etude.Decision:
+        return etude.Decision(etude.Act.STOP, "enough") if report.step == 2 else etude.GO_ON
+
+
+def train_on(model, data, run, lr: float):
+    net, (loader, valid) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    told = 0
+    try:
+        while True:
+            for x, y in loader:
+                optimizer.zero_grad()
+                F.cross_entropy(net(x), y).backward()
+                optimizer.step()
+            told += 1
+            run.report(loss=evaluate(net, valid))
+    except Stop:
+        run.log(f"stopped after {told}")
+        raise
+
+
+def test_a_stop_is_seen_by_all_ranks_at_the_same_report() -> None:
+    experiment = etude.Experiment(train_on, model=model, data=data, metric="loss", mode="min")
+    search = experiment.tune(
+        {"lr": [0.05, 0.1]}, sampler="grid", stopper=AfterTwo(), workers=2, ranks=2, timeout_s=BOUND_S, retries=0
+    )
+    assert search.counts() == {"stopped": 2}
+    for trial in range(2):
+        first, second = (log_of(search, rank=rank, trial=trial).split("stopped after ")[1] for rank in (0, 1))
+        assert first == second
+    assert all(len(trial.curve) >= 2 for trial in search.trials)
+
+
+def train_otherwise(model, data, run):
+    model()
+    run.report({"loss": 1.0} if run.rank == 0 else {"loss": 1.0, "more": 2.0})
+    run.report(loss=1.0)
+
+
+def test_ranks_that_report_other_metrics_are_told_so() -> None:
+    final = etude.Experiment(train_otherwise, model=model, data=data, metric="loss", mode="min").fit(at={}, ranks=2)
+    assert "rank 1 has the metrics [loss, more], and that of rank 0 has [loss]" in final.trials[0].reason
+
+
+def train_and_tell(model, data, run):
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
+    run.log(" ".join(os.environ[name] for name in names), "MASTER_PORT" in os.environ)
+    run.log(f"{run.rank} draws {torch.rand(1).item():.6f} and {run.generator('own').random():.6f}")
+    run.log(f"begins with {model()[0].weight.sum().item():.6f}")
+    return 1.0
+
+
+def test_ranks_have_the_environment_of_torchrun_streams_of_their_own_and_the_same_weights() -> None:
+    final = etude.Experiment(train_and_tell, model=model, data=data, metric="loss", mode="min").fit(at={}, ranks=2)
+    first, second = (log_of(final, rank=rank).splitlines() for rank in (0, 1))
+    assert (first[0], second[0]) == ("0 2 0 2 127.0.0.1 True", "1 2 1 2 127.0.0.1 True")
+    assert first[1].split()[2] != second[1].split()[2]
+    assert first[1].split()[4] != second[1].split()[4]
+    assert first[2] == second[2]
+
+
+def test_a_worker_that_dies_takes_the_attempt_along_and_another_joins_the_gang(experiment: etude.Experiment) -> None:
+    final = experiment.fit(at={"epochs": 400, "drawn": 0.1}, ranks=2, wait=False)
+    try:
+        until = time.monotonic() + BOUND_S
+        while not any(trial.curve for trial in etude.open(final.folder).trials):
+            assert time.monotonic() < until
+        pid = int(log_of(final, rank=1).split("process ")[1].split()[0])
+        processes.kill(processes.parent(processes.parent(pid)))  # the supervisor: child, template, warm, supervisor
+        final.wait()
+    finally:
+        final.stop()
+    assert final.best.attempts == 2
+    assert len(final.best.curve) == 400
+
+
+def test_a_study_of_a_name_has_its_ranks_for_good(experiment: etude.Experiment) -> None:
+    experiment.fit(at={"epochs": 1}, ranks=2, name="two")
+    with pytest.raises(DefinitionChangedError, match="ranks"):
+        experiment.fit(at={"epochs": 1}, name="two")
+    assert etude.open("two").meta["call"]["ranks"] == 2
+
+    return 1.0
+
+
+def test_ranks_that_cannot_be_are_refused_before_anything_is_launched(experiment: etude.Experiment) -> None:
+    with pytest.raises(ConfigError, match=r"ranks=0 cannot be: nobody would train"):
+        experiment.fit(at={}, ranks=0)
+    with pytest.raises(ConfigError, match=r"simulated study, whose trials nobody trains"):
+        experiment.tune(
+            {"lr": [0.1]}, trials=1, ranks=2, engine=etude.Simulated(curves=etude.SyntheticCurves())
+        )
+    with pytest.raises(ConfigError, match=r"learns what memory trials need, and with ranks=2"):
+        experiment.fit(at={}, ranks=2, resources="auto")
+    with pytest.raises(ConfigError, match=r"The ranks of one trial start together, so it could never start\."):
+        experiment.fit(at={}, ranks=64, resources="cpus=1")
+    with pytest.raises(ConfigError, match="parallel='horovod'"):
+        experiment.fit(at={}, ranks=2, parallel="horovod")
+    with pytest.raises(ConfigError, match="batch='each'"):
+        experiment.fit(at={}, ranks=2, batch="each")
+
+
+def test_functions_without_torch_are_refused_by_name() -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import etude\n"
+        "def train(): return 1.0\n"
+        "experiment = etude.Experiment(train, metric='loss', mode='min')\n"
+        "if __name__ == '__main__':\n"
+        "    print(experiment.fit(at={}, ranks=2).trials[0].reason)\n"
+    )
+    path = Path(os.environ["ETUDE_STUDIES"]).parent / "script.py"
+    path.write_text(script)
+    ended = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=BOUND_S, check=False)
+    assert "its functions use no torch: gradients of torch alone are averaged" in ended.stdout
