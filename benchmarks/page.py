@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from benchmarks.figure import figure
 from benchmarks.live import predicts_page
+from benchmarks.paper4 import page as paper4_page
 from benchmarks.paper5 import page as paper5_page
 
 RESULTS: Final = Path(__file__).parents[1] / "docs" / "results"
@@ -37,7 +38,7 @@ PAGES: Final = {
 DRAWN: Final = ("asynchrony", "paper2")
 """Benchmarks with a figure beside their rows."""
 
-WRITTEN: Final = {"weights_paper5": paper5_page.files}
+WRITTEN: Final = {"partitions_paper4": paper4_page.files, "weights_paper5": paper5_page.files}
 """Benchmarks with a page of their own, and what writes it."""
 
 JOINED: Final = {predicts_page.NEEDED: predicts_page.files}
