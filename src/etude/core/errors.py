@@ -11,6 +11,9 @@
     │   └── StudyInUseError    another driver is working on it
     ├── ScriptError            a script raised something while the command line read it
     ├── ResultError            what the training function returned or reported cannot be used
+    ├── RanksError             the ranks of a trial do not go on together
+    │   ├── RankLostError      another rank ended, hangs, or waits for something else
+    │   └── DriftError         a parameter is no longer the same on all ranks
     ├── StateError             what a trial keeps cannot be saved, or a saved state cannot be used
     └── Invalid                raised by users: this configuration cannot be, and that is no failure
 
@@ -61,6 +64,18 @@ class ScriptError(EtudeError):
 
 class ResultError(EtudeError):
     """What the training function returned or reported cannot be used."""
+
+
+class RanksError(EtudeError):
+    """The ranks of a trial do not go on together."""
+
+
+class RankLostError(RanksError):
+    """Another rank ended, hangs, or waits for something else; it is seldom this rank's own fault."""
+
+
+class DriftError(RanksError):
+    """A parameter is no longer the same on all ranks, so that they train models of their own."""
 
 
 class StateError(EtudeError):

@@ -1,0 +1,286 @@
+"""Ranks that know each other: process groups of torch.distributed for one attempt of one trial.
+
+Every group has a timeout, and every attempt a prefix of its own in the store: ranks that start again after a loss would
+otherwise read the addresses of those that are gone. What the groups carry is plain TCP, neither secret nor signed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Literal
+
+import torch
+import torch.distributed as dist
+
+from etude.core.errors import ConfigError, RankLostError, RanksError
+
+How = Literal["mean", "sum", "rank 0"]
+"""How a metric of several ranks becomes one: the mean weighted by examples, the sum, or what rank 0 has."""
+
+FRAME: Final = 64
+"""Numbers in one message of metrics. Messages of one length never go wrong when ranks say different things."""
+
+HEAD: Final = 4
+"""Of these, at the front of each: whether to stop, the weight, and two numbers that stand for the names."""
+
+
+def open_store(host: str = "127.0.0.1", *, timeout_s: float) -> tuple[dist.TCPStore, int]:
+    """Return a store that this process serves, and the port of it: rank 0 does this, and tells the others.
+
+    Args:
+        host: Under which the others reach this machine.
+        timeout_s: How long anybody waits for a key.
+    """
+    limit = timedelta(seconds=timeout_s)
+    store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=limit)
+    return store, store.port
+
+
+def join(
+    *,
+    rank: int,
+    ranks: int,
+    prefix: str,
+    timeout_s: float,
+    store: dist.Store | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    local_rank: int = 0,
+) -> Gang:
+    """Make this process a rank; all of them call it, and it returns when all are there.
+
+    Args:
+        rank: Its number, from 0.
+        ranks: How many there are.
+        prefix: Of the attempt, and of no other.
+        timeout_s: After how many seconds a rank that does not answer counts as lost, in every group.
+        store: The store, for the rank that serves it.
+        host: Where it is served, for all others.
+        port: The same.
+        local_rank: Its number among those of its machine: which GPU is its own.
+
+    Raises:
+        ConfigError: This process is in a group already, or the numbers cannot be.
+        RankLostError: The others did not come.
+    """
+    if not 0 <= rank < ranks:
+        raise ConfigError(f"rank={rank} of ranks={ranks} cannot be: ranks count from 0. Pass 0 <= rank < ranks.")
+    if dist.is_initialized():
+        raise ConfigError(
+            "This process has a default group of torch.distributed already, so it cannot become a rank of ours. Leave "
+            "out dist.init_process_group(...), or let the library that called it distribute by itself (attach=False)."
+        )
+    limit = timedelta(seconds=timeout_s)
+    backend = "gloo"
+    if torch.cuda.is_available() and dist.is_nccl_available():
+        torch.cuda.set_device(local_rank)
+        backend = "cpu:gloo,cuda:nccl"
+    with waiting(f"rank {rank} waited for all {ranks} ranks", timeout_s):
+        if store is None:
+            store = dist.TCPStore(host, port, is_master=False, timeout=limit)
+        store = dist.PrefixStore(prefix, store)
+        store.set_timeout(limit)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
+        control = dist.new_group(backend="gloo", timeout=limit)
+    return Gang(rank, ranks, local_rank, timeout_s, control, store)
+
+
+class Gang:
+    """The ranks of one attempt, as one of them sees them.
+
+    Attributes:
+        rank: Its number, from 0.
+        ranks: How many there are.
+        local_rank: Its number on its machine.
+        timeout_s: After how many seconds a rank that does not answer counts as lost.
+        control: A group for all that is no gradient.
+    """
+
+    def __init__(self, rank: int, ranks: int, local_rank: int, timeout_s: float, control: Any, store: Any) -> None:
+        self.rank = rank
+        self.ranks = ranks
+        self.local_rank = local_rank
+        self.timeout_s = timeout_s
+        self.control = control
+        self._store = store
+        self._reports = 0
+
+    def leave(self) -> None:
+        """Leave all groups; nobody is waited for."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def group(self) -> Any:
+        """Return a new gloo group of all ranks; all of them ask for it at the same point."""
+        with self.waiting("a new group"):
+            return dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout_s))
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return what every rank gave, by rank: small plain values."""
+        found: list[Any] = [None] * self.ranks
+        with self.waiting("what the other ranks gave"):
+            dist.all_gather_object(found, value, group=self.control)
+        return found
+
+    def broadcast(self, value: Any = None) -> Any:
+        """Return what rank 0 gave: a small plain value."""
+        found = [value if self.rank == 0 else None]
+        with self.waiting("what rank 0 gave"):
+            dist.broadcast_object_list(found, src=0, group=self.control)
+        return found[0]
+
+    def mean(
+        self, values: Mapping[str, float], *, weight: float = 1.0, stop: bool = False, how: Mapping[str, How] | None = None
+    ) -> Pending:
+        """Begin to make one report of those of all ranks; all of them call it at the same report.
+
+        Several may be under way. What this rank gave is copied, and nobody is waited for.
+
+        Args:
+            values: The metrics.
+            weight: How many examples they are of; a rank without any gives 0.
+            stop: Whether this rank is to stop: if one is, all are.
+            how: What becomes of a metric; the mean where nothing is said.
+        """
+        self._reports += 1
+        return Pending(self, self._reports, dict(values), weight, stop, dict(how or {}))
+
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Tell by our own error if a rank is lost meanwhile."""
+        with waiting(f"rank {self.rank} waited for {what}", self.timeout_s):
+            yield
+
+    def post(self, key: str, value: str) -> None:
+        """Put a text into the store, for the others to read."""
+        self._store.set(key, value)
+
+    def read(self, key: str) -> str:
+        """Return a text from the store, as soon as it is there."""
+        with self.waiting(f"the word of another rank ({key})"):
+            return str(self._store.get(key).decode())
+
+
+@contextlib.contextmanager
+def waiting(what: str, timeout_s: float) -> Iterator[None]:
+    """Turn what torch raises when a rank is lost into our own error."""
+    try:
+        yield
+    except (RuntimeError, dist.DistError) as error:
+        told = str(error).split("\n")[0]
+        late = "imed out" in told or "imeout" in told
+        raise RankLostError(
+            f"{what}, and "
+            + (
+                f"nothing came within {timeout_s:g} s: another rank hangs, or does not do the same as this one (a "
+                "backward or a report that only some ranks reach). "
+                if late
+                else "the connection broke: another rank ended. Its own error is the one to read. "
+            )
+            + f"torch says: {told}"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """What all ranks know after a report.
+
+    Attributes:
+        values: The metrics, the same on all ranks.
+        stop: Whether any rank is to stop.
+    """
+
+    values: Mapping[str, float]
+    stop: bool
+
+
+class Pending:
+    """A report that is under way between the ranks."""
+
+    def __init__(
+        self, gang: Gang, nth: int, values: dict[str, float], weight: float, stop: bool, how: dict[str, How]
+    ) -> None:
+        self._gang = gang
+        self._nth = nth
+        self._given = list(values)
+        self._names = sorted(values)
+        self._how = how
+        room = FRAME - HEAD
+        said = json.dumps([[name, how.get(name, "mean")] for name in self._names]).encode()
+        head = [float(stop), float(weight), float(zlib.crc32(said)), float(zlib.adler32(said))]
+        given = [float(values[name]) for name in self._names]
+        self._frames: list[tuple[torch.Tensor, Any]] = []
+        with gang.waiting("a report"):
+            for start in range(0, max(len(given), 1), room):
+                part = given[start : start + room]
+                sent = torch.tensor([*head, *part, *[0.0] * (room - len(part))], dtype=torch.float64)
+                found = torch.empty(gang.ranks, FRAME, dtype=torch.float64)
+                work = dist.all_gather(list(found), sent, group=gang.control, async_op=True)
+                self._frames.append((found, (work, sent)))
+
+    def done(self) -> bool:
+        """Say whether all ranks have come to this report, so that ``wait`` returns at once."""
+        return all(work.is_completed() for _, (work, _) in self._frames)
+
+    def wait(self) -> Agreed:
+        """Return what all ranks agreed on; wait for those that are not so far.
+
+        Raises:
+            RanksError: A rank reports other names than rank 0.
+            RankLostError: A rank is lost.
+        """
+        with self._gang.waiting(f"report {self._nth}"):
+            for _, (work, _) in self._frames:
+                work.wait()
+        heads = self._frames[0][0][:, :HEAD].tolist()
+        odd = [rank for rank, head in enumerate(heads) if head[2:] != heads[0][2:]]
+        if odd:
+            self._tell_apart(odd)
+        rows = torch.cat([found[:, HEAD:] for found, _ in self._frames], dim=1).tolist()
+        weights = [head[1] for head in heads]
+        values = {
+            name: one_of([row[nth] for row in rows], weights, self._how.get(name, "mean"))
+            for nth, name in enumerate(self._names)
+        }
+        return Agreed({name: values[name] for name in self._given}, any(head[0] for head in heads))
+
+    def _tell_apart(self, odd: Sequence[int]) -> None:
+        said = {name: self._how.get(name, "mean") for name in self._names}
+        self._gang.post(f"report {self._nth}, rank {self._gang.rank}", json.dumps(said))
+        first, other = (json.loads(self._gang.read(f"report {self._nth}, rank {rank}")) for rank in (0, odd[0]))
+        plain = [", ".join(name if how == "mean" else f"{name} ({how})" for name, how in x.items()) for x in (first, other)]
+        raise RanksError(
+            f"Report {self._nth} of rank {odd[0]} has the metrics [{plain[1]}], and that of rank 0 has [{plain[0]}]. "
+            "A report is one of all ranks, so each has to name the same metrics. Report on all ranks "
+            "alike; only rank 0's prints and files show anyway."
+        )
+
+
+def one_of(values: Sequence[float], weights: Sequence[float], how: How) -> float:
+    """Return one value for those of all ranks; equal ones stay what they are, to the bit.
+
+    Args:
+        values: By rank.
+        weights: How many examples each is of; without weight a value counts for nothing.
+        how: What is asked for.
+    """
+    if how == "rank 0":
+        return values[0]
+    if how == "sum":
+        return _sum(values)
+    counted = [(value, weight) for value, weight in zip(values, weights, strict=True) if weight > 0]
+    if not counted:
+        return math.nan
+    if all(value == counted[0][0] for value, _ in counted):
+        return counted[0][0]
+    return _sum([value * weight for value, weight in counted]) / _sum([weight for _, weight in counted])
+
+
+def _sum(values: Sequence[float]) -> float:
+    return math.fsum(values) if all(map(math.isfinite, values)) else sum(values)
