@@ -196,11 +196,13 @@ def give_generator(loader: DataLoader[Any], value: int) -> None:
 
 
 def _places(loader: DataLoader[Any]) -> list[Any]:
-    """Return what may draw for a loader: itself and its samplers, each once."""
-    batch_sampler = loader.batch_sampler
-    inner = getattr(batch_sampler, "sampler", None)
-    places = (loader, loader.sampler, batch_sampler, inner)
-    return list({id(place): place for place in places if place is not None}.values())
+    """Return what may draw for a loader: itself and its samplers, those that are within others too, each once."""
+    found: dict[int, Any] = {id(loader): loader}
+    for place in (loader.sampler, loader.batch_sampler):
+        while place is not None and id(place) not in found:
+            found[id(place)] = place
+            place = getattr(place, "sampler", None)  # noqa: PLW2901
+    return list(found.values())
 
 
 def on_device(loader: DataLoader[Any], device: str) -> DataLoader[Any]:
