@@ -80,6 +80,8 @@ ARROWS: Final = {
         *{"core", "worker", "frameworks", "tune", "redefined", "results"},
         *{"call", "launch", "check", "forecasting", "fit", "fitted", "candidates", "final", "guard"},
     },
+    "partitions": {"fit"},
+    "measures": {"fit"},
     "comparing": {"core", "fit", "call", "final", "results", "fitted", "experiment"},
     "demo": {"core", "worker"},
     "cli": None,  # on top: it may import everything

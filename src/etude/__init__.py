@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from etude.core.version import VERSION
 
 if TYPE_CHECKING:
+    from etude import measures, partitions
     from etude.comparing import compare_starts
     from etude.core.data import Data
     from etude.core.errors import (
@@ -122,6 +123,8 @@ _HOME = {
     "Weights": "etude.fit.weights",
     "weights": "etude.fit.weights",
     "soup": "etude.fit.soups",
+    "partitions": "etude.partitions",
+    "measures": "etude.measures",
     "compare_starts": "etude.comparing",
     "Fit": "etude.fitted",
     "forecast": "etude.forecasting.forecast",
@@ -143,6 +146,9 @@ _HOME = {
     "StudyInUseError": "etude.core.errors",
     "ResultError": "etude.core.errors",
 }
+
+_WINDOWS = {"measures", "partitions"}
+"""Modules with names of their own: there is more than one Random."""
 
 __all__ = [
     "ASHA",
@@ -209,8 +215,10 @@ __all__ = [
     "forecast",
     "integers",
     "loguniform",
+    "measures",
     "open",
     "ordered",
+    "partitions",
     "piecewise",
     "soup",
     "uniform",
@@ -223,7 +231,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'etude' has no attribute {name!r}")
-    found = getattr(importlib.import_module(_HOME[name]), "read" if name == "open" else name)
+    home = importlib.import_module(_HOME[name])
+    found = home if name in _WINDOWS else getattr(home, "read" if name == "open" else name)
     globals()[name] = found
     return found
 

@@ -1,0 +1,1 @@
+"""Which examples matter: what the criterion saw of each, its importance, and which rank trains it."""

@@ -1,0 +1,271 @@
+"""What criteria see of each example, remembered from the same forward pass.
+
+A step costs a copy of the scores and the targets. What is wanted of each example is computed from many of these copies
+at once, later, on the device where they lie; only ``Watch.take`` brings it over, once in an epoch, and nothing else
+waits for a GPU. They are copies, and not references: what the user changes in place after a step does not count. Large
+scores are used at once.
+
+What counts is the first call after a batch was drawn that gradients are wanted of. Further calls for the same batch, as
+for a second loss, do not; nor does evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from etude.core.errors import ConfigError, ResultError
+from etude.core.text import count
+from etude.frameworks.torch_aspects import Flattened, UnmatchedError, aspects
+from etude.frameworks.torch_losses import PAIR, Form, pair
+
+STEPS: Final = 64
+"""So many steps are computed together, at most."""
+
+WAITING_B: Final = 2**23
+"""So many bytes wait, at most."""
+
+COPIED_B: Final = 2**19
+"""Scores above this are used at once, without a copy."""
+
+
+class Taken(NamedTuple):
+    """What was seen since the last time.
+
+    Attributes:
+        ids: Of the examples, in the order in which they were seen.
+        values: Aspect -> a number for each of them.
+        notes: What the user should know.
+    """
+
+    ids: npt.NDArray[np.int64]
+    values: dict[str, npt.NDArray[np.float32]]
+    notes: tuple[str, ...] = ()
+
+
+class _Waiting(NamedTuple):
+    """Copies of calls that are alike, and have not been used yet.
+
+    Attributes:
+        form: Of the loss.
+        kwargs: Settings of the calls.
+        like: Shapes, types and place of scores and targets.
+        n: How many examples each has.
+        most: So many calls wait at most.
+        ids: Of the examples, for each call.
+        scores: Of each call.
+        targets: Of each call.
+    """
+
+    form: Form
+    kwargs: Mapping[str, Any]
+    like: tuple[Any, ...]
+    n: int
+    most: int
+    ids: list[Sequence[int]]
+    scores: list[torch.Tensor]
+    targets: list[torch.Tensor]
+
+
+class Watch:
+    """Remembers what criteria saw, from the batches that it is told of.
+
+    Args:
+        needs: The aspects that there must be.
+        wants: Those that are taken where the loss is one of classes.
+    """
+
+    def __init__(self, needs: frozenset[str], wants: frozenset[str] = frozenset()) -> None:
+        self.needs = needs
+        self.wanted = needs | wants
+        self._ids: Sequence[int] | None = None
+        self._waiting: _Waiting | None = None
+        self._ready: list[tuple[list[Sequence[int]], dict[str, torch.Tensor]]] = []
+        self._any = False
+        self._further = self._unmatched = self._unseen = 0
+        self._last_unmatched = (0, 0)
+
+    def drawn(self, ids: Sequence[int] | npt.NDArray[np.integer] | None) -> None:
+        """Say which examples the batch has that the training function is given next; None for one that does not count.
+
+        The order of ids is that of the batch. The array is kept as it is, and must not be changed.
+        """
+        if self._ids is not None:
+            self._unseen += 1
+        self._ids = ids  # type: ignore[assignment] # an array is as good as a sequence here
+
+    def saw(
+        self, form: Form, args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any, flattened: Flattened | None
+    ) -> None:
+        """Take note of a call of a criterion.
+
+        Raises:
+            ResultError: It had not as many examples as the batch that was drawn, and so has been each call so far.
+        """
+        if not torch.is_grad_enabled() or not getattr(value, "requires_grad", True):
+            return
+        ids = self._ids
+        if ids is None:
+            self._further += 1
+            return
+        self._ids = None
+        scores, targets = pair(args, kwargs)
+        waiting = self._waiting
+        if (
+            waiting is not None
+            and form is waiting.form
+            and len(args) == len(PAIR)
+            and not kwargs
+            and not waiting.kwargs
+            and len(ids) == waiting.n
+            and flattened is None
+            and _like(scores, targets) == waiting.like
+        ):  # as nearly every call is
+            self._copy(waiting, ids, scores.detach(), targets.detach())
+            return
+        if not form.can_wait(args, kwargs) or scores.nbytes > COPIED_B:
+            self._at_once(form, args, kwargs, ids, flattened)
+            return
+        n, rows, like = len(ids), scores.shape[0], _like(scores, targets)
+        if rows != n and (flattened is None or not n or rows % n):
+            self._mismatch(rows, n)
+            return
+        assert like is not None
+        known = waiting is not None and form is waiting.form and (waiting.n, waiting.like) == (n, like)
+        if waiting is None or not known or not _same(waiting.kwargs, kwargs):
+            self.flush()
+            given = {name: value for name, value in kwargs.items() if name not in PAIR}
+            most = min(STEPS, 1 + WAITING_B // max(scores.nbytes, 1))
+            waiting = self._waiting = _Waiting(form, given, like, n, most, [], [], [])
+        scores, targets = scores.detach(), targets.detach()
+        if flattened == "time_first" and rows != n:
+            scores, targets = (tensor.unflatten(0, (-1, n)).transpose(0, 1) for tensor in (scores, targets))
+            scores, targets = scores.flatten(0, 1), targets.flatten(0, 1)
+        self._copy(waiting, ids, scores, targets)
+
+    def _copy(self, waiting: _Waiting, ids: Sequence[int], scores: torch.Tensor, targets: torch.Tensor) -> None:
+        waiting.ids.append(ids)
+        waiting.scores.append(scores.clone())
+        waiting.targets.append(targets.clone())
+        if len(waiting.ids) >= waiting.most:
+            self.flush()
+
+    def _at_once(
+        self,
+        form: Form,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        ids: Sequence[int],
+        flattened: Flattened | None,
+    ) -> None:
+        self.flush()  # in the order in which they were seen
+        n = len(ids)
+        try:
+            with torch.no_grad():
+                found = aspects(form, args, kwargs, self.wanted, n=n, flattened=flattened)
+        except UnmatchedError as error:
+            self._mismatch(error.rows, n)
+        else:
+            self._add(form, [ids], found)
+
+    def flush(self) -> None:
+        """Compute what waits. On a GPU it is only asked for."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return
+        with torch.no_grad(), torch.autocast(waiting.scores[0].device.type, enabled=False):
+            scores, targets = torch.cat(waiting.scores), torch.cat(waiting.targets)
+            if scores.dtype in (torch.float16, torch.bfloat16):
+                scores = scores.float()
+            n = sum(map(len, waiting.ids))
+            flattened: Flattened | None = "batch_first" if n != len(scores) else None  # they were brought in this order
+            found = aspects(waiting.form, (scores, targets), waiting.kwargs, self.wanted, n=n, flattened=flattened)
+        self._add(waiting.form, waiting.ids, found)
+
+    def take(self) -> Taken:
+        """Return what was seen since the last time, and forget it. On a GPU this waits for it."""
+        self.flush()
+        ready, self._ready = self._ready, []
+        ids = [np.asarray(batch, dtype=np.int64) for batches, _ in ready for batch in batches]
+        names = sorted({name for _, found in ready for name in found})
+        values = {}
+        for name in names:
+            columns = [
+                found[name].float() if name in found else torch.full((sum(map(len, batches)),), torch.nan)
+                for batches, found in ready
+            ]
+            device = columns[0].device
+            values[name] = torch.cat([column.to(device) for column in columns]).cpu().numpy()
+        told = self._notes()
+        self._further = self._unmatched = self._unseen = 0
+        return Taken(np.concatenate(ids) if ids else np.empty(0, dtype=np.int64), values, told)
+
+    def _add(self, form: Form, ids: list[Sequence[int]], found: dict[str, torch.Tensor]) -> None:
+        if missing := self.needs - found.keys():
+            raise no_classes(form, missing)
+        self._ready.append((ids, found))
+        self._any = True
+
+    def _mismatch(self, given: int, drawn: int) -> None:
+        if not self._any:
+            many = drawn and given > drawn and given % drawn == 0
+            way_out = (
+                f"If these are {given // drawn} of each example (tokens, say), pass "
+                "run.criterion(loss, flattened='batch_first') where those of an example follow each other, or "
+                "'time_first'."
+                if many
+                else "Call it once for each batch, with the whole batch; or train without a partition."
+            )
+            raise ResultError(
+                f"The criterion was given {count(given, 'example')} where the loader had drawn {drawn:,}, so it cannot "
+                f"be told which losses are those of which examples. {way_out}"
+            )
+        self._unmatched += 1
+        self._last_unmatched = (given, drawn)
+
+    def _notes(self) -> tuple[str, ...]:
+        given, drawn = self._last_unmatched
+        told = []
+        if self._further:
+            told.append(
+                f"{count(self._further, 'call')} of a criterion did not count: only the first one after a batch does."
+            )
+        if self._unmatched:
+            told.append(
+                f"{count(self._unmatched, 'call')} of a criterion did not count: the last had "
+                f"{count(given, 'example')} where the loader had drawn {drawn:,}."
+            )
+        if self._unseen:
+            told.append(f"Of {count(self._unseen, 'batch').replace('batchs', 'batches')} no criterion saw anything.")
+        return tuple(told)
+
+
+def no_classes(form: Form, missing: frozenset[str]) -> ConfigError:
+    """Return the error of a measure that wants classes of a loss that has none."""
+    return ConfigError(
+        f"The measure needs {', '.join(sorted(missing))} of each example, and {form.name} is no loss of classes. "
+        "Take a measure of losses: 'mean', 'variance', 'last' or 'ema'."
+    )
+
+
+def _like(scores: Any, targets: Any) -> tuple[Any, ...] | None:
+    """Return what calls have in common that are computed together; None if these are no tensors."""
+    if not isinstance(scores, torch.Tensor) or not isinstance(targets, torch.Tensor):
+        return None
+    return scores.shape, targets.shape, scores.dtype, targets.dtype, scores.device
+
+
+def _same(ours: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Say whether two calls had the same settings: weights are compared as objects."""
+    if not ours and not given:
+        return True
+    names = given.keys() - set(PAIR)
+    return ours.keys() == names and all(ours[name] is given[name] or _equal(ours[name], given[name]) for name in names)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return not torch.is_tensor(one) and not torch.is_tensor(other) and bool(one == other)
