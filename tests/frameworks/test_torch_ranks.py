@@ -23,7 +23,6 @@ from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_drift import checksums
 from etude.frameworks.torch_ranks import Gang, one_of
 
-
 # --- what ranks do --------------------------------------------------------------------------------
 
 
@@ -38,7 +37,9 @@ def reports_become_one(gang: Gang) -> None:
     """Several are under way at once, more numbers than one message holds, in whatever order they are named."""
     last = gang.rank == gang.ranks - 1
     pairs = [("loss", float(gang.rank)), ("hits", 10.0 + gang.rank), ("lr", 0.5 + gang.rank)]
-    first = gang.mean(dict(pairs if last else reversed(pairs)), weight=1 + gang.rank, how={"hits": "sum", "lr": "rank 0"})
+    first = gang.mean(
+        dict(pairs if last else reversed(pairs)), weight=1 + gang.rank, how={"hits": "sum", "lr": "rank 0"}
+    )
     second = gang.mean({str(n): 0.1 * n for n in range(200)}, stop=last)
     third = gang.mean({"loss": math.nan if last else 0.1 + 0.2}, weight=0 if last else 1)
     fourth = gang.mean({})
@@ -280,7 +281,9 @@ def test_a_mean_of_nothing_is_nan_and_infinite_values_are_said() -> None:
     assert math.isnan(one_of([math.inf, -math.inf], [1, 1], "sum"))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
+)
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (33, 65), (4, 3, 5, 5), (0, 3)])
 def test_one_bit_changes_a_checksum(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     tensor = torch.zeros(shape, dtype=dtype)
@@ -300,4 +303,7 @@ def test_one_bit_changes_a_checksum(dtype: torch.dtype, shape: tuple[int, ...]) 
 def test_a_part_of_a_tensor_is_summed_like_its_copy() -> None:
     whole = torch.randn(50, 41)
     parts = [whole[:, 3:20], whole[1:7], whole.t()[5:9, 1:], whole[2, 1]]
-    assert checksums(parts).tolist() == checksums([part.clone(memory_format=torch.contiguous_format) for part in parts]).tolist()
+    assert (
+        checksums(parts).tolist()
+        == checksums([part.clone(memory_format=torch.contiguous_format) for part in parts]).tolist()
+    )

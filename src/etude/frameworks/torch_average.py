@@ -58,7 +58,9 @@ class Averager:
         self.notes = align(gang, modules)
         lanes = _slots(modules)
         several = len(lanes) > 1
-        at_end = several and (len(lanes) > MOST_GROUPS or any(s.param.is_cuda for slots in lanes.values() for s in slots))
+        at_end = several and (
+            len(lanes) > MOST_GROUPS or any(s.param.is_cuda for slots in lanes.values() for s in slots)
+        )
         self._lanes = []
         self._buffers: list[Buffers] = []
         for place, slots in lanes.items():
@@ -68,9 +70,7 @@ class Averager:
         self._known = {id(slot.param) for lane in self._lanes for slot in lane.slots}
         self._left: list[torch.Tensor] = []
         self._tasks: set[int] = set()
-        self._handles: list[Any] = [
-            self._listen(lane, slot) for lane in self._lanes for slot in lane.slots
-        ]
+        self._handles: list[Any] = [self._listen(lane, slot) for lane in self._lanes for slot in lane.slots]
         self._handles.append(register_optimizer_step_pre_hook(self._before_step))
 
     def detach(self) -> None:

@@ -48,7 +48,11 @@ class Buffers:
         seen: set[int] = set()
         for part in module.modules():
             for name, buffer in part._buffers.items():
-                if buffer is not None and id(buffer) not in seen and (buffer.is_floating_point() or buffer.is_complex()):
+                if (
+                    buffer is not None
+                    and id(buffer) not in seen
+                    and (buffer.is_floating_point() or buffer.is_complex())
+                ):
                     seen.add(id(buffer))
                     (self._always if isinstance(part, _NormBase) else self._seldom).append(Place(part, name))
         self._before: dict[Place, torch.Tensor] = {}
@@ -77,7 +81,9 @@ class Buffers:
             stamps = [_stamp(place) for place in self._seldom]
             told = [float(now != then) for now, then in zip(stamps, self._stamps, strict=True)]
             written = self._agree(told)
-            self._reduce([*self._always, *(place for place, mark in zip(self._seldom, written, strict=True) if mark)], weight)
+            self._reduce(
+                [*self._always, *(place for place, mark in zip(self._seldom, written, strict=True) if mark)], weight
+            )
         if any(written):
             self._stamps = [_stamp(place) for place in self._seldom]
 

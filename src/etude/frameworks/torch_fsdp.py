@@ -184,7 +184,9 @@ def load(folder: Path, gang: Gang, mesh: DeviceMesh) -> Any:
 
 def _blocks(module: nn.Module, spec: FSDP) -> list[nn.Module]:
     """Return the blocks of a module, the innermost first."""
-    return [part for part in reversed(list(module.modules())) if type(part).__name__ in spec.block and part is not module]
+    return [
+        part for part in reversed(list(module.modules())) if type(part).__name__ in spec.block and part is not module
+    ]
 
 
 def _plain(block: str | tuple[str, ...]) -> str:
@@ -213,7 +215,8 @@ def _taken(value: Any, path: str, tensors: dict[str, Any]) -> Any:
 def _put_back(value: Any, mesh: DeviceMesh) -> Any:
     if isinstance(value, dict) and LOCAL in value:
         placements = [
-            Replicate() if said == "replicate" else Shard(int(said.removeprefix("shard "))) for said in value["placements"]
+            Replicate() if said == "replicate" else Shard(int(said.removeprefix("shard ")))
+            for said in value["placements"]
         ]
         local = value[LOCAL].to(mesh.device_type)
         shape, stride = torch.Size(value["shape"]), tuple(value["stride"])

@@ -136,7 +136,12 @@ class Gang:
         return found[0]
 
     def mean(
-        self, values: Mapping[str, float], *, weight: float = 1.0, stop: bool = False, how: Mapping[str, How] | None = None
+        self,
+        values: Mapping[str, float],
+        *,
+        weight: float = 1.0,
+        stop: bool = False,
+        how: Mapping[str, How] | None = None,
     ) -> Pending:
         """Begin to make one report of those of all ranks; all of them call it at the same report.
 
@@ -254,7 +259,9 @@ class Pending:
         said = {name: self._how.get(name, "mean") for name in self._names}
         self._gang.post(f"report {self._nth}, rank {self._gang.rank}", json.dumps(said))
         first, other = (json.loads(self._gang.read(f"report {self._nth}, rank {rank}")) for rank in (0, odd[0]))
-        plain = [", ".join(name if how == "mean" else f"{name} ({how})" for name, how in x.items()) for x in (first, other)]
+        plain = [
+            ", ".join(name if how == "mean" else f"{name} ({how})" for name, how in x.items()) for x in (first, other)
+        ]
         raise RanksError(
             f"Report {self._nth} of rank {odd[0]} has the metrics [{plain[1]}], and that of rank 0 has [{plain[0]}]. "
             "A report is one of all ranks, so each has to name the same metrics. Report on all ranks "

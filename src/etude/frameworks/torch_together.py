@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import torch
 from torch import nn
 
 from etude.core.errors import RankLostError

@@ -122,6 +122,7 @@ class Supervisor:
         self._template_pid = 0
         self._spool = ""  # known once the template is ready
         self._held: Run | None = None  # a job that came before it was
+        self._held_words: list[tuple[Halt | Hold | Meet | Noted, bytes]] = []  # about that job
         self._unwritten: set[tuple[int, int]] = set()
         """Attempts whose outcomes were told and are not known to be in the journal."""
         self._taken: set[tuple[int, int]] = set()
@@ -193,6 +194,9 @@ class Supervisor:
             child.killed_as = How.LOST
 
     def _pass_on(self, message: Halt | Hold | Meet | Noted, content: bytes) -> None:
+        if self._held is not None:
+            self._held_words.append((message, content))
+            return
         child = self._at_work_on(message.trial, message.attempt)
         if child is None:
             return
@@ -269,7 +273,7 @@ class Supervisor:
         self._unwritten.clear()
         self._template_pid = 0
         self._template = self._spare = self._current = None
-        self._spool, self._held = "", None
+        self._spool, self._held, self._held_words = "", None, []
 
     def _on_template(self) -> None:
         assert self._template is not None
@@ -297,6 +301,7 @@ class Supervisor:
         """Start over: whatever killed the template took its children along."""
         serve = self._serve
         lost = [c for c in self._children.values() if c.busy]
+        held, words = self._held, self._held_words
         for child in lost:
             self._say_for(child, None)
         self._templates_lost += 1
@@ -306,6 +311,7 @@ class Supervisor:
         if useless:
             self._tell(Broken(serve.study, "The process that loads your functions died, again and again or at once."))
         else:
+            self._held, self._held_words = held, words
             self._begin_study(serve)
 
     # --- children ---------------------------------------------------------------------------------
@@ -353,6 +359,9 @@ class Supervisor:
             child.channel.send(encode(job))
         if self._spare is None and not serve.reuse_child:
             self._spare = self._fork_child()
+        words, self._held_words = self._held_words, []
+        for message, content in words:
+            self._pass_on(message, content)
 
     def _on_child(self, child: Child) -> None:
         try:
