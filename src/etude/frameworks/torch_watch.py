@@ -11,12 +11,14 @@ for a second loss, do not; nor does evaluation.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.amp import is_autocast_available
 
 from etude.core.errors import ConfigError, ResultError
 from etude.core.text import count
@@ -177,7 +179,9 @@ class Watch:
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return
-        with torch.no_grad(), torch.autocast(waiting.scores[0].device.type, enabled=False):
+        place = waiting.scores[0].device.type
+        plain = torch.autocast(place, enabled=False) if is_autocast_available(place) else contextlib.nullcontext()
+        with torch.no_grad(), plain:  # a step of the user's may be going on, with settings of its own
             scores, targets = torch.cat(waiting.scores), torch.cat(waiting.targets)
             if scores.dtype in (torch.float16, torch.bfloat16):
                 scores = scores.float()
