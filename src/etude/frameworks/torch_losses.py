@@ -94,13 +94,9 @@ class Form:
         """Return the class that does not count."""
         return int(kwargs.get("ignore_index", getattr(self.settings, "ignore_index", IGNORED)))
 
-    def can_wait(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        """Say whether this call can be computed later, together with others."""
-        if not self.kind.later or len(args) > 2:  # noqa: PLR2004 - scores and targets
-            return False
-        scores, targets = pair(args, kwargs)
-        if not torch.is_tensor(scores) or not torch.is_tensor(targets) or scores.dim() == 0:
-            return False
+    def can_be_joined(self, args: tuple[torch.Tensor, torch.Tensor], kwargs: Mapping[str, Any]) -> bool:
+        """Say whether this call can be computed together with others: its rows know nothing of each other."""
+        scores, targets = args
         if self.kind.classes == "softmax":
             return scores.dim() > 1
         alone = getattr(self.settings, "weight", None) is None and kwargs.get("weight") is None

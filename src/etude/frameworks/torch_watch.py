@@ -11,12 +11,16 @@ for a second loss, do not; nor does evaluation.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.amp import is_autocast_available
 
 from etude.core.errors import ConfigError, ResultError
 from etude.core.text import count
@@ -33,6 +37,9 @@ COPIED_B: Final = 2**19
 """Scores above this are used at once, without a copy."""
 
 
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
 class Taken(NamedTuple):
     """What was seen since the last time.
 
@@ -47,28 +54,30 @@ class Taken(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class _Waiting(NamedTuple):
-    """Copies of calls that are alike, and have not been used yet.
+class _Call(NamedTuple):
+    """A call of a criterion, copied.
 
     Attributes:
         form: Of the loss.
-        kwargs: Settings of the calls.
-        like: Shapes, types and place of scores and targets.
-        n: How many examples each has.
-        most: So many calls wait at most.
-        ids: Of the examples, for each call.
-        scores: Of each call.
-        targets: Of each call.
+        flattened: In which order rows come, if there are several for each example.
+        settings: What the call named beside scores and targets.
+        ids: Of the examples.
+        scores: A copy.
+        targets: A copy.
     """
 
     form: Form
-    kwargs: Mapping[str, Any]
-    like: tuple[Any, ...]
-    n: int
-    most: int
-    ids: list[Sequence[int]]
-    scores: list[torch.Tensor]
-    targets: list[torch.Tensor]
+    flattened: Flattened | None
+    settings: Mapping[str, Any]
+    ids: Sequence[int]
+    scores: torch.Tensor
+    targets: torch.Tensor
+
+    def like(self) -> tuple[Any, ...]:
+        """Return what calls have in common that are computed together."""
+        scores, targets = self.scores, self.targets
+        kinds = (scores.shape, targets.shape, scores.dtype, targets.dtype, scores.device)
+        return self.form, self.flattened, self.settings, len(self.ids), kinds
 
 
 class Watch:
@@ -83,7 +92,8 @@ class Watch:
         self.needs = needs
         self.wanted = needs | wants
         self._ids: Sequence[int] | None = None
-        self._waiting: _Waiting | None = None
+        self._waiting: list[_Call] = []
+        self._waiting_b = 0
         self._ready: list[tuple[list[Sequence[int]], dict[str, torch.Tensor]]] = []
         self._any = False
         self._further = self._unmatched = self._unseen = 0
@@ -114,45 +124,27 @@ class Watch:
             return
         self._ids = None
         scores, targets = pair(args, kwargs)
-        waiting = self._waiting
-        if (
-            waiting is not None
-            and form is waiting.form
-            and len(args) == len(PAIR)
-            and not kwargs
-            and not waiting.kwargs
-            and len(ids) == waiting.n
-            and flattened is None
-            and _like(scores, targets) == waiting.like
-        ):  # as nearly every call is
-            self._copy(waiting, ids, scores.detach(), targets.detach())
-            return
-        if not form.can_wait(args, kwargs) or scores.nbytes > COPIED_B:
+        if not self._can_wait(form, args, kwargs) or (size_b := scores.nbytes) > COPIED_B:
             self._at_once(form, args, kwargs, ids, flattened)
             return
-        n, rows, like = len(ids), scores.shape[0], _like(scores, targets)
-        if rows != n and (flattened is None or not n or rows % n):
-            self._mismatch(rows, n)
-            return
-        assert like is not None
-        known = waiting is not None and form is waiting.form and (waiting.n, waiting.like) == (n, like)
-        if waiting is None or not known or not _same(waiting.kwargs, kwargs):
+        # What comes from here on is paid for in each step, with nothing of it in the processor's caches: so little
+        # is done, and all that can be looked at later is.
+        settings = {name: given for name, given in kwargs.items() if name not in PAIR} if kwargs else NOTHING
+        call = _Call(form, flattened, settings, ids, scores.detach().clone(), targets.detach().clone())
+        self._waiting.append(call)
+        self._waiting_b += size_b
+        if len(self._waiting) >= STEPS or self._waiting_b > WAITING_B:
             self.flush()
-            given = {name: value for name, value in kwargs.items() if name not in PAIR}
-            most = min(STEPS, 1 + WAITING_B // max(scores.nbytes, 1))
-            waiting = self._waiting = _Waiting(form, given, like, n, most, [], [], [])
-        scores, targets = scores.detach(), targets.detach()
-        if flattened == "time_first" and rows != n:
-            scores, targets = (tensor.unflatten(0, (-1, n)).transpose(0, 1) for tensor in (scores, targets))
-            scores, targets = scores.flatten(0, 1), targets.flatten(0, 1)
-        self._copy(waiting, ids, scores, targets)
 
-    def _copy(self, waiting: _Waiting, ids: Sequence[int], scores: torch.Tensor, targets: torch.Tensor) -> None:
-        waiting.ids.append(ids)
-        waiting.scores.append(scores.clone())
-        waiting.targets.append(targets.clone())
-        if len(waiting.ids) >= waiting.most:
-            self.flush()
+    def _can_wait(self, form: Form, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Say whether a call may wait: the first may not, so that whatever is wrong is said in the first step."""
+        if not self._any or not form.kind.later or len(args) > len(PAIR):
+            return False
+        if kwargs:
+            args = (*args, *(kwargs[name] for name in PAIR if name in kwargs))
+            if any(torch.is_tensor(given) for name, given in kwargs.items() if name not in PAIR):
+                return False  # it may be changed
+        return len(args) == len(PAIR) and isinstance(args[0], torch.Tensor) and isinstance(args[1], torch.Tensor)
 
     def _at_once(
         self,
@@ -174,17 +166,32 @@ class Watch:
 
     def flush(self) -> None:
         """Compute what waits. On a GPU it is only asked for."""
-        waiting, self._waiting = self._waiting, None
-        if waiting is None:
+        waiting, self._waiting, self._waiting_b = self._waiting, [], 0
+        for _, alike in itertools.groupby(waiting, _Call.like):
+            self._compute(list(alike))
+
+    def _compute(self, calls: list[_Call]) -> None:
+        first = calls[0]
+        n, rows = len(first.ids), len(first.scores) if first.scores.dim() else 1
+        if rows != n and (first.flattened is None or not n or rows % n):
+            for _ in calls:
+                self._mismatch(rows, n)
             return
-        with torch.no_grad(), torch.autocast(waiting.scores[0].device.type, enabled=False):
-            scores, targets = torch.cat(waiting.scores), torch.cat(waiting.targets)
-            if scores.dtype in (torch.float16, torch.bfloat16):
-                scores = scores.float()
-            n = sum(map(len, waiting.ids))
-            flattened: Flattened | None = "batch_first" if n != len(scores) else None  # they were brought in this order
-            found = aspects(waiting.form, (scores, targets), waiting.kwargs, self.wanted, n=n, flattened=flattened)
-        self._add(waiting.form, waiting.ids, found)
+        together = (
+            [calls] if first.form.can_be_joined((first.scores, first.targets), first.settings) else [[c] for c in calls]
+        )
+        place = first.scores.device.type
+        plain = torch.autocast(place, enabled=False) if is_autocast_available(place) else contextlib.nullcontext()
+        with torch.no_grad(), plain:  # a step of the user's may be going on, with settings of its own
+            for some in together:
+                scores = torch.cat([_in_order(call, call.scores) for call in some])
+                targets = torch.cat([_in_order(call, call.targets) for call in some])
+                if scores.dtype in (torch.float16, torch.bfloat16):
+                    scores = scores.float()
+                flattened: Flattened | None = "batch_first" if rows != n else None
+                given = (scores, targets)
+                found = aspects(first.form, given, first.settings, self.wanted, n=n * len(some), flattened=flattened)
+                self._add(first.form, [call.ids for call in some], found)
 
     def take(self) -> Taken:
         """Return what was seen since the last time, and forget it. On a GPU this waits for it."""
@@ -252,20 +259,9 @@ def no_classes(form: Form, missing: frozenset[str]) -> ConfigError:
     )
 
 
-def _like(scores: Any, targets: Any) -> tuple[Any, ...] | None:
-    """Return what calls have in common that are computed together; None if these are no tensors."""
-    if not isinstance(scores, torch.Tensor) or not isinstance(targets, torch.Tensor):
-        return None
-    return scores.shape, targets.shape, scores.dtype, targets.dtype, scores.device
-
-
-def _same(ours: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Say whether two calls had the same settings: weights are compared as objects."""
-    if not ours and not given:
-        return True
-    names = given.keys() - set(PAIR)
-    return ours.keys() == names and all(ours[name] is given[name] or _equal(ours[name], given[name]) for name in names)
-
-
-def _equal(one: Any, other: Any) -> bool:
-    return not torch.is_tensor(one) and not torch.is_tensor(other) and bool(one == other)
+def _in_order(call: _Call, tensor: torch.Tensor) -> torch.Tensor:
+    """Return rows in the order of the examples."""
+    if call.flattened != "time_first" or len(tensor) == len(call.ids):
+        return tensor
+    by_time: torch.Tensor = tensor.unflatten(0, (-1, len(call.ids)))
+    return by_time.transpose(0, 1).flatten(0, 1)
