@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from etude.core.errors import ConfigError, SignatureError
 from etude.core.metrics import Metrics, Mode
-from etude.core.signature import Kind, Signature
+from etude.core.signature import Definition, Kind, Parameter, Signature
 from etude.core.text import brief
 from etude.redefined import Redefined
 from etude.results import Search, TrialResult
@@ -122,6 +122,7 @@ class Experiment:
         ranks: int = 1,
         parallel: str | DDP = "ddp",
         batch: str = "global",
+        partition: object = None,
         sampler: str | Sampler = "tpe",
         stopper: str | Stopper | Sequence[str | Stopper] | None = None,
         fidelity: str | None = None,
@@ -172,6 +173,9 @@ class Experiment:
                 these with options: ``etude.DDP(evaluation="divided")``, ``etude.FSDP(block="DecoderLayer")``.
             batch: ``"global"``: the batch size that the data function asks for is that of all ranks together, so that
                 the result is that of one rank; ``"per_rank"``: it is that of each.
+            partition: Which rank trains which examples: ``etude.partitions.Stripes(warmup=10, interval=15)``, another
+                one, one of your own, or a function of hyperparameters that returns one. Where it goes by importance,
+                the training function has its loss from ``run.criterion``, and trains in ``run.epochs``.
             sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"gp"``, ``"cmaes"`` or ``"nsga2"``, one of those
                 with options (``etude.TPE(startup=20)``), or an object with ``tell(told)`` and ``suggest(request)``.
             stopper: ``"median"``, ``"median-best"``, ``"asha"``, ``"hyperband"``, ``"plateau"``, ``"divergence"``,
@@ -238,6 +242,7 @@ class Experiment:
         from etude.call import Call
         from etude.core.numbers import seed_of
         from etude.launch import Launch
+        from etude.partitioned import check_ranks, counting
         from etude.tune.fidelity import check_fidelity
         from etude.tune.question import search
 
@@ -264,10 +269,12 @@ class Experiment:
             parallel=parallel,
             batch=batch,
         )
-        check_fidelity(fidelity, self.signature)
+        check_ranks(partition, ranks)
+        of = self._with(partition)
+        check_fidelity(fidelity, of.signature)
         question = search(
-            self,
-            self._checked_space(space, besides=() if fidelity is None else (fidelity,)),
+            of,
+            self._checked_space(space, of.signature, besides=() if fidelity is None else (fidelity,)),
             trials=trials,
             sampler=sampler,
             stopper=stopper,
@@ -278,7 +285,7 @@ class Experiment:
             start=start,
             constraint=constraint,
         )
-        live = Launch(self, question, call, reuse=reuse).start()
+        live = Launch(of, counting(question, partition), call, reuse=reuse).start()
         self.last = live.search
         if wait:
             live.wait(progress=progress)
@@ -297,6 +304,7 @@ class Experiment:
         ranks: int = 1,
         parallel: str | DDP = "ddp",
         batch: str = "global",
+        partition: object = None,
         name: str | None = None,
         retries: int = 2,
         on_oom: str | None = None,
@@ -329,6 +337,7 @@ class Experiment:
             ranks: See ``tune``.
             parallel: See ``tune``.
             batch: See ``tune``.
+            partition: See ``tune``.
             name: See ``tune``.
             retries: See ``tune``.
             on_oom: See ``tune``.
@@ -357,6 +366,7 @@ class Experiment:
         from etude.final import final
         from etude.fit.prepared import read_seeds
         from etude.guard import BOTH
+        from etude.partitioned import check_ranks
 
         self._redefined.warn(stacklevel=2)
         listed = read_seeds(seeds, seed)
@@ -381,7 +391,11 @@ class Experiment:
             parallel=parallel,
             batch=batch,
         )
-        live = final(self, self.checked(at), given, call, seeds=listed, auto=auto, on=on)
+        check_ranks(partition, ranks)
+        of = self._with(partition)
+        live = final(
+            of, self.checked(at, of.signature), given, call, seeds=listed, auto=auto, on=on, partition=partition
+        )
         fitted: Fit = live.search  # type: ignore[assignment] # as was asked for
         self.last = fitted
         if wait:
@@ -409,47 +423,60 @@ class Experiment:
         last = self.last if self.last is not None and known else newest_study_of(self)
         return forecast(last, trials=trials, **options)
 
-    def checked(self, at: TrialResult | Mapping[str, Any] | None) -> dict[str, Any]:
+    def checked(self, at: TrialResult | Mapping[str, Any] | None, signature: Signature | None = None) -> dict[str, Any]:
         """Return the parameters of a trial, or those given, by name.
+
+        Args:
+            at: What was given.
+            signature: What the functions take, if that is not only what they take by themselves.
 
         Raises:
             ConfigError: It is neither.
             SignatureError: One is unknown, missing or of the wrong type.
         """
         if isinstance(at, TrialResult):
-            return self._checked(at.params)
+            return self._checked(at.params, signature)
         if at is not None and not isinstance(at, Mapping):
             told = "a study" if isinstance(at, Search) else brief(at)
             raise ConfigError(
                 f"at= got {told}, which is no configuration. Pass a trial, at=search.best, or parameters."
             )
-        return self._checked(dict(at or {}))
+        return self._checked(dict(at or {}), signature)
 
-    def _checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        flat = self.signature.flat(params)
-        self.signature.check(flat)
+    def _with(self, partition: object) -> Definition:
+        """Return the definition with a partition; its own without one."""
+        from etude.partitioned import Partitioned
+
+        return self if partition is None else Partitioned(self, partition)
+
+    def _checked(self, params: Mapping[str, Any], signature: Signature | None = None) -> dict[str, Any]:
+        signature = signature or self.signature
+        flat = signature.flat(params)
+        signature.check(flat)
         return flat
 
-    def _checked_space(self, given: Mapping[str, object], *, besides: Sequence[str] = ()) -> Space:
-        """Read a space and refuse one that these functions could not be called with."""
+    def _checked_space(
+        self, given: Mapping[str, object], signature: Signature, *, besides: Sequence[str] = ()
+    ) -> Space:
+        """Read a space and refuse one that functions of this signature could not be called with."""
         space = given if isinstance(given, Space) else Space.of(given)
         sizes = {name: domain.size for name, domain in space.domains()}
         for name in space.names:
-            parameter = self.signature.parameters.get(name)
+            parameter = signature.parameters.get(name)
             if parameter is not None and parameter.kind is Kind.STATELESS and sizes[name] != 1:
                 raise SignatureError(
                     f"{name!r} is in the space and Stateless in {parameter.taken_by}: it is said not to change the "
                     "numbers, so it cannot be searched. Unlike in ABLATOR, searched parameters stay plain: write "
                     f"{name}: T instead of {name}: etude.Stateless[T]; or give one fixed value."
                 )
-        self.signature.check_names(space.names)
-        self.signature.check_complete({*space.always, *besides})
+        signature.check_names(space.names)
+        signature.check_complete({*space.always, *besides})
         for name, domain in space.domains():
-            self._check_domain(name, domain)
+            _check_domain(signature.parameters.get(name), domain)
         return space
 
-    def _check_domain(self, name: str, domain: Domain) -> None:
-        parameter = self.signature.parameters.get(name)
-        if parameter is not None:
-            for value in domain.grid(2):
-                parameter.check(value)
+
+def _check_domain(parameter: Parameter | None, domain: Domain) -> None:
+    if parameter is not None:
+        for value in domain.grid(2):
+            parameter.check(value)

@@ -21,6 +21,7 @@ from etude.fit.weights import RANDOM, TrialWeights, Weights, begun_with, read_we
 from etude.fitted import Fit
 from etude.guard import BOTH, TRAIN, joins, look
 from etude.launch import Launch, LiveStudy
+from etude.partitioned import counting
 from etude.rebuilt import build, load_into
 from etude.results import Search
 from etude.tune.question import Question
@@ -36,6 +37,7 @@ def final(
     auto: Auto | None = None,
     on: str = "train",
     instead: Mapping[int, Instead] | None = None,
+    partition: object = None,
 ) -> LiveStudy:
     """Start a study that trains with each of some weights, and each of some seeds.
 
@@ -48,6 +50,7 @@ def final(
         auto: How probes choose one of these weights, random ones first, for all seeds; None for a training with each.
         on: Which parts of the data it trains on, as calls say it.
         instead: Which weights are taken where others did best, by their places; None if that has to be found out.
+        partition: Which rank trains which examples, as the call says it.
 
     Raises:
         ConfigError: It cannot be, or weights know rows that it would be judged by.
@@ -80,6 +83,7 @@ def final(
             instead = _instead(prepared.starts, given, experiment.metrics, auto.judge)
         plan = _plan(params, prepared.starts, seeds, auto, instead or {})
         question = _question(experiment, params, prepared, plan, seeds=seeds, auto=auto, both=both, notes=notes)
+        question = counting(question, partition)
         return Launch(experiment, question, call, result=Fit).start()
     finally:
         prepared.close()

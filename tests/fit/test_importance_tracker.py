@@ -127,16 +127,19 @@ def test_a_run_goes_on_from_its_state_with_other_ranks() -> None:
     partition = Stripes(warmup=2, interval=2, ignore=0, measure="mean")
     whole = train(partition, ranks=1, epochs=6)[0][4]
     assert whole is not None
-    states = []
+    books = []
     for rank in range(2):  # two ranks that end after epoch 2
         tracker = Tracker(partition, n=N, ranks=2, exchange=lambda told: [told, told], seed=5)
         tracker.saw(2, np.arange(N)[rank::2], {LOSS: loss_of(2, np.arange(N)[rank::2])})
-        states.append(tracker.state())
+        assert tracker.state() == (book := tracker.hand_over(), None)
+        books.append(book)
+        assert tracker.hand_over() != book, "it is somebody else's by now"
     hall = Hall(4)
 
     def go_on(rank: int) -> Assignment | None:
         tracker = Tracker(partition, n=N, ranks=4, exchange=hall.door(rank), seed=5)
-        tracker.restore(states if rank == 0 else [])
+        for book in books if rank == 0 else ():
+            tracker.restore(book, None)
         ids = np.arange(N)[rank::4]
         tracker.saw(3, ids, {LOSS: loss_of(3, ids)})
         return tracker.begin(4)

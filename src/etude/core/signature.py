@@ -50,6 +50,7 @@ GIVEN: Final = {
     "train": frozenset({"model", "data", "run", "seed"}),
     "model": frozenset({"seed"}),
     "data": frozenset({"seed"}),
+    "partition": frozenset({"seed"}),
 }
 """Names that Étude itself gives to each function."""
 

@@ -53,6 +53,7 @@ def tracked(
     form = form_of(loss, per_example)
     if watch.needs & OF_CLASSES and form.kind.classes is None:
         raise no_classes(form, watch.needs & OF_CLASSES)
+    watch.called = True
     if isinstance(loss, nn.Module):
         loss.__dict__[WATCHED] = (watch, form, flattened)
         if not hasattr(type(loss), PLAIN):

@@ -9,13 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from torch import nn
+from torch.utils.data import DataLoader
 
 from etude.core.errors import RankLostError
 from etude.core.ranks import Parallel, Rank
-from etude.frameworks.torch import modules
+from etude.frameworks.torch import every, modules
 from etude.frameworks.torch_average import Averager
-from etude.frameworks.torch_ranks import Agreed, Gang, Pending, join, open_store
-from etude.frameworks.torch_shard import Drawn, shard
+from etude.frameworks.torch_criterion import tracked
+from etude.frameworks.torch_examples import Examples
+from etude.frameworks.torch_ranks import Gang, Pending, join, open_store
+from etude.frameworks.torch_shard import Drawn, shard, shares_of
+from etude.frameworks.torch_watch import Watch
 
 LOOPBACK: Final = "lo"
 INTERFACE: Final = "GLOO_SOCKET_IFNAME"
@@ -42,7 +46,8 @@ class Together:
         self._parallel = parallel
         self._say = say
         self._averagers: list[Averager] = []
-        self._weight = 1.0
+        self._examples: Examples | None = None
+        self.rank, self.ranks = rank.number, rank.ranks
         self._seen = 0.0  # examples since the last report
         self._attaches = parallel.how.attach is not False
         use_interface(rank.host, port)
@@ -69,6 +74,10 @@ class Together:
     def broadcast(self, thing: Any) -> Any:
         """Return what rank 0 gives."""
         return self._gang.broadcast(thing)
+
+    def gather(self, thing: Any) -> list[Any]:
+        """Return what each rank gives, by rank."""
+        return self._gang.gather(thing)
 
     def shard(self, data: Any) -> Any:
         """Divide the batches of loaders over the ranks, in place, and return the data."""
@@ -109,6 +118,20 @@ class Together:
         for averager in self._averagers:
             averager.remember_buffers()
 
+    def watch(self, needs: frozenset[str], wants: frozenset[str]) -> Watch:
+        """Return what remembers so much of what criteria see."""
+        return Watch(needs, wants)
+
+    def criterion(self, loss: Any, watch: Watch, **settings: Any) -> Any:
+        """Return a loss that is watched."""
+        return tracked(loss, watch, **settings)
+
+    def examples(self, data: Any, watch: Watch) -> Examples:
+        """Return the training examples of the data, as they are divided by now."""
+        loaders = [loader for loader in every(DataLoader, data) if shares_of(loader) is not None]
+        self._examples = Examples(loaders, watch)
+        return self._examples
+
     def leave(self) -> None:
         """Part with the others."""
         for averager in self._averagers:
@@ -117,9 +140,11 @@ class Together:
 
     def _take_note(self, drawn: Drawn) -> None:
         """See how much the batch that comes now counts on this rank."""
-        self._seen += drawn.n
+        self._seen += drawn.n or 0
         for averager in self._averagers:
             averager.weight = drawn.weight
+        if self._examples is not None:
+            self._examples.drawn(drawn)
 
 
 def _trains_itself(module: nn.Module) -> bool:
@@ -169,6 +194,3 @@ def interface_of(address: str) -> str:
                 if socket.inet_ntoa(found[20:24]) == address:
                     return name
     return ""
-
-
-__all__ = ["Agreed", "Together", "is_lost", "serve"]

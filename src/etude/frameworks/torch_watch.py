@@ -86,9 +86,15 @@ class Watch:
     Args:
         needs: The aspects that there must be.
         wants: Those that are taken where the loss is one of classes.
+
+    Attributes:
+        called: Whether there is a criterion that is watched.
+        asleep: Whether nothing is wanted for now.
     """
 
     def __init__(self, needs: frozenset[str], wants: frozenset[str] = frozenset()) -> None:
+        self.called = False
+        self.asleep = False
         self.needs = needs
         self.wanted = needs | wants
         self._ids: Sequence[int] | None = None
@@ -116,7 +122,7 @@ class Watch:
         Raises:
             ResultError: It had not as many examples as the batch that was drawn, and so has been each call so far.
         """
-        if not torch.is_grad_enabled() or not getattr(value, "requires_grad", True):
+        if self.asleep or not torch.is_grad_enabled() or not getattr(value, "requires_grad", True):
             return
         ids = self._ids
         if ids is None:

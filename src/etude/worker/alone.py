@@ -22,6 +22,9 @@ class Alone:
         """Return the model: its gradients are what they are."""
         return model
 
+    def remember(self) -> None:
+        """There is nobody else."""
+
     def stream(self, *name: str | int) -> tuple[str | int, ...]:
         """Return the name of a random stream."""
         return name

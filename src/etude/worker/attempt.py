@@ -263,6 +263,7 @@ def execute(
             run.end_probe()
         run.finish()
         value, extra = read_result(returned, metrics=run.metrics, reported=run.last)
+        extra |= run.importance.told()
     except StopSeen:
         pass
     except HoldSeen:

@@ -17,9 +17,11 @@ from etude.core.data import Data
 from etude.core.errors import ResultError
 from etude.core.signature import Kind, Signature
 from etude.frameworks import torch_adapter
+from etude.worker.importance import Importance
 from etude.worker.kept import Source
 from etude.worker.run import Run
 from etude.worker.seeds import seed_generators, seeded
+from etude.worker.together import Together
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -64,6 +66,10 @@ class Bound:
 
     def train(self) -> Any:
         """Call the training function and return what it returns; the global generators stay where it leaves them."""
+        if "partition" in self._functions and (asked := self._call("partition")) is not None:
+            assert isinstance(self._run.together, Together), "a call for one rank has no partition"
+            gang = self._run.together.gang
+            self._run.importance = Importance(asked, gang, seed=self._run.seed, say=self._run.together.say)
         if self._wants_derived:
             self.data()
         seed_generators(self._run.seed, *self._run.together.stream("train"))
@@ -87,6 +93,7 @@ class Bound:
             if torch := torch_adapter():
                 found = torch.prepare_data(found, seed=self._run.seed, device=self._run.device)
                 found = self._run.together.shard(found)
+                self._run.importance.see(found)
                 for number, generator in enumerate(torch.generators(found)):
                     source = Source(generator.get_state, generator.set_state)
                     self._run.keeper.add_source(f"loader {number}", source)

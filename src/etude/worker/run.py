@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
 from etude.core.errors import ResultError, StateError
 from etude.core.numbers import whole
@@ -16,6 +16,7 @@ from etude.core.streams import stream_seed
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
 from etude.worker.alone import ALONE, Alone
+from etude.worker.importance import NO_IMPORTANCE, Importance, NoImportance
 from etude.worker.kept import Keeper, Kept, Source
 from etude.worker.probing import Probing
 from etude.worker.result import as_number
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from etude.worker.together import Together
 
 T = TypeVar("T")
+L = TypeVar("L")
+
+
+IMPORTANCE: Final = "importance"
+"""Where in a state the importance of examples is."""
 
 
 class Stop(BaseException):
@@ -175,6 +181,8 @@ class Run:
         self.together = together
         """What it does with the other ranks; our own part of the handle."""
         self.rank, self.ranks = together.number, together.ranks
+        self.importance: Importance | NoImportance = NO_IMPORTANCE
+        """Which examples are whose, by what the criterion sees; our own part of the handle."""
         self.probing = probing
         """How much it trains, if it only shows how a run would begin; our own part of the handle."""
         self.stop_seen = False
@@ -194,6 +202,7 @@ class Run:
         self._ahead: State | None = None  # was saved within an epoch, whose loader has not begun yet
         self._within: Within | None = None
         self._loops = 0
+        self._depth = 0  # of loops of epochs
         self._asked: Counter[str] = Counter()
         self._own_streams: list[tuple[str, Callable[[int], None]]] = []  # generators by name, and what seeds them anew
 
@@ -262,9 +271,13 @@ class Run:
             within = self._look_within(loop, epoch, n) if keeps else None
             self._within = self._within or within
             self._draw_anew(loop, epoch)
+            self._depth += 1
+            if self._depth == 1:  # epochs within epochs are none of the training's
+                self.importance.begin(epoch, n)
             try:
                 over = yield epoch
             finally:
+                self._depth -= 1
                 self._within = None if within is not None else self._within
             self._line.turn()
             if within is not None:
@@ -301,6 +314,33 @@ class Run:
                 "weights=search.best.weights."
             )
         self._stop()
+
+    def criterion(
+        self,
+        loss: L,
+        *,
+        per_example: Callable[..., Any] | None = None,
+        flattened: Literal["batch_first", "time_first"] | None = None,
+    ) -> L:
+        """Return a loss as it is, and have what it sees of each example remembered, if anybody wants to know.
+
+        Its values and gradients stay what they are, bit by bit. Without a partition (``fit(partition=...)``) nothing
+        is done at all.
+
+        Args:
+            loss: A module or a function, as ``nn.CrossEntropyLoss()`` or ``F.mse_loss``. The first call after each
+                batch counts, if gradients are wanted.
+            per_example: Called as the loss is, returns one number for each example; for losses that cannot give that
+                with ``reduction="none"``.
+            flattened: Where the loss is given several rows for each example, as tokens in ``logits.view(-1, V)``:
+                ``"batch_first"`` if those of an example follow each other, ``"time_first"`` if the first ones of all
+                examples come first.
+
+        Raises:
+            ConfigError: The loss gives no number for each example.
+        """
+        watched: L = self.importance.criterion(loss, per_example=per_example, flattened=flattened)
+        return watched
 
     def steps(self, loader: Iterable[T], *, every: int = 200) -> Iterator[T]:
         """Give the batches of a loader, and stop between them if the study says so.
@@ -396,6 +436,8 @@ class Run:
         if before.batch:
             self._ahead, before = before, copy.deepcopy(before)  # it is brought back twice
         self.keeper.bring_back(before.weights, before.rest)
+        self.together.remember()
+        self.importance.restore(before.rest.get(IMPORTANCE))
         self._step, self.last = before.step, dict(before.last)
         return before.epoch
 
@@ -414,6 +456,8 @@ class Run:
         self, loop: int, epoch: int, n: int, *, over: bool = False, batch: int = 0, place: dict[str, Any] | None = None
     ) -> State:
         rest = {**self.keeper.rest(), "of": n, "over": over, **({PLACE: place} if place is not None else {})}
+        if (importance := self.importance.state()) is not None:
+            rest[IMPORTANCE] = importance
         return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), rest, batch=batch)
 
     def log(self, *words: object) -> None:

@@ -69,6 +69,11 @@ class Together:
         announce: Lets the other ranks know the port at which rank 0 awaits them.
         await_port: Waits for that port.
         say: Tells users something.
+
+    Attributes:
+        number: Which rank it is.
+        ranks: How many there are.
+        say: Tells users something.
     """
 
     def __init__(
@@ -88,7 +93,7 @@ class Together:
         self._attempt = attempt
         self._announce = announce
         self._await_port = await_port
-        self._say = say
+        self.say = say
         self._gang: Gang | None = None
 
     def begin(self) -> None:
@@ -111,7 +116,7 @@ class Together:
             store, port = None, self._await_port(timeout_s)
         os.environ["MASTER_PORT"] = str(port)
         self._gang = torch_together.Together(
-            self._rank, self._parallel, store=store, port=port, prefix=f"attempt {self._attempt}", say=self._say
+            self._rank, self._parallel, store=store, port=port, prefix=f"attempt {self._attempt}", say=self.say
         )
 
     @property
@@ -127,6 +132,10 @@ class Together:
     def attach(self, model: Any) -> Any:
         """Have the gradients of a model averaged over the ranks, and return it."""
         return self.gang.attach(model)
+
+    def remember(self) -> None:
+        """Take what models have beside parameters for the same on all ranks: a state was brought back."""
+        self.gang.remember()
 
     def stream(self, *name: str | int) -> tuple[str | int, ...]:
         """Return the name of a random stream that is this rank's own; rank 0 has that of a single one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -112,16 +112,25 @@ class Tracker:
         self._compare(self._parts)
         return Assignment(self._parts, moved(before or [], self._parts), importance, notes)
 
-    def state(self) -> dict[str, Any]:
-        """Return what an attempt needs to go on: plain data and arrays."""
-        return {"book": self._book.packed(), "parts": self._parts}
+    def state(self) -> tuple[bytes, list[Ids] | None]:
+        """Return what an attempt needs to go on: what this rank saw, and the ids of each rank's examples."""
+        return self._book.packed(), self._parts
 
-    def restore(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Go on from what the ranks had saved, however many they were; only one of the ranks is given them all."""
-        for state in states:
-            self._book.unpack(state["book"])
-            if state["parts"] is not None:
-                self._parts = [np.asarray(part, dtype=np.int64) for part in state["parts"]]
+    def hand_over(self) -> bytes:
+        """Return what this rank saw, for another to keep, and forget it."""
+        packed = self._book.packed()
+        self._book = Book(self._n)
+        return packed
+
+    def restore(self, book: bytes, parts: Sequence[npt.ArrayLike] | None) -> None:
+        """Take in what was seen, by whatever rank, and the ids of each rank's examples, if there are any.
+
+        With another number of ranks than before these hold until the next assignment only where they are as many.
+        """
+        if book:
+            self._book.unpack(book)
+        if parts is not None:
+            self._parts = [np.asarray(part, dtype=np.int64) for part in parts]
 
     def _compare(self, parts: Sequence[Ids]) -> None:
         told = hashlib.sha256(b";".join(part.tobytes() for part in parts)).digest()

@@ -1,0 +1,83 @@
+"""The training examples that ranks share out by importance: whose they are, and what the criterion saw of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from etude.core.errors import ConfigError
+from etude.core.text import count
+from etude.frameworks.torch_shard import Drawn, partition, shares_of
+from etude.frameworks.torch_watch import Taken, Watch
+
+
+class Examples:
+    """The examples of the one loader that trains.
+
+    Attributes:
+        n: How many there are.
+        example_b: How many bytes one has, as the data set gives it; 0 if that cannot be told.
+        called: Whether a criterion has been watched.
+
+    Args:
+        loaders: Those that train, divided.
+        watch: What the criterion saw.
+
+    Raises:
+        ConfigError: There is not one loader, or its examples have no indices.
+    """
+
+    def __init__(self, loaders: Sequence[DataLoader[Any]], watch: Watch) -> None:
+        if len(loaders) != 1:
+            raise ConfigError(
+                f"A partition assigns the examples of one loader, and data() gives {count(len(loaders), 'loader')} that "
+                "train. Join their data sets, torch.utils.data.ConcatDataset([...]), and make one loader of them."
+            )
+        [self._loader] = loaders
+        if shares_of(self._loader) is None:
+            raise ConfigError(
+                f"A partition assigns examples by their index, and the data set {type(self._loader.dataset).__name__} "
+                "has none. Give it __getitem__ and __len__."
+            )
+        self._watch = watch
+        watch.asleep = True
+        self.n = len(self._loader.dataset)  # type: ignore[arg-type] # it has a length, since it has indices
+        self.example_b = _bytes_of(self._loader.dataset)
+
+    @property
+    def called(self) -> bool:
+        """Whether a criterion has been watched."""
+        return self._watch.called
+
+    def drawn(self, drawn: Drawn) -> None:
+        """Take in which batch comes next."""
+        if drawn.loader is self._loader and not self._watch.asleep:
+            self._watch.drawn(drawn.ids if drawn.weight else None)
+
+    def record(self, wanted: bool) -> None:
+        """Say whether what the criterion sees is wanted from now on."""
+        self._watch.asleep = not wanted
+
+    def take(self) -> Taken:
+        """Return what it saw since the last time."""
+        return self._watch.take()
+
+    def assign(self, parts: Any) -> None:
+        """Let each rank draw from a part of its own, from the next pass on."""
+        partition(self._loader, parts)
+
+
+def _bytes_of(dataset: Any) -> int:
+    """Return the bytes of an example, by the arrays that the data set holds; it is asked for none."""
+    tensors = getattr(dataset, "tensors", None)
+    if isinstance(tensors, tuple | list) and all(torch.is_tensor(one) for one in tensors):
+        return sum(one[0].numel() * one.element_size() for one in tensors if len(one))
+    data = getattr(dataset, "data", None)
+    nbytes = getattr(data, "nbytes", None)
+    try:
+        return int(nbytes / len(data)) if nbytes and len(data) else 0  # type: ignore[arg-type]
+    except TypeError:
+        return 0

@@ -1,0 +1,225 @@
+"""A partition at work in a run: what the criterion saw goes in, and which examples are whose comes out.
+
+It is the thread that joins three that do not know each other: the partition (``fit.importance``), which reaches a worker
+with the user's functions alone; the loader and the criterion, as their framework has them; and the epochs of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from etude.core.errors import ResultError
+
+NO_CRITERION: Final = (
+    "A partition by importance goes by what the criterion sees, and run.criterion was not called. Write "
+    "criterion = run.criterion(nn.CrossEntropyLoss()), and compute the training loss with it."
+)
+NO_EPOCHS: Final = (
+    "A partition assigns examples between epochs, and the training function never asked for one. Train in "
+    "run.epochs(n)."
+)
+
+
+class Tracker(Protocol):
+    """What a rank knows of the examples (``fit.importance.tracker``)."""
+
+    def records(self, epoch: int) -> bool:
+        """Say whether what is seen in an epoch has to be recorded."""
+        ...
+
+    def saw(self, epoch: int, ids: Any, values: Mapping[str, Any]) -> None:
+        """Take what this rank saw in an epoch."""
+        ...
+
+    def begin(self, epoch: int) -> Any:
+        """Return the assignment that holds from this epoch on, if it begins one."""
+        ...
+
+    def state(self) -> tuple[bytes, Any]:
+        """Return what was seen, as bytes, and the ids of each rank's examples."""
+        ...
+
+    def hand_over(self) -> bytes:
+        """Return what was seen, as bytes, and forget it."""
+        ...
+
+    def restore(self, book: bytes, parts: Any) -> None:
+        """Take in what was seen, as bytes, and the ids of each rank's examples."""
+        ...
+
+    @property
+    def parts(self) -> Any:
+        """The ids of each rank's examples; None if every rank may have any."""
+        ...
+
+
+class Asked(Protocol):
+    """The partition of a trial (``fit.importance.asked``)."""
+
+    needs: frozenset[str]
+    wants: frozenset[str]
+
+    def tracker(
+        self, *, n: int, ranks: int, exchange: Callable[[bytes], Sequence[bytes]], seed: int, epochs: int
+    ) -> Any:
+        """Return what puts it together on one rank."""
+        ...
+
+
+class Examples(Protocol):
+    """The training examples of a run, as their framework has them (``frameworks.torch_examples``)."""
+
+    n: int
+    example_b: int
+    called: bool
+
+    def record(self, wanted: bool) -> None:
+        """Say whether what the criterion sees is wanted from now on."""
+        ...
+
+    def take(self) -> Any:
+        """Return what it saw since the last time."""
+        ...
+
+    def assign(self, parts: Any) -> None:
+        """Let each rank draw from a part of its own, from the next pass on."""
+        ...
+
+
+class Importance:
+    """The partition of one trial, on one of its ranks.
+
+    Args:
+        asked: The partition.
+        gang: The ranks.
+        seed: The trial's seed.
+        say: Tells users something.
+    """
+
+    def __init__(self, asked: Asked, gang: Any, *, seed: int, say: Callable[[str], None]) -> None:
+        self._asked = asked
+        self._gang = gang
+        self._seed = seed
+        self._say = say
+        self._watch = gang.watch(asked.needs, asked.wants)
+        self._examples: Examples | None = None
+        self._tracker: Tracker | None = None
+        self._epoch: int | None = None
+        self._restored: Mapping[str, Any] | None = None
+        self._moved = 0
+        self._assigned = 0
+
+    def see(self, data: Any) -> None:
+        """Take in what the data function gave, with its loaders divided."""
+        self._examples = self._gang.examples(data, self._watch)
+
+    def criterion(self, loss: Any, **settings: Any) -> Any:
+        """Return a loss that is watched."""
+        return self._gang.criterion(loss, self._watch, **settings)
+
+    def begin(self, epoch: int, epochs: int) -> None:
+        """Come to the beginning of an epoch: examples are assigned anew if it is time."""
+        if self._examples is None:
+            return
+        tracker = self._made(epochs)
+        self._take_in()
+        self._epoch = epoch
+        assignment = tracker.begin(epoch)
+        if assignment is not None:
+            self._assigned += 1
+            self._moved += assignment.moved if self._assigned > 1 else 0
+            for note in assignment.notes:
+                self._say(note)
+            self._examples.assign(assignment.parts)
+        self._examples.record(tracker.records(epoch))
+
+    def state(self) -> Any:
+        """Return what the next attempt needs to go on; all ranks call it."""
+        if self._tracker is None:
+            return None
+        import numpy as np
+
+        self._take_in()
+        leads = self._gang.rank == 0
+        for book in self._gang.gather(b"" if leads else self._tracker.hand_over()):
+            if leads and book:
+                self._tracker.restore(book, None)
+        book, parts = self._tracker.state()
+        return {"book": np.frombuffer(book, dtype=np.uint8), "parts": parts, "of": (self._moved, self._assigned)}
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state."""
+        if state is not None:
+            self._restored = state
+            self._moved, self._assigned = state["of"]
+
+    def told(self) -> dict[str, float]:
+        """Return what came of it, beside the metrics of the trial.
+
+        Raises:
+            ResultError: It was never at work.
+        """
+        if self._tracker is None or self._examples is None:
+            raise ResultError(NO_EPOCHS)
+        return {
+            "repartitions": self._assigned,
+            "examples_moved": self._moved,
+            "bytes_moved": self._moved * self._examples.example_b,
+        }
+
+    def _made(self, epochs: int) -> Tracker:
+        assert self._examples is not None
+        import numpy as np
+
+        if self._tracker is None:
+            self._tracker = self._asked.tracker(
+                n=self._examples.n, ranks=self._gang.ranks, exchange=self._gang.gather, seed=self._seed, epochs=epochs
+            )
+            if self._restored is not None:
+                # What all had seen is rank 0's from now on: whose it is does not matter, since it is put together.
+                book = np.asarray(self._restored["book"], dtype=np.uint8).tobytes() if self._gang.rank == 0 else b""
+                self._tracker.restore(book, self._restored["parts"])
+                if self._tracker.parts is not None:
+                    self._examples.assign(self._tracker.parts)
+        return self._tracker
+
+    def _take_in(self) -> None:
+        """Write down what was seen in the epoch that has ended."""
+        if self._epoch is None or self._tracker is None or not self._tracker.records(self._epoch):
+            return
+        assert self._examples is not None
+        if self._asked.needs and not self._examples.called:
+            raise ResultError(NO_CRITERION)
+        taken = self._examples.take()
+        self._tracker.saw(self._epoch, taken.ids, taken.values)
+        for note in taken.notes:
+            self._say(note)
+
+
+class NoImportance:
+    """A run without a partition."""
+
+    def see(self, data: Any) -> None:
+        """Nobody wants to know."""
+
+    def criterion(self, loss: Any, **settings: Any) -> Any:
+        """Return the loss as it is."""
+        return loss
+
+    def begin(self, epoch: int, epochs: int) -> None:
+        """Nothing is assigned."""
+
+    def state(self) -> Any:
+        """There is nothing to go on from."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """There is nothing to go on from."""
+
+    def told(self) -> dict[str, float]:
+        """There is nothing to tell."""
+        return {}
+
+
+NO_IMPORTANCE: Final = NoImportance()
