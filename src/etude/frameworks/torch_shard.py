@@ -322,6 +322,11 @@ def shares_of(loader: Any) -> Shares | None:
     return next((sampler for sampler in found if isinstance(sampler, Shares)), None)
 
 
+def is_shared(loader: Any) -> bool:
+    """Say whether a loader gives its batches to several ranks."""
+    return getattr(loader, TELLS, None) is not None
+
+
 def partition(loader: DataLoader[Any], parts: Sequence[Any]) -> None:
     """Let each rank draw from a part of its own, from the next pass on, in an order that is drawn for each pass.
 
