@@ -121,8 +121,8 @@ BENCHMARK = Benchmark(
     ),
     note=(
         "Two ranks with one thread each, gloo on loopback. Steps of both kinds take turns in the same two processes,\n"
-        "each after a barrier: zero_grad, forward, backward, SGD with momentum. ratio: of the medians; pairs: the median\n"
-        "over pairs of neighbouring steps, with a 95 % interval in details."
+        "each after a barrier: zero_grad, forward, backward, SGD with momentum. ratio: of the medians; pairs: the\n"
+        "median over pairs of neighbouring steps, with a 95 % interval in details."
     ),
 )
 

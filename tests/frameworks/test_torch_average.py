@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,7 +67,9 @@ def equal(module: nn.Module, reference: nn.Module, **close: float) -> None:
         other = theirs[name]
         assert (gradient is None) == (other is None), name
         if gradient is not None:
-            torch.testing.assert_close(gradient, other, **(close or CLOSE), msg=lambda told, name=name: f"{name}: {told}")
+            torch.testing.assert_close(
+                gradient, other, **(close or CLOSE), msg=lambda told, name=name: f"{name}: {told}"
+            )
 
 
 def same_everywhere(gang: Gang, module: nn.Module) -> None:
@@ -119,7 +120,9 @@ def two_models_with_two_optimizers(gang: Gang) -> None:
     pairs = []
     for _ in range(2):
         torch.manual_seed(1)
-        pairs.append({"g": nn.Linear(4, 4).double(), "d": nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double()})
+        pairs.append(
+            {"g": nn.Linear(4, 4).double(), "d": nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double()}
+        )
     averager = Averager(pairs[0], gang)
     for reference in pairs[1].values():
         averager.leave(reference.parameters())
@@ -282,7 +285,9 @@ def kinds_of_numbers(gang: Gang) -> None:
     model["turned"] = nn.Parameter(torch.randn(3, 5).t())
     model["number"] = nn.Parameter(torch.tensor(2.0))
     averager = Averager({"": model}, gang)
-    sum((p.abs().float() if p.is_complex() else p.float()).square().sum() * (gang.rank + 1) for p in model.values()).backward()
+    sum(
+        (p.abs().float() if p.is_complex() else p.float()).square().sum() * (gang.rank + 1) for p in model.values()
+    ).backward()
     middle = (gang.ranks + 1) / 2
     for name, p in model.items():
         torch.testing.assert_close(p.grad, (2 * middle * p).detach().to(p.dtype), rtol=2e-2, atol=1e-3, msg=name)

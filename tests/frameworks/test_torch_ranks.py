@@ -23,7 +23,6 @@ from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_drift import checksums
 from etude.frameworks.torch_ranks import Gang, one_of
 
-
 # --- what ranks do --------------------------------------------------------------------------------
 
 
@@ -38,7 +37,9 @@ def reports_become_one(gang: Gang) -> None:
     """Several are under way at once, more numbers than one message holds, in whatever order they are named."""
     last = gang.rank == gang.ranks - 1
     pairs = [("loss", float(gang.rank)), ("hits", 10.0 + gang.rank), ("lr", 0.5 + gang.rank)]
-    first = gang.mean(dict(pairs if last else reversed(pairs)), weight=1 + gang.rank, how={"hits": "sum", "lr": "rank 0"})
+    first = gang.mean(
+        dict(pairs if last else reversed(pairs)), weight=1 + gang.rank, how={"hits": "sum", "lr": "rank 0"}
+    )
     second = gang.mean({str(n): 0.1 * n for n in range(200)}, stop=last)
     third = gang.mean({"loss": math.nan if last else 0.1 + 0.2}, weight=0 if last else 1)
     fourth = gang.mean({})
@@ -147,9 +148,13 @@ def a_rank_that_is_killed(gang: Gang) -> str:
     Averager({"": model}, gang)
     if gang.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    with pytest.raises(RankLostError) as lost:
+
+    def until_it_is_noticed() -> None:
         for _ in range(1000):
             model(torch.ones(1, 2)).sum().backward()
+
+    with pytest.raises(RankLostError) as lost:
+        until_it_is_noticed()
     return str(lost.value)
 
 
@@ -182,9 +187,9 @@ def test_on_three_ranks(ranks: list[dict[str, Any]], name: str) -> None:
 def test_ranks_that_report_other_metrics_hear_both_lists(ranks: list[dict[str, Any]]) -> None:
     told = outcome(ranks, "reports_with_other_names")
     assert set(told) == {
-        "Report 5 of rank 1 has the metrics [accuracy, loss], and that of rank 0 has [f1, loss]. A report is one of all "
-        "ranks, so each has to name the same metrics. Report on all ranks alike; only rank 0's prints and files show "
-        "anyway."
+        "Report 5 of rank 1 has the metrics [accuracy, loss], and that of rank 0 has [f1, loss]. A report is one of "
+        "all ranks, so each has to name the same metrics. Report on all ranks alike; only rank 0's prints and files "
+        "show anyway."
     }
 
 
@@ -203,12 +208,13 @@ def test_a_rank_beyond_the_others_is_refused() -> None:
 def test_drift_names_the_parameter_and_the_usual_causes(ranks: list[dict[str, Any]]) -> None:
     told = outcome(ranks, "drift_is_named")
     assert set(told) == {
-        "net.2.weight is not the same on all ranks: on ranks 1, 2 it differs from rank 0's by up to 0.5. It is one of 2 "
-        "that differ: net.0.bias, net.2.weight. The ranks train models of their own, and no average of them is meant by "
-        "your code. Usual causes: a parameter is changed elsewhere than by an optimizer (change it alike on all ranks); "
-        "a learning rate or a stop depends on a loss or metric of one rank alone (use what run.report gives back, or "
-        "evaluate on whole loaders); a parameter is drawn anew from a generator that differs by rank (draw it in the "
-        "model function); backward or step is not called on every rank (call it on all, with a loss of 0 where need be)."
+        "net.2.weight is not the same on all ranks: on ranks 1, 2 it differs from rank 0's by up to 0.5. It is one of "
+        "2 that differ: net.0.bias, net.2.weight. The ranks train models of their own, and no average of them is meant "
+        "by your code. Usual causes: a parameter is changed elsewhere than by an optimizer (change it alike on all "
+        "ranks); a learning rate or a stop depends on a loss or metric of one rank alone (use what run.report gives "
+        "back, or evaluate on whole loaders); a parameter is drawn anew from a generator that differs by rank (draw it "
+        "in the model function); backward or step is not called on every rank (call it on all, with a loss of 0 where "
+        "need be)."
     }
 
 
@@ -226,8 +232,8 @@ def test_notes_say_what_was_taken_over(ranks: list[dict[str, Any]]) -> None:
 def test_models_of_other_forms_are_refused(ranks: list[dict[str, Any]]) -> None:
     assert outcome(ranks, "other_forms")[0] == (
         "Rank 1 has another model than rank 0: it has weight of shape (2, 4) and type torch.float32, and rank 0 has "
-        "weight of shape (1, 4) and type torch.float32. All ranks train one model, so the model function has to give the "
-        "same on all of them. Let its form depend on parameters alone."
+        "weight of shape (1, 4) and type torch.float32. All ranks train one model, so the model function has to give "
+        "the same on all of them. Let its form depend on parameters alone."
     )
 
 
@@ -243,8 +249,8 @@ def test_a_rank_that_hangs_is_found_by_the_timeout(tmp_path: Path) -> None:
     went_well, told = results(tmp_path / "ranks", 0)[name]
     assert went_well, told
     assert told.startswith(
-        "rank 0 waited for gradients of weight, and nothing came within 1 s: another rank hangs, or does not do the same "
-        "as this one (a backward or a report that only some ranks reach). torch says: "
+        "rank 0 waited for gradients of weight, and nothing came within 1 s: another rank hangs, or does not do the "
+        "same as this one (a backward or a report that only some ranks reach). torch says: "
     )
 
 
@@ -280,7 +286,9 @@ def test_a_mean_of_nothing_is_nan_and_infinite_values_are_said() -> None:
     assert math.isnan(one_of([math.inf, -math.inf], [1, 1], "sum"))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
+)
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (33, 65), (4, 3, 5, 5), (0, 3)])
 def test_one_bit_changes_a_checksum(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     tensor = torch.zeros(shape, dtype=dtype)
@@ -300,4 +308,7 @@ def test_one_bit_changes_a_checksum(dtype: torch.dtype, shape: tuple[int, ...]) 
 def test_a_part_of_a_tensor_is_summed_like_its_copy() -> None:
     whole = torch.randn(50, 41)
     parts = [whole[:, 3:20], whole[1:7], whole.t()[5:9, 1:], whole[2, 1]]
-    assert checksums(parts).tolist() == checksums([part.clone(memory_format=torch.contiguous_format) for part in parts]).tolist()
+    assert (
+        checksums(parts).tolist()
+        == checksums([part.clone(memory_format=torch.contiguous_format) for part in parts]).tolist()
+    )

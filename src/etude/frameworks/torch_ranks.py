@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
 from etude.core.errors import ConfigError, RankLostError, RanksError
 
@@ -30,7 +31,7 @@ HEAD: Final = 4
 """Of these, at the front of each: whether to stop, the weight, and two numbers that stand for the names."""
 
 
-def open_store(host: str = "127.0.0.1", *, timeout_s: float) -> tuple[dist.TCPStore, int]:
+def open_store(host: str = "127.0.0.1", *, timeout_s: float) -> tuple[TCPStore, int]:
     """Return a store that this process serves, and the port of it: rank 0 does this, and tells the others.
 
     Args:
@@ -38,7 +39,7 @@ def open_store(host: str = "127.0.0.1", *, timeout_s: float) -> tuple[dist.TCPSt
         timeout_s: How long anybody waits for a key.
     """
     limit = timedelta(seconds=timeout_s)
-    store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=limit)
+    store = TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=limit)
     return store, store.port
 
 
@@ -48,7 +49,7 @@ def join(
     ranks: int,
     prefix: str,
     timeout_s: float,
-    store: dist.Store | None = None,
+    store: Store | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     local_rank: int = 0,
@@ -83,8 +84,8 @@ def join(
         backend = "cpu:gloo,cuda:nccl"
     with waiting(f"rank {rank} waited for all {ranks} ranks", timeout_s):
         if store is None:
-            store = dist.TCPStore(host, port, is_master=False, timeout=limit)
-        store = dist.PrefixStore(prefix, store)
+            store = TCPStore(host, port, is_master=False, timeout=limit)
+        store = PrefixStore(prefix, store)
         store.set_timeout(limit)
         dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
         control = dist.new_group(backend="gloo", timeout=limit)
@@ -109,17 +110,29 @@ class Gang:
         self.timeout_s = timeout_s
         self.control = control
         self._store = store
+        self._groups: list[Any] = []
         self._reports = 0
 
     def leave(self) -> None:
         """Leave all groups; nobody is waited for."""
+        # Nobody else holds a group, so their threads end here. One that lives on when the interpreter ends, and drops
+        # a tensor then, takes the process down.
+        self._groups.clear()
+        self.control = None
         if dist.is_initialized():
             dist.destroy_process_group()
 
-    def group(self) -> Any:
-        """Return a new gloo group of all ranks; all of them ask for it at the same point."""
+    def group(self) -> int:
+        """Return the number of a new gloo group of all ranks; all of them ask for it at the same point."""
         with self.waiting("a new group"):
-            return dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout_s))
+            self._groups.append(dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout_s)))
+        return len(self._groups) - 1
+
+    def all_reduce(self, tensor: torch.Tensor, group: int | None, *, asynchronously: bool = False) -> Any:
+        """Sum a tensor over all ranks, in a group by its number or in the default one; return what to wait for."""
+        there = None if group is None else self._groups[group]
+        real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+        return dist.all_reduce(real, group=there, async_op=asynchronously)
 
     def gather(self, value: Any) -> list[Any]:
         """Return what every rank gave, by rank: small plain values."""
@@ -136,7 +149,12 @@ class Gang:
         return found[0]
 
     def mean(
-        self, values: Mapping[str, float], *, weight: float = 1.0, stop: bool = False, how: Mapping[str, How] | None = None
+        self,
+        values: Mapping[str, float],
+        *,
+        weight: float = 1.0,
+        stop: bool = False,
+        how: Mapping[str, How] | None = None,
     ) -> Pending:
         """Begin to make one report of those of all ranks; all of them call it at the same report.
 
@@ -254,7 +272,9 @@ class Pending:
         said = {name: self._how.get(name, "mean") for name in self._names}
         self._gang.post(f"report {self._nth}, rank {self._gang.rank}", json.dumps(said))
         first, other = (json.loads(self._gang.read(f"report {self._nth}, rank {rank}")) for rank in (0, odd[0]))
-        plain = [", ".join(name if how == "mean" else f"{name} ({how})" for name, how in x.items()) for x in (first, other)]
+        plain = [
+            ", ".join(name if how == "mean" else f"{name} ({how})" for name, how in x.items()) for x in (first, other)
+        ]
         raise RanksError(
             f"Report {self._nth} of rank {odd[0]} has the metrics [{plain[1]}], and that of rank 0 has [{plain[0]}]. "
             "A report is one of all ranks, so each has to name the same metrics. Report on all ranks "
