@@ -21,7 +21,8 @@ from etude.core.errors import ConfigError, DriftError, RankLostError, RanksError
 from etude.frameworks import torch_drift, torch_ranks
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_drift import checksums
-from etude.frameworks.torch_ranks import Gang, one_of
+from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_reports import Agreed, one_of
 
 # --- what ranks do --------------------------------------------------------------------------------
 
@@ -53,7 +54,7 @@ def reports_become_one(gang: Gang) -> None:
     assert second.wait().stop
     assert second.wait().values == {str(n): 0.1 * n for n in range(200)}  # equal values stay, to the bit
     assert third.wait().values == {"loss": 0.1 + 0.2}
-    assert fourth.wait() == torch_ranks.Agreed({}, False)
+    assert fourth.wait() == Agreed({}, False)
     assert all(pending.done() for pending in (first, second, third, fourth))
 
 
@@ -212,9 +213,9 @@ def test_drift_names_the_parameter_and_the_usual_causes(ranks: list[dict[str, An
         "2 that differ: net.0.bias, net.2.weight. The ranks train models of their own, and no average of them is meant "
         "by your code. Usual causes: a parameter is changed elsewhere than by an optimizer (change it alike on all "
         "ranks); a learning rate or a stop depends on a loss or metric of one rank alone (use what run.report gives "
-        "back, or evaluate on whole loaders); a parameter is drawn anew from a generator that differs by rank (draw it "
-        "in the model function); backward or step is not called on every rank (call it on all, with a loss of 0 where "
-        "need be)."
+        "back, or evaluate on whole loaders); gradients come from torch.autograd.grad, which gives those of one rank "
+        "(use backward); a parameter is drawn anew from a generator that differs by rank (draw it in the model "
+        "function); backward or step is not called on every rank (call it on all, with a loss of 0 where need be)."
     }
 
 
@@ -256,7 +257,7 @@ def test_a_rank_that_hangs_is_found_by_the_timeout(tmp_path: Path) -> None:
 
 def test_a_rank_that_is_killed_is_noticed_at_once(tmp_path: Path) -> None:
     name = "a_rank_that_is_killed"
-    found = run(__file__, [name], 2, tmp_path / "ranks", timeout_s=600.0)
+    found = run(__file__, [name], 2, tmp_path / "ranks", killed=[1], timeout_s=600.0)
     went_well, told = found[0][name]
     assert went_well, told
     assert "and the connection broke: another rank ended. Its own error is the one to read." in told

@@ -64,6 +64,7 @@ class Bucket:
         first = slots[0].param
         self.dtype, self.device = first.dtype, first.device
         self.numel = sum(slot.param.numel() for slot in slots)
+        self.is_small = self.numel * first.element_size() <= FIRST_B
         self.flat = torch.zeros(self.numel + len(slots) + 1, dtype=self.dtype, device=self.device)
         self.body = self.flat[: self.numel]
         self.marks = self.flat[self.numel :]
@@ -84,23 +85,21 @@ class Bucket:
         """Copy what is there, weighted, and send it."""
         share = weight / gang.ranks
         with torch.no_grad():
+            gradients, views = [], []
             for slot, view in zip(self.slots, self.views, strict=True):
                 gradient = slot.param.grad
                 if gradient is None or not weight:  # 0 x NaN is NaN, and an example without weight is not to count
                     view.zero_()
-                elif gradient.layout is not torch.strided:
-                    raise RanksError(
-                        f"{slot.name} has a sparse gradient, and gradients are averaged as dense ones. "
-                        "Leave out sparse=True."
-                    )
-                elif gradient.dtype is not self.dtype or gradient.device != self.device:
-                    raise RanksError(
-                        f"{slot.name} has a gradient of type {gradient.dtype} on {gradient.device}, and was a "
-                        f"parameter of type {self.dtype} on {self.device} before. Convert or move whole models, and "
-                        f"between steps."
-                    )
-                else:
-                    torch.mul(gradient.detach(), share, out=view)
+                    continue
+                self._check(slot, gradient)
+                gradients.append(gradient.detach() if gradient.requires_grad else gradient)
+                views.append(view)
+            if self.is_small and gradients:  # one call for all, and another time through them
+                torch._foreach_copy_(views, gradients)
+                self.body.mul_(share)
+            else:
+                for gradient, view in zip(gradients, views, strict=True):
+                    torch.mul(gradient, share, out=view)
             self.marks.fill_(1)
             self.marks[-1] = weight
             if self.left:
@@ -108,6 +107,18 @@ class Bucket:
                     if not slot.reached:
                         self.marks[nth] = 0
             self.work = gang.all_reduce(self.flat, group, asynchronously=True)
+
+    def _check(self, slot: Slot, gradient: torch.Tensor) -> None:
+        if gradient.dtype is self.dtype and gradient.device == self.device and gradient.layout is torch.strided:
+            return
+        if gradient.layout is not torch.strided:
+            raise RanksError(
+                f"{slot.name} has a sparse gradient, and gradients are averaged as dense ones. Leave out sparse=True."
+            )
+        raise RanksError(
+            f"{slot.name} has a gradient of type {gradient.dtype} on {gradient.device}, and was a parameter of type "
+            f"{self.dtype} on {self.device} before. Convert or move whole models, and between steps."
+        )
 
     def receive(self, gang: Gang) -> None:
         """Wait, and put the averages where the gradients are."""
@@ -189,8 +200,10 @@ class Lane:
         if slot.reached:
             if bucket.work is not None:
                 raise RanksError(
-                    f"{slot.name} got a second gradient in one backward after its first was sent to the other ranks: a "
-                    "checkpointed part that uses it began later. Use checkpoint(..., use_reentrant=False)."
+                    f"{slot.name} got a second gradient before the average of the first was there. Either a "
+                    "checkpointed part that uses it was put in after the first step: use checkpoint(..., "
+                    "use_reentrant=False). Or an earlier backward ended with an exception that was caught: let it end "
+                    "the training."
                 )
             return
         slot.reached = True
