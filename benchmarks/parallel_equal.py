@@ -13,29 +13,28 @@ if TYPE_CHECKING:
     from etude.frameworks.torch_ranks import Gang
 
 RANKS = (1, 2, 4)
+NAMES = {2: "two", 4: "four"}
 EXAMPLES = 30
 """Of a global batch: it does not divide by four."""
 
 
 def cells(small: bool) -> Sequence[Cell]:
     steps = {"float64": 3 if small else 200, "float32": 3 if small else 20}
-    return [Cell(f"étude, {kind}", {"kind": kind, "steps": n}) for kind, n in steps.items()]
+    ranks = RANKS[:2] if small else RANKS
+    return [Cell(f"étude, {kind}", {"kind": kind, "steps": n, "ranks": ranks}) for kind, n in steps.items()]
 
 
 def work(args: Mapping[str, Any], place: Path) -> Result:
-    curves = []
-    for ranks in RANKS:
+    curves = {}
+    for ranks in args["ranks"]:
         inside = place / f"ranks-{ranks}"
         inside.mkdir()
-        curves.append(together("benchmarks.parallel_equal", args, ranks, inside)[0]["losses"])
-    alone, two, four = curves
+        told = {"kind": args["kind"], "steps": args["steps"]}
+        curves[ranks] = together("benchmarks.parallel_equal", told, ranks, inside)[0]["losses"]
+    alone = curves.pop(1)
     assert alone[-1] < alone[0] or len(alone) < 10
-    return {
-        "two": _apart(alone, two),
-        "four": _apart(alone, four),
-        "first_loss": alone[0],
-        "last_loss": alone[-1],
-    }
+    apart = {NAMES[ranks]: _apart(alone, curve) for ranks, curve in curves.items()}
+    return {**apart, "first_loss": alone[0], "last_loss": alone[-1]}
 
 
 def _apart(one: Sequence[float], other: Sequence[float]) -> float:
