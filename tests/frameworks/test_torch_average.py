@@ -283,12 +283,14 @@ def kinds_of_numbers(gang: Gang) -> None:
     model["image"] = nn.Parameter(torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last))
     model["gap"] = nn.Parameter(torch.randn(6, 6)[:, ::2])
     model["turned"] = nn.Parameter(torch.randn(3, 5).t())
+    model["whole"] = nn.Parameter(torch.ones(2, dtype=torch.int8), requires_grad=False)
     model["number"] = nn.Parameter(torch.tensor(2.0))
     averager = Averager({"": model}, gang)
     sum(
         (p.abs().float() if p.is_complex() else p.float()).square().sum() * (gang.rank + 1) for p in model.values()
     ).backward()
     middle = (gang.ranks + 1) / 2
+    assert model.pop("whole").grad is None
     for name, p in model.items():
         torch.testing.assert_close(p.grad, (2 * middle * p).detach().to(p.dtype), rtol=2e-2, atol=1e-3, msg=name)
     torch.testing.assert_close(model["image"].grad, 2 * middle * model["image"].detach(), rtol=1e-6, atol=1e-6)

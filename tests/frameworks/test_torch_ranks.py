@@ -164,7 +164,14 @@ def another_attempt(gang: Gang) -> None:
     gang.leave()
     again = torch_ranks.join(rank=gang.rank, ranks=gang.ranks, prefix="attempt-2", timeout_s=10, store=gang._store)
     assert again.gather(gang.rank) == list(range(gang.ranks))
-    dist.barrier()
+    again.leave()
+    if gang.rank == 1:  # the others do not come to this one
+        with pytest.raises(RankLostError) as lost:
+            torch_ranks.join(rank=1, ranks=gang.ranks, prefix="attempt-3", timeout_s=0.5, store=gang._store)
+        assert "rank 1 waited for all 3 ranks, and nothing came within 0.5 s: " in str(lost.value)
+        assert not dist.is_initialized()
+        gang.post("tried", "yes")
+    gang.read("tried")  # rank 0 serves the store
 
 
 # --- the tests ------------------------------------------------------------------------------------

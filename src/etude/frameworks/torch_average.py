@@ -57,14 +57,12 @@ class Averager:
         _refuse_sparse(modules)
         self.notes = align(gang, modules)
         lanes = _slots(modules)
-        several = len(lanes) > 1
-        at_end = several and (
-            len(lanes) > MOST_GROUPS or any(s.param.is_cuda for slots in lanes.values() for s in slots)
-        )
+        on_gpus = any(slot.param.is_cuda for slots in lanes.values() for slot in slots)
+        at_end = len(lanes) > MOST_GROUPS or (on_gpus and len(lanes) > 1)
         self._lanes = []
         self._buffers: list[Buffers] = []
         for place, slots in lanes.items():
-            group = gang.group() if several and not at_end else None
+            group = None if at_end or on_gpus else gang.group()  # the user's own collectives go through the default
             self._lanes.append(Lane(place, slots, gang, group, early=not at_end))
             self._buffers.append(Buffers(modules[place], gang, group))
         self._known = {id(slot.param) for lane in self._lanes for slot in lane.slots}
@@ -215,11 +213,12 @@ def _slots(modules: Mapping[str, nn.Module]) -> dict[str, list[Slot]]:
     seen: set[int] = set()
     found: dict[str, list[Slot]] = {}
     for place, module in modules.items():
-        slots = [
-            Slot(name, param)
-            for name, param in module.named_parameters(prefix=place)
-            if id(param) not in seen and not seen.add(id(param))  # type: ignore[func-returns-value]
-        ]
+        slots = []
+        for name, param in module.named_parameters(prefix=place):
+            is_quantised = not (param.is_floating_point() or param.is_complex())  # and so never trained
+            if id(param) not in seen and not is_quantised:
+                seen.add(id(param))
+                slots.append(Slot(name, param))
         if slots:
             found[place] = slots
     return found

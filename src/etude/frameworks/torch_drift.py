@@ -1,4 +1,4 @@
-"""Whether all ranks still train one model: checksums of every parameter, compared.
+"""Drift: whether all ranks still train one model, from checksums of every parameter.
 
 A checksum is exact and of the bits: their sum as whole numbers in 1,024 columns, and these weighted, all modulo 2^64,
 on the device where the parameter is. It is no secret digest; it tells an accident, and reads the memory once.

@@ -70,13 +70,18 @@ def join(
     if torch.cuda.is_available() and dist.is_nccl_available():
         torch.cuda.set_device(local_rank)
         backend = "cpu:gloo,cuda:nccl"
-    with waiting(f"rank {rank} waited for all {ranks} ranks", timeout_s):
-        if store is None:
-            store = TCPStore(host, port, is_master=False, timeout=limit)
-        store = PrefixStore(prefix, store)
-        store.set_timeout(limit)
-        dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
-        control = dist.new_group(backend="gloo", timeout=limit)
+    try:
+        with waiting(f"rank {rank} waited for all {ranks} ranks", timeout_s):
+            if store is None:
+                store = TCPStore(host, port, is_master=False, timeout=limit)
+            store = PrefixStore(prefix, store)
+            store.set_timeout(limit)
+            dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
+            control = dist.new_group(backend="gloo", timeout=limit)
+    except RankLostError:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        raise
     return Gang(rank, ranks, local_rank, timeout_s, control, store)
 
 
