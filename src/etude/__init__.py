@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from etude.forecasting.forecast import forecast
     from etude.forecasting.result import Forecast
     from etude.frameworks.callbacks import callback
+    from etude.frameworks.torch_samplers import distribute
     from etude.reading import read as open  # noqa: A004
     from etude.results import Search, TrialResult
     from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
@@ -124,6 +125,7 @@ _HOME = {
     "forecast": "etude.forecasting.forecast",
     "Forecast": "etude.forecasting.result",
     "callback": "etude.frameworks.callbacks",
+    "distribute": "etude.frameworks.torch_samplers",
     "Search": "etude.results",
     "TrialResult": "etude.results",
     "open": "etude.reading",
@@ -201,6 +203,7 @@ __all__ = [
     "callback",
     "choice",
     "compare_starts",
+    "distribute",
     "forecast",
     "integers",
     "loguniform",

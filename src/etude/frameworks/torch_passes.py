@@ -129,8 +129,7 @@ class Dealer(Sampler[Any]):
 
     def drawing(self) -> Drawing:
         """Return what the other sampler gives in a pass that begins now."""
-        alone = self.ranks == 1 or draws_from_its_own(self.sampler)
-        return Drawing(self.sampler, seed=None if alone else self.seed())
+        return Drawing(self.sampler, seed=None if draws_from_its_own(self.sampler) else self.seed())
 
     def goes_on(self, a_pass: Pass) -> None:
         """Take in that a pass goes on from a state."""

@@ -10,11 +10,20 @@ epoch can go on with another number of ranks: all that has to be known is how fa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, get_args
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from etude.core.errors import ConfigError, StateError
 from etude.core.streams import stream_seed
@@ -174,6 +183,8 @@ class Distributed(Dealer):
         while items := drawing.take(size):
             if len(first) < self.ranks:
                 first = [*first, *items][: self.ranks]
+                if size > 1 and not is_batch(items[0]):
+                    _check_enough(len(first), self.ranks)
             yield Round(len(items), self._own(items, first))
 
     def _own(self, items: list[Any], first: list[Any]) -> Piece | None:
@@ -258,10 +269,14 @@ def _check_size(sampler: Any, *, ranks: int, batch: Batch) -> None:
             f'batch="global" divides each batch over ranks={ranks}, and batches have {sampler.batch_size}. Make them '
             f'larger, at least {ranks}; or pass batch="per_rank".'
         )
-    if isinstance(indices, Sized) and has_length(indices) and len(indices) < ranks:
+    if isinstance(indices, RandomSampler | SequentialSampler | SubsetRandomSampler | WeightedRandomSampler | range):
+        _check_enough(len(indices), ranks)
+
+
+def _check_enough(n: int, ranks: int) -> None:
+    if n < ranks:
         raise ConfigError(
-            f"ranks={ranks} are more than there are examples: the sampler gives {count(len(indices), 'index')}. Use "
-            f"fewer ranks."
+            f"ranks={ranks} are more than there are examples: the sampler gives {count(n, 'example')}. Use fewer ranks."
         )
 
 

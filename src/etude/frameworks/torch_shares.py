@@ -14,7 +14,7 @@ from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampl
 from etude.core.errors import ConfigError, StateError
 from etude.core.streams import stream_seed
 from etude.core.text import count
-from etude.frameworks.torch_drawing import has_length, is_batch
+from etude.frameworks.torch_drawing import Drawing, has_length, is_batch
 from etude.frameworks.torch_passes import Dealer, Piece, Round, as_list, joined, slice_of
 
 Part = npt.NDArray[np.int64]
@@ -102,6 +102,10 @@ class Shares(Dealer):
             return self._steps(self._parts)
         batches = len(self.sampler)  # type: ignore[arg-type]
         return (batches + self._per_round - 1) // self._per_round
+
+    def drawing(self) -> Drawing:
+        """Return what the user's sampler gives in a pass that begins now; on one rank as it would without us."""
+        return Drawing(self.sampler, seed=None) if self.ranks == 1 else super().drawing()
 
     def rounds(self, skip: int) -> Iterator[Round]:
         """Yield the rounds of a pass that begins now, from a position on.
