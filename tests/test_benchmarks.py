@@ -20,9 +20,9 @@ import etude
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
-    "asynchrony", "chaos", "driver", "engines", "fidelity", "gap", "handout", "paper2", "quality", "reports", "server",
-    "simulate", "startup", "stopping", "stragglers", "weights_live", "weights_paper5", "weights_prefix",
-    "weights_stall", "weights_storage",
+    "asynchrony", "chaos", "driver", "engines", "fidelity", "gap", "handout", "paper2", "parallel_elastic", "quality",
+    "reports", "server", "simulate", "startup", "stopping", "stragglers", "weights_live", "weights_paper5",
+    "weights_prefix", "weights_stall", "weights_storage",
 )  # fmt: skip
 
 

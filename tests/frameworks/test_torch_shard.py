@@ -60,6 +60,13 @@ class Numbers(Dataset[int]):
         self.epoch = epoch
 
 
+class Noise(Numbers):
+    """Draws while it fetches, from every global generator, as augmentations do."""
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor([random.random(), np.random.rand(), float(torch.rand(()))], dtype=torch.float64)
+
+
 class Whole(Dataset[Any]):
     """Takes a list of indices, and gives a ready batch."""
 
@@ -93,6 +100,24 @@ class Stream(IterableDataset[int]):
 class Sized(Stream):
     def __len__(self) -> int:
         return self.n
+
+
+class Resumable(Stream):
+    """Has a state: how far it was gone through."""
+
+    at = 0
+
+    def __iter__(self) -> Iterator[int]:
+        while self.at < self.n:
+            self.at += 1
+            yield self.at - 1
+        self.at = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"at": self.at}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.at = state["at"]
 
 
 class Drawing(Sampler[int]):
@@ -398,6 +423,29 @@ def test_what_draws_from_global_generators_draws_alike_and_leaves_them_alone() -
     assert (random.getstate(), torch.get_rng_state().tolist()) == before
 
 
+def test_worker_processes_draw_other_things_on_each_rank_and_on_the_first_what_one_alone_draws() -> None:
+    began: list[Any] = []
+
+    def noise(ranks: int, rank: int) -> list[torch.Tensor]:
+        make = lambda: DataLoader(Noise(), batch_size=4, num_workers=1, worker_init_fn=began.append)  # noqa: E731
+        loader, _ = made(make, ranks=ranks, rank=rank)
+        return list(loader)
+
+    alone, first, second = noise(1, 0), noise(2, 0), noise(2, 1)
+    assert torch.equal(first[0], alone[0][:2])
+    pairs = zip(torch.cat(first)[:11].flatten().tolist(), torch.cat(second).flatten().tolist(), strict=True)
+    assert not any(a == b for a, b in pairs)
+    assert all(torch.equal(a, b) for a, b in zip(second, noise(2, 1), strict=True))
+    own, _ = made(lambda: DataLoader(Noise(), batch_size=4, num_workers=1, worker_init_fn=_seed_all), ranks=2, rank=1)
+    other, _ = made(lambda: DataLoader(Noise(), batch_size=4, num_workers=1, worker_init_fn=_seed_all), ranks=2)
+    assert torch.equal(next(iter(own)), next(iter(other)))  # what the user does comes last
+
+
+def _seed_all(worker: int) -> None:
+    for seed in (random.seed, np.random.seed, torch.manual_seed):
+        seed(worker)
+
+
 # --- training and evaluation ----------------------------------------------------------------------
 
 
@@ -539,7 +587,7 @@ def test_a_stream_that_divides_itself_is_left_to_it() -> None:
     loader = shard(DataLoader(data, batch_size=4), rank=0, ranks=2, drawn=told.append)
     assert loader.dataset is data
     assert passes(loader, 1)[0] == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    assert {(drawn.ids, drawn.weight, drawn.n) for drawn in told} == {(None, 1.0, None)}
+    assert {(drawn.ids, drawn.weight, drawn.n) for drawn in told} == {(None, 1.0, 0)}
 
 
 # --- partitions -----------------------------------------------------------------------------------
@@ -674,6 +722,50 @@ def test_a_stateful_loader_goes_on_with_another_number_of_ranks(workers: int, ev
         assert rest == [step[3 * rank : 3 * rank + 3] for step in steps]
         assert [list(drawn.ids or ()) for drawn in told] == [*rest, *second]
         assert second == [(a + b)[3 * rank : 3 * rank + 3] for a, b in zip(whole[0][1], whole[1][1], strict=True)]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_state_with_those_of_generators_brings_back_what_follows(
+    workers: int, replacement: bool, shared: bool
+) -> None:
+    """So it is with ``run.steps``: the loader begins from its state, then generators get the states that they had."""
+
+    def make() -> Any:
+        generator = torch.Generator().manual_seed(2)
+        order = RandomSampler(Numbers(90), replacement, generator=generator)
+        own = generator if shared else None
+        return StatefulDataLoader(Numbers(90), batch_size=4, sampler=order, generator=own, num_workers=workers)
+
+    loader, _ = made(make, ranks=2)
+    going = iter(loader)
+    for _ in range(9):
+        next(going)
+    state, states = loader.state_dict(), [generator.get_state() for generator in generators(loader)]
+    rest = [batch.tolist() for batch in going], passes(loader)
+    again, _ = made(make, ranks=2)
+    passes(again, 1)  # what an epoch did before it came to that state
+    again.load_state_dict(state)
+    going = iter(again)
+    for generator, there in zip(generators(again), states, strict=True):
+        generator.set_state(there)
+    assert ([batch.tolist() for batch in going], passes(again)) == rest
+
+
+def test_a_stream_with_a_state_goes_on_with_another_number_of_ranks() -> None:
+    make = lambda: StatefulDataLoader(Resumable(40), batch_size=6)  # noqa: E731
+    loader, _ = made(make, ranks=2)
+    going = iter(loader)
+    for _ in range(3):
+        next(going)
+    rest = []
+    for rank in range(3):
+        again, told = made(make, ranks=3, rank=rank)
+        again.load_state_dict(loader.state_dict())
+        rest.append(passes(again, 1)[0])
+        assert [drawn.n for drawn in told] == [6, 6, 6, 4]
+    assert sorted(flat(flat(rest))) == list(range(18, 40))
 
 
 def test_a_state_from_within_partitions_has_them() -> None:

@@ -116,9 +116,7 @@ class Alike:
         if self._inside:
             set_all(GLOBAL, self._inside)
         else:
-            random.seed(self._seed)
-            np.random.seed(self._seed % 2**32)
-            torch.default_generator.manual_seed(self._seed)
+            seed_all(self._seed)
 
     def __exit__(self, *raised: object) -> None:
         self._inside = [source.get() for source in GLOBAL]
@@ -130,6 +128,13 @@ GLOBAL: Final = (
     Source(lambda: np.random.get_state(legacy=False), np.random.set_state),
     Source(torch.get_rng_state, torch.set_rng_state),
 )
+
+
+def seed_all(seed: int) -> None:
+    """Seed the global generators of this process."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)
 
 
 def set_all(sources: Iterable[Source], states: Iterable[Any]) -> None:
