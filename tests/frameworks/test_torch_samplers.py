@@ -150,7 +150,7 @@ def flat(items: Any) -> list[int]:
     batch=st.sampled_from(["per_rank", "global"]),
     uneven=st.sampled_from(["keep", "repeat", "drop"]),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_each_example_is_given_once(kind: str, n: int, ranks: int, batch: str, uneven: str) -> None:
     n = max(n, ranks)
     batches = "batches" in kind
@@ -170,7 +170,8 @@ def test_each_example_is_given_once(kind: str, n: int, ranks: int, batch: str, u
         else:
             assert len(set(everything)) == len(everything)
         if uneven != "keep":
-            assert len(set(lengths)) == len({len(one) for one in items}) == 1
+            assert len({len(one) for one in items}) == 1
+            assert len(set(lengths)) == 1 or kind == "list of batches"  # batches of many sizes stay whole
             most = ranks * (len(items[0]) if batch == "global" else 1)
             assert abs(len(everything) - n) < most + (batch == "global")
         elif not batches:
@@ -202,6 +203,8 @@ def test_batches_are_dealt_out_whole_or_divided() -> None:
     batches = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14]]
     dealt = [list(distribute(batches, rank=rank, ranks=3)) for rank in range(3)]
     assert dealt == [[[0, 1, 2, 3], [12]], [[4, 5, 6, 7], [13]], [[8, 9, 10, 11], [14]]]
+    short = BatchSampler(range(7), 3, False)
+    assert [list(distribute(short, rank=rank, ranks=3)) for rank in range(3)] == [[[0, 1, 2]], [[3, 4]], [[5, 6]]]
     divided = [list(distribute(batches, rank=rank, ranks=2, batch="global")) for rank in range(2)]
     assert divided == [[[0, 1], [4, 5], [8, 9], [12, 13]], [[2, 3], [6, 7], [10, 11], [14]]]
     repeated = list(distribute(batches, rank=1, ranks=2, batch="global", uneven="repeat"))

@@ -63,8 +63,8 @@ def distribute(
             else from ``RANK`` and ``WORLD_SIZE`` in the environment, else there is one rank.
         ranks: How many ranks there are.
         batch: For a sampler of batches: ``"per_rank"`` deals whole batches out, so that ranks together have ``ranks``
-            times as many examples in a step; ``"global"`` divides each batch over the ranks, so that any number of
-            ranks makes the steps that one would.
+            times as many examples in a step, and divides the last ones if they do not suffice; ``"global"`` divides
+            each batch over the ranks, so that any number of ranks makes the steps that one would.
         uneven: What is done with examples that cannot be divided evenly. ``"keep"``: each is given once, so some ranks
             get one more; it is the default since nothing is lost or counted twice. With batches of indices it means
             one step more on some ranks only if the last batch of the others is full: then a loop with collectives
@@ -196,7 +196,8 @@ class Distributed(Dealer):
                     'leave batch="global" out.'
                 )
             return self._slice(items[0])
-        if len(items) == self.ranks:
+        short = isinstance(self.sampler, BatchSampler) and len(items[-1]) < len(items[0])
+        if len(items) == self.ranks and not short:
             return Piece(items[self.rank])
         if is_batch(items[0]):
             return self._slice(joined(items))
