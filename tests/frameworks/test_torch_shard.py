@@ -326,7 +326,10 @@ def test_a_loader_stays_the_object_that_it_was_and_says_what_the_whole_is() -> N
     assert len(loader) == 6
     assert len(loader.dataset) / loader.batch_size == N / 4  # type: ignore[arg-type, operator]
     assert (loader.batch_sampler.batch_size, loader.batch_sampler.drop_last) == (4, False)  # type: ignore[union-attr]
-    for again in (pickle.loads(pickle.dumps(shard(DataLoader(data, 4), rank=0, ranks=2))), copy.copy(loader)):
+    assert loader.batch_sampler.sampler is loader.sampler  # type: ignore[union-attr]
+    single = shard(DataLoader(data, 4), rank=0, ranks=2)
+    next(iter(single))
+    for again in (pickle.loads(pickle.dumps(single)), copy.copy(single), copy.deepcopy(single)):
         assert [len(numbers(batch)) for batch in again] == [2, 2, 2, 2, 2, 2]
 
 
@@ -378,6 +381,21 @@ def test_a_loader_that_serves_a_second_run_is_divided_anew() -> None:
         assert isinstance(stream.dataset, Stream)
     assert type(loader).__mro__.count(DataLoader) == 1
     assert len(type(loader).__mro__) == len(type(shard(DataLoader([0, 1], 2), rank=0, ranks=2)).__mro__)
+
+
+def test_a_sampler_of_the_users_own_hears_of_epochs_where_it_stands() -> None:
+    class Told(BatchSampler):
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+    own = Told(RandomSampler(Numbers()), 4, False)
+    loader: Any = shard(DataLoader(Numbers(), batch_sampler=own), rank=0, ranks=2)
+    loader.batch_sampler.set_epoch(3)
+    assert own.epoch == 3
+    with pytest.raises(AttributeError, match="no attribute 'unknown'"):
+        loader.batch_sampler.unknown  # noqa: B018
 
 
 def test_generators_are_found_where_they_were() -> None:

@@ -106,6 +106,7 @@ class Distributed(Dealer):
     ) -> None:
         generator = torch.Generator().manual_seed(stream_seed(seed, "sampler", bits=63))
         super().__init__(sampler, rank=rank, ranks=ranks, generator=generator)
+        self.sampler = sampler
         self.batch = batch
         self.uneven = uneven
 
