@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
+import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler, Subset
 
 from etude.core.errors import ConfigError
+from etude.core.streams import stream_seed
 from etude.core.text import count
 from etude.frameworks.torch import every
 from etude.frameworks.torch_cuts import training_loaders
+from etude.frameworks.torch_drawing import seed_all
 from etude.frameworks.torch_passes import slice_of
 from etude.frameworks.torch_samplers import check_undivided
 from etude.frameworks.torch_shares import Shares
@@ -55,13 +58,13 @@ class Drawn(NamedTuple):
         ids: The indices of its examples, as the sampler gave them, in order; None where there are no indices.
         weight: What a mean over this batch counts in the mean over ranks: this rank's examples times ranks, by all of
             this step. 0 means that all its examples are another rank's, and it is there to be as many steps.
-        n: How many examples all ranks have in this step; None if nobody can tell.
+        n: How many examples all ranks have in this step; 0 if nobody can tell.
         loader: Who gives it.
     """
 
     ids: Sequence[Any] | None
     weight: float
-    n: int | None
+    n: int
     loader: DataLoader[Any]
 
 
@@ -204,6 +207,29 @@ def _share(one: _One, batch: Batch) -> None:
     )
     shares.check()
     _set(loader, place, shares)
+    if one.rank:  # the first rank draws what one alone would
+        _set(loader, "worker_init_fn", Reseeded(one.rank, loader.worker_init_fn))
+
+
+class Reseeded:
+    """Begins a worker process of a loader: those of other ranks draw other things for their examples.
+
+    Loaders of all ranks have equal generators, so that orders are equal, and worker processes are seeded from them.
+
+    Args:
+        rank: Which rank this is.
+        begin: The user's function that begins a worker process; None if there is none.
+    """
+
+    def __init__(self, rank: int, begin: Callable[[int], Any] | None) -> None:
+        self._rank = rank
+        self._begin = begin
+
+    def __call__(self, worker: int) -> None:
+        """Seed the global generators, and call the user's function."""
+        seed_all(stream_seed(torch.initial_seed(), "rank", self._rank, bits=63))
+        if self._begin is not None:
+            self._begin(worker)
 
 
 def _sizes(size: int, ranks: int) -> str:
@@ -299,7 +325,7 @@ def _told(batches: Iterator[Any], loader: Any, before: int) -> Iterator[Any]:
 
     def told() -> Iterator[Any]:
         for got in batches:
-            batch, found = got, Drawn(None, 1.0, None, loader)
+            batch, found = got, Drawn(None, 1.0, 0, loader)
             if type(got) is Noted:
                 batch, found = got.batch, Drawn(None, got.weight, got.n, loader)
             elif notes:
