@@ -197,9 +197,9 @@ BENCHMARK = Benchmark(
     note=(
         "CPU time of the training thread; steps with and without take turns. added: all that recording costs, also\n"
         "what is put off, and what comes at the end of an epoch; low and high are a 95 % interval of its mean over\n"
-        "blocks of 64 steps of each kind, a third of the blocks: those in which the steps without took the least, since\n"
-        "CPU time grows where other processes share the caches. syncs: what would wait for a GPU in 64 steps, beyond what the step itself\n"
-        "does. Ranks are processes beside each other that do not talk."
+        "blocks of 64 steps of each kind. CPU time grows where other processes share the caches: a third of the\n"
+        "blocks count, those in which the steps without recording took the least. syncs: what would wait for a GPU\n"
+        "in 64 steps, beyond what the step itself does. Ranks are processes beside each other that do not talk."
     ),
 )
 
