@@ -43,6 +43,8 @@ WHOLE: Final = "_etude_whole"
 PER_STEP: Final = "_etude_per_step"
 """How many batches of the user's are one step."""
 TELLS: Final = "_etude_tells"
+TRAINS: Final = "_etude_trains"
+"""Whether it is divided for training."""
 TOLD: Final = "_etude_told"
 NAMES: Final = ("__module__", "__qualname__")
 WAY_OUT: Final = (
@@ -52,7 +54,7 @@ WAY_OUT: Final = (
 
 
 class Drawn(NamedTuple):
-    """A batch that a training loader gives next.
+    """A batch that a divided loader gives next.
 
     Attributes:
         ids: The indices of its examples, as the sampler gave them, in order; None where there are no indices.
@@ -93,7 +95,7 @@ def shard(
             ``"per_rank"``: each rank has such a batch, and a step as many as there are ranks.
         evaluation: ``"whole"``: every rank goes through all of what is for evaluation. ``"divided"``: each has its
             part, without padding, and the length of ``loader.dataset`` is that of the part.
-        drawn: Called just before a training loader gives a batch.
+        drawn: Called just before a loader that was divided gives a batch.
 
     Raises:
         ConfigError: A loader cannot be divided; the message says which, and what to do.
@@ -111,10 +113,13 @@ def shard(
         one = _One(loader, _called(loader, number, len(loaders)), rank, ranks)
         if id(loader) in first or not _is_sequential(loader):
             _share(one, batch)
-            setattr(loader, TELLS, drawn)
-            loader.__class__ = _telling(type(loader))
+            setattr(loader, TRAINS, True)
         elif evaluation == "divided":
             _divide(one)
+        else:
+            continue
+        setattr(loader, TELLS, drawn)
+        loader.__class__ = _telling(type(loader))
     return data
 
 
@@ -160,7 +165,7 @@ def _make_whole(loader: DataLoader[Any]) -> None:
     for name, value in loader.__dict__.pop(WHOLE, {}).items():
         object.__setattr__(loader, name, value)
         loader._iterator = None
-    for name in (PER_STEP, TELLS):
+    for name in (PER_STEP, TELLS, TRAINS):
         loader.__dict__.pop(name, None)
 
 
@@ -349,8 +354,8 @@ def shares_of(loader: Any) -> Shares | None:
 
 
 def is_shared(loader: Any) -> bool:
-    """Say whether a loader gives its batches to several ranks."""
-    return getattr(loader, TELLS, None) is not None
+    """Say whether a loader gives several ranks their parts of its batches to train on."""
+    return getattr(loader, TRAINS, False) is True
 
 
 def partition(loader: DataLoader[Any], parts: Sequence[Any]) -> None:

@@ -19,7 +19,8 @@ from etude.frameworks.torch_alike import told
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_criterion import tracked
 from etude.frameworks.torch_examples import Examples
-from etude.frameworks.torch_ranks import Gang, Pending, join, open_store
+from etude.frameworks.torch_ranks import Gang, join, open_store
+from etude.frameworks.torch_reports import Pending
 from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of
 from etude.frameworks.torch_watch import Watch
 
@@ -50,7 +51,9 @@ class Together:
         self._averagers: list[Averager] = []
         self._examples: Examples | None = None
         self.rank, self.ranks = rank.number, rank.ranks
-        self._seen = 0.0  # examples since the last report
+        self._evaluated = (
+            0.0  # how many examples the divided loader has that was gone through last, since the last report
+        )
         self._attaches = parallel.how.attach is not False
         use_interface(rank.host, port)
         self._gang: Gang = join(
@@ -66,7 +69,7 @@ class Together:
 
     def mean(self, values: Mapping[str, float], *, stop: bool) -> Pending:
         """Begin to make one report of those of all ranks."""
-        weight, self._seen = self._seen or 1.0, 0.0
+        weight, self._evaluated = self._evaluated or 1.0, 0.0
         return self._gang.mean(values, weight=weight, stop=stop, how=self._parallel.how.reduce)
 
     def agree(self, *flags: bool) -> tuple[bool, ...]:
@@ -161,7 +164,10 @@ class Together:
 
     def _take_note(self, drawn: Drawn) -> None:
         """See how much the batch that comes now counts on this rank."""
-        self._seen += drawn.n or 0
+        if not is_shared(drawn.loader):
+            with contextlib.suppress(TypeError):  # it has no length
+                self._evaluated = float(len(drawn.loader.dataset))  # type: ignore[arg-type] # it may have none
+            return
         for averager in self._averagers:
             averager.weight = drawn.weight
         if self._examples is not None:
@@ -173,8 +179,8 @@ def _how_divided(data: Any, ranks: int, batch: str) -> str:
     sizes = {getattr(shares_of(one) or one, "batch_size", None) for one in every(DataLoader, data) if is_shared(one)}
     if not sizes:
         return (
-            f"{ranks} ranks train each trial, and data() gives no loader that could be divided: each rank trains on all "
-            "of it. The result is that of one rank, and no sooner there."
+            f"{ranks} ranks train each trial, and data() gives no loader that could be divided: each rank trains on "
+            "all of it. The result is that of one rank, and no sooner there."
         )
     rate = "The learning rate is the function's own, and is not scaled."
     each = " or ".join(str(size) for size in sorted(sizes, key=str))

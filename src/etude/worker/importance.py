@@ -1,7 +1,8 @@
 """A partition at work in a run: what the criterion saw goes in, and which examples are whose comes out.
 
-It is the thread that joins three that do not know each other: the partition (``fit.importance``), which reaches a worker
-with the user's functions alone; the loader and the criterion, as their framework has them; and the epochs of the run.
+It is the thread that joins three that do not know each other: the partition (``fit.importance``), which reaches a
+worker with the user's functions alone; the loader and the criterion, as their framework has them; and the epochs of
+the run.
 """
 
 from __future__ import annotations
