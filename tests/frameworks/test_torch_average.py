@@ -227,33 +227,46 @@ def graphs_that_are_used_twice(gang: Gang) -> None:
 class Deep(nn.Module):
     """Blocks under activation checkpointing; the first is used twice."""
 
-    def __init__(self, reentrant: bool) -> None:
+    def __init__(self, reentrant: bool, head: bool) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3))
+        self.head = nn.Linear(4, 4) if head else nn.Identity()
         self.reentrant = reentrant
 
     def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x = x.clone().requires_grad_()
         for block in (*self.blocks, self.blocks[0]):
             x = checkpoint(block, x, use_reentrant=self.reentrant)
-        return F.mse_loss(x.sum(dim=1, keepdim=True), y)
+        return F.mse_loss(self.head(x).sum(dim=1, keepdim=True), y)
+
+
+def counted(function: Any, calls: list[int]) -> Any:
+    def call(*args: Any, **more: Any) -> Any:
+        calls.append(1)
+        return function(*args, **more)
+
+    return call
 
 
 def activation_checkpointing(gang: Gang) -> None:
-    """Reentrant or not; with nothing outside of the checkpointed parts, and a block in two of them."""
-    for reentrant in (False, True):
+    """Reentrant or not, with something outside of the checkpointed parts or nothing; a block is in two of them."""
+    for reentrant, head in ((False, True), (True, True), (True, False)):
         torch.manual_seed(2)
-        model = Deep(reentrant).double()
+        model = Deep(reentrant, head).double()
         reference = copy.deepcopy(model)
         averager = Averager({"": model}, gang)
+        sent: list[int] = []
         for step in range(3):
             x, y = batch(step)
             part = mine(gang, averager, 12)
             for one in (model, reference):
                 one.zero_grad()
-            model.loss(x[part], y[part]).backward()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(gang, "all_reduce", counted(gang.all_reduce, sent))
+                model.loss(x[part], y[part]).backward()
             reference.loss(x, y).backward()
             equal(model, reference)
+        assert len(sent) == 3  # once a backward, however many there were inside
         averager.detach()
 
 
