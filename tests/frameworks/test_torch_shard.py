@@ -8,7 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -35,6 +35,8 @@ from etude.core.errors import ConfigError, StateError
 from etude.frameworks.torch import generators, prepare_data
 from etude.frameworks.torch_cuts import cut_short
 from etude.frameworks.torch_shard import Drawn, partition, shard, shares_of, whole_again
+from etude.worker.kept import Keeper, Source
+from etude.worker.steps import Within
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 
@@ -769,6 +771,36 @@ def test_a_state_with_those_of_generators_brings_back_what_follows(
     for generator, there in zip(generators(again), states, strict=True):
         generator.set_state(there)
     assert ([batch.tolist() for batch in going], passes(again)) == rest
+
+
+class Left(NamedTuple):
+    """What an attempt left within its first epoch."""
+
+    weights: Any
+    rest: Any
+    epoch: int = 0
+    batch: int = 3
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_an_attempt_goes_on_within_an_epoch_with_another_number_of_ranks(ranks: int) -> None:
+    def attempt(rank: int, of: int, ahead: Left | None) -> tuple[list[list[int]], Left | None]:
+        loader, _ = made(lambda: StatefulDataLoader(Numbers(96), batch_size=12, shuffle=True), ranks=of, rank=rank)
+        keeper, left = Keeper(), {}
+        keeper.keep({"best": 0})
+        for number, generator in enumerate(generators(loader)):
+            keeper.add_source(f"loader {number}", Source(generator.get_state, generator.set_state))
+
+        def save(done: int, place: Any) -> None:
+            left[done] = Left(keeper.weights(), {**keeper.rest(), "within": place})
+
+        within = Within(keeper, save=save, warn=pytest.fail, ahead=ahead)
+        return [numbers(batch) for batch in within.batches(loader, 3)] + passes(loader, 1)[0], left.get(3)
+
+    whole, saved = zip(*(attempt(rank, 2, None) for rank in (0, 1)), strict=True)
+    rest, _ = zip(*(attempt(rank, ranks, saved[0]) for rank in range(ranks)), strict=True)
+    assert [flat(step) for step in zip(*rest, strict=True)] == [flat(step) for step in zip(*whole, strict=True)][3:]
+    assert len(rest[0]) == 5 + 8
 
 
 def test_a_stream_with_a_state_goes_on_with_another_number_of_ranks() -> None:
