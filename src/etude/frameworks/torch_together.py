@@ -152,7 +152,7 @@ class Together:
 
     def examples(self, data: Any, watch: Watch) -> Examples:
         """Return the training examples of the data, as they are divided by now."""
-        loaders = [loader for loader in every(DataLoader, data) if shares_of(loader) is not None]
+        loaders = [loader for loader in every(DataLoader, data) if is_shared(loader)]
         self._examples = Examples(loaders, watch)
         return self._examples
 
