@@ -187,6 +187,27 @@ def test_ranks_that_part_are_told_which_parameter_differs(experiment: etude.Expe
     assert "0.weight" in final.trials[0].reason
 
 
+def train_by_passes(model, data, run):
+    net, (loader, _) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+        if run.rank:
+            net[2].bias.data += 1.0  # type: ignore[union-attr, operator]
+        run.log(f"epoch {epoch}")
+    return 0.0
+
+
+def test_without_run_epochs_parameters_are_compared_when_a_pass_begins() -> None:
+    final = etude.Experiment(train_by_passes, model=model, data=data, metric="loss", mode="min").fit(at={}, ranks=2)
+    assert "DriftError" in final.trials[0].reason
+    assert "2.bias" in final.trials[0].reason
+    assert log_of(final).split("Traceback")[0].strip().splitlines()[-1] == "epoch 0"
+
+
 class AfterTwo:
     """Stops every trial at its second report."""
 

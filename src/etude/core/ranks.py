@@ -16,7 +16,7 @@ Reduction = Literal["mean", "sum", "rank 0"]
 REDUCTIONS: Final = ("mean", "sum", "rank 0")
 EVALUATIONS: Final = ("whole", "divided")
 BATCHES: Final = ("global", "per_rank")
-TIMEOUT_S: Final = 300.0
+TIMEOUT_S: Final = 600.0
 
 MOST_RANKS: Final = 1 << 14
 

@@ -45,6 +45,7 @@ PER_STEP: Final = "_etude_per_step"
 TELLS: Final = "_etude_tells"
 TRAINS: Final = "_etude_trains"
 """Whether it is divided for training."""
+BEGINS: Final = "_etude_begins"
 TOLD: Final = "_etude_told"
 NAMES: Final = ("__module__", "__qualname__")
 WAY_OUT: Final = (
@@ -81,6 +82,7 @@ def shard(
     batch: Batch = "global",
     evaluation: Evaluation = "whole",
     drawn: Tell | None = None,
+    begins: Callable[[], object] | None = None,
 ) -> Any:
     """Let each loader give this rank's part of its batches; return the data.
 
@@ -96,6 +98,7 @@ def shard(
         evaluation: ``"whole"``: every rank goes through all of what is for evaluation. ``"divided"``: each has its
             part, without padding, and the length of ``loader.dataset`` is that of the part.
         drawn: Called just before a loader that was divided gives a batch.
+        begins: Called when a pass over a training loader begins, on all ranks at the same point.
 
     Raises:
         ConfigError: A loader cannot be divided; the message says which, and what to do.
@@ -114,6 +117,7 @@ def shard(
         if id(loader) in first or not _is_sequential(loader):
             _share(one, batch)
             setattr(loader, TRAINS, True)
+            setattr(loader, BEGINS, begins)
         elif evaluation == "divided":
             _divide(one)
         else:
@@ -165,7 +169,7 @@ def _make_whole(loader: DataLoader[Any]) -> None:
     for name, value in loader.__dict__.pop(WHOLE, {}).items():
         object.__setattr__(loader, name, value)
         loader._iterator = None
-    for name in (PER_STEP, TELLS, TRAINS):
+    for name in (PER_STEP, TELLS, TRAINS, BEGINS):
         loader.__dict__.pop(name, None)
 
 
@@ -292,6 +296,8 @@ def _telling(cls: type[Any]) -> type[Any]:
         return _TELLING[cls]
 
     def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 - the inner one begins at once, and draws then
+        if (begins := getattr(self, BEGINS, None)) is not None:
+            begins()
         before = (getattr(self, "next_iter_state", None) or {}).get("_steps_since_snapshot", 0)
         return _told(cls.__iter__(self), self, before)
 

@@ -50,6 +50,7 @@ class Together:
         self._say = say
         self._averagers: list[Averager] = []
         self._examples: Examples | None = None
+        self._trained = False  # since parameters were compared
         self.rank, self.ranks = rank.number, rank.ranks
         self._evaluated = (
             0.0  # how many examples the divided loader has that was gone through last, since the last report
@@ -96,6 +97,7 @@ class Together:
             batch=self._parallel.batch,
             evaluation=self._parallel.how.evaluation,
             drawn=self._take_note,
+            begins=self._begin_pass,
         )
         if self.rank == 0:
             self._say(_how_divided(data, self.ranks, self._parallel.batch))
@@ -133,6 +135,7 @@ class Together:
         Raises:
             DriftError: They do not.
         """
+        self._trained = False
         for averager in self._averagers:
             for note in averager.check():
                 self._say(note)
@@ -162,12 +165,18 @@ class Together:
             averager.detach()
         self._gang.leave()
 
+    def _begin_pass(self) -> None:
+        """Take a pass over a training loader for an epoch, where the training function asks for none."""
+        if self._trained:
+            self.check()
+
     def _take_note(self, drawn: Drawn) -> None:
         """See how much the batch that comes now counts on this rank."""
         if not is_shared(drawn.loader):
             with contextlib.suppress(TypeError):  # it has no length
                 self._evaluated = float(len(drawn.loader.dataset))  # type: ignore[arg-type] # it may have none
             return
+        self._trained = True
         for averager in self._averagers:
             averager.weight = drawn.weight
         if self._examples is not None:
