@@ -31,6 +31,7 @@ PAGES: Final = {
         "Which examples matter, measured",
         ("importance_exact", "importance_overhead", "importance_repartition"),
     ),
+    "ranks": ("Several ranks, measured", ("parallel_equal", "parallel_step", "parallel_elastic")),
     "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
     "weights": (
         "Weights that outlive their trial, measured",
