@@ -13,8 +13,8 @@ from etude.core.errors import ConfigError
 class FSDP:
     """Shard parameters, gradients and optimizer state over the ranks with PyTorch's FSDP2.
 
-    A block is gathered as a whole while it computes, and given back afterwards; what is in no block is one more. Each rank
-    needs room for its share of the model and for a block or two.
+    A block is gathered as a whole while it computes, and given back afterwards; what is in no block is one more. Each
+    rank needs room for its share of the model and for a block or two.
 
     Args:
         block: The name of the class of the model's repeated blocks, or several names.
@@ -38,8 +38,8 @@ class FSDP:
         block = (self.block,) if isinstance(self.block, str) else tuple(self.block)
         if not block or not all(isinstance(name, str) and name for name in block):
             raise ConfigError(
-                f"FSDP(block={self.block!r}) names no class, and without blocks each rank would gather the whole model at "
-                'once. Name the class of the repeated blocks, for instance FSDP(block="DecoderLayer").'
+                f"FSDP(block={self.block!r}) names no class, and without blocks each rank would gather the whole model "
+                'at once. Name the class of the repeated blocks, for instance FSDP(block="DecoderLayer").'
             )
         object.__setattr__(self, "block", block)
         object.__setattr__(self, "methods", (self.methods,) if isinstance(self.methods, str) else tuple(self.methods))

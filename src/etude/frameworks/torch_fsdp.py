@@ -60,14 +60,14 @@ class Sharded:
         if not any(found.values()):
             there = sorted({type(part).__name__ for module in modules.values() for part in module.modules()})
             raise ConfigError(
-                f"FSDP(block={_plain(spec.block)}) names no class of the model, whose parts are {', '.join(there)}. Name the "
-                "class of the blocks that it repeats."
+                f"FSDP(block={_plain(spec.block)}) names no class of the model, whose parts are {', '.join(there)}. "
+                "Name the class of the blocks that it repeats."
             )
         for method in spec.methods:
             if not any(callable(getattr(module, method, None)) for module in modules.values()):
                 raise ConfigError(
-                    f"FSDP(methods={spec.methods!r}) names {method!r}, which no module has. Name methods of what the model "
-                    "function returns."
+                    f"FSDP(methods={spec.methods!r}) names {method!r}, which no module has. Name methods of what the "
+                    "model function returns."
                 )
         self.notes = align(gang, modules)
         self.mesh = mesh_of(modules, gang)
@@ -80,7 +80,7 @@ class Sharded:
                     register_fsdp_forward_method(module, method)
             for part in module.modules():
                 if isinstance(part, FSDPModule):
-                    part.set_custom_reduce_scatter(_Weighted(self))
+                    part.set_custom_reduce_scatter(_Weighted(self))  # type: ignore[arg-type] # it has the methods
 
 
 class _Weighted:
@@ -111,8 +111,8 @@ def mesh_of(modules: Mapping[str, nn.Module], gang: Gang) -> DeviceMesh:
     kinds = {p.device.type for module in modules.values() for p in module.parameters()} or {"cpu"}
     if len(kinds) > 1:
         raise ConfigError(
-            f"The model has parameters on {' and '.join(sorted(kinds))}, and FSDP shards those of one kind of device. Put "
-            "all of them on one."
+            f"The model has parameters on {' and '.join(sorted(kinds))}, and FSDP shards those of one kind of device. "
+            "Put all of them on one."
         )
     return init_device_mesh(kinds.pop(), (gang.ranks,))
 
@@ -132,8 +132,8 @@ def save(folder: Path, state: Any, gang: Gang) -> None:
     """Write a state in shards; all ranks call it, and it returns when everything is there.
 
     Args:
-        folder: For this state alone; made if it is not there, and on a file system that all ranks share, or the files of
-            a rank stay where it is.
+        folder: For this state alone; made if it is not there, and on a file system that all ranks share, or the files
+            of a rank stay where it is.
         state: Dicts, lists and values with tensors in them, sharded ones and others, such as
             ``{"model": net.state_dict(), "optimizer": optimizer.state_dict()}``.
         gang: The ranks.
@@ -175,8 +175,8 @@ def load(folder: Path, gang: Gang, mesh: DeviceMesh) -> Any:
         raise StateError(f"{folder} holds no complete state: its {INDEX} is missing or damaged ({error}).") from error
     if index["ranks"] != gang.ranks:
         raise StateError(
-            f"{folder} was saved by {index['ranks']} ranks, and {gang.ranks} are to go on. A sharded state is for as many "
-            f"ranks as saved it: go on with ranks={index['ranks']}, or begin from its whole weights."
+            f"{folder} was saved by {index['ranks']} ranks, and {gang.ranks} are to go on. A sharded state is for as "
+            f"many ranks as saved it: go on with ranks={index['ranks']}, or begin from its whole weights."
         )
     mine = index["files"][gang.rank]
     return _put_back(state_file.read(folder / mine["file"], mine["digest"]), mesh)
@@ -203,7 +203,7 @@ def _taken(value: Any, path: str, tensors: dict[str, Any]) -> Any:
         placements = [f"shard {p.dim}" if isinstance(p, Shard) else "replicate" for p in value.placements]
         told = {"shape": list(value.shape), "stride": list(value.stride()), "placements": placements}
         tensors[path] = {**told, "dtype": str(value.dtype).removeprefix("torch."), "files": []}
-        return {LOCAL: value.detach().to_local(), **told}
+        return {LOCAL: value.to_local().detach(), **told}
     if isinstance(value, Mapping):
         return {key: _taken(item, f"{path}.{key}" if path else str(key), tensors) for key, item in value.items()}
     if isinstance(value, list | tuple):

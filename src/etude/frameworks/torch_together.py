@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -11,14 +12,16 @@ from typing import Any, Final
 from torch import nn
 from torch.utils.data import DataLoader
 
-from etude.core.errors import RankLostError
+from etude.core.errors import RankLostError, RanksError
 from etude.core.ranks import Parallel, Rank
 from etude.frameworks.torch import every, modules
+from etude.frameworks.torch_alike import told
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_criterion import tracked
 from etude.frameworks.torch_examples import Examples
-from etude.frameworks.torch_ranks import Gang, Pending, join, open_store
-from etude.frameworks.torch_shard import Drawn, shard, shares_of
+from etude.frameworks.torch_ranks import Gang, join, open_store
+from etude.frameworks.torch_reports import Pending
+from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of
 from etude.frameworks.torch_watch import Watch
 
 LOOPBACK: Final = "lo"
@@ -48,7 +51,9 @@ class Together:
         self._averagers: list[Averager] = []
         self._examples: Examples | None = None
         self.rank, self.ranks = rank.number, rank.ranks
-        self._seen = 0.0  # examples since the last report
+        self._evaluated = (
+            0.0  # how many examples the divided loader has that was gone through last, since the last report
+        )
         self._attaches = parallel.how.attach is not False
         use_interface(rank.host, port)
         self._gang: Gang = join(
@@ -64,7 +69,7 @@ class Together:
 
     def mean(self, values: Mapping[str, float], *, stop: bool) -> Pending:
         """Begin to make one report of those of all ranks."""
-        weight, self._seen = self._seen or 1.0, 0.0
+        weight, self._evaluated = self._evaluated or 1.0, 0.0
         return self._gang.mean(values, weight=weight, stop=stop, how=self._parallel.how.reduce)
 
     def agree(self, *flags: bool) -> tuple[bool, ...]:
@@ -81,17 +86,36 @@ class Together:
 
     def shard(self, data: Any) -> Any:
         """Divide the batches of loaders over the ranks, in place, and return the data."""
-        if self._attaches:
-            how = self._parallel.how
-            shard(
-                data,
-                rank=self._gang.rank,
-                ranks=self._gang.ranks,
-                batch=self._parallel.batch,
-                evaluation=how.evaluation,
-                drawn=self._take_note,
-            )
+        if not self._attaches:
+            return data
+        self._compare(told(data))
+        shard(
+            data,
+            rank=self.rank,
+            ranks=self.ranks,
+            batch=self._parallel.batch,
+            evaluation=self._parallel.how.evaluation,
+            drawn=self._take_note,
+        )
+        if self.rank == 0:
+            self._say(_how_divided(data, self.ranks, self._parallel.batch))
         return data
+
+    def _compare(self, mine: list[str]) -> None:
+        """Make sure that all ranks have the same data.
+
+        Raises:
+            RanksError: They do not.
+        """
+        first, *others = self.gather(mine)
+        for rank, other in enumerate(others, start=1):
+            for here, there in itertools.zip_longest(first, other, fillvalue="nothing"):
+                if here != there:
+                    raise RanksError(
+                        f"Rank {rank} has other data than rank 0: it has {there}, and rank 0 has {here}. All ranks "
+                        "train on the same data, and each is given its part of every batch: let data() give the same "
+                        "everywhere, and draw by seed alone."
+                    )
 
     def attach(self, model: Any) -> Any:
         """Have the gradients of a model's modules averaged over the ranks, and return it."""
@@ -128,7 +152,7 @@ class Together:
 
     def examples(self, data: Any, watch: Watch) -> Examples:
         """Return the training examples of the data, as they are divided by now."""
-        loaders = [loader for loader in every(DataLoader, data) if shares_of(loader) is not None]
+        loaders = [loader for loader in every(DataLoader, data) if is_shared(loader)]
         self._examples = Examples(loaders, watch)
         return self._examples
 
@@ -140,11 +164,32 @@ class Together:
 
     def _take_note(self, drawn: Drawn) -> None:
         """See how much the batch that comes now counts on this rank."""
-        self._seen += drawn.n or 0
+        if not is_shared(drawn.loader):
+            with contextlib.suppress(TypeError):  # it has no length
+                self._evaluated = float(len(drawn.loader.dataset))  # type: ignore[arg-type] # it may have none
+            return
         for averager in self._averagers:
             averager.weight = drawn.weight
         if self._examples is not None:
             self._examples.drawn(drawn)
+
+
+def _how_divided(data: Any, ranks: int, batch: str) -> str:
+    """Say what batches the ranks have."""
+    sizes = {getattr(shares_of(one) or one, "batch_size", None) for one in every(DataLoader, data) if is_shared(one)}
+    if not sizes:
+        return (
+            f"{ranks} ranks train each trial, and data() gives no loader that could be divided: each rank trains on "
+            "all of it. The result is that of one rank, and no sooner there."
+        )
+    rate = "The learning rate is the function's own, and is not scaled."
+    each = " or ".join(str(size) for size in sorted(sizes, key=str))
+    if batch == "per_rank":
+        return f"{ranks} ranks train each trial, with batches of {each} examples on each of them. {rate}"
+    return (
+        f"{ranks} ranks train each trial: the batch of {each} examples that data() asks for is that of all ranks "
+        f"together, and is divided over them. {rate}"
+    )
 
 
 def _trains_itself(module: nn.Module) -> bool:
