@@ -22,12 +22,14 @@ class Scene:
     ) -> None:
         self.told: list[Joined | Left | Ended] = []
         self.sent: list[tuple[str, Message]] = []
+        self.notes: list[str] = []
         self.gangs = Gangs(
             ranks,
             tell=self.told.append,
             send=lambda worker, message: self.sent.append((worker, message)),
             address=lambda worker: (addresses or {}).get(worker, "10.0.0.1"),
             more=more,
+            note=self.notes.append,
         )
 
     def come(self, *workers: str, machine: str = "m") -> None:
@@ -327,3 +329,17 @@ def test_machines_of_one_name_that_are_reached_at_several_addresses_do_not_meet_
     scene.gangs.send("g1-a", run())
     [first], [second] = scene.sent_to("a", Run), scene.sent_to("b", Run)
     assert {first.rank.host, second.rank.host} == {"10.1.0.2"}
+
+
+def test_ranks_of_several_machines_that_came_through_a_tunnel_are_told_of_once() -> None:
+    scene = Scene(2, {"a": "127.0.0.1", "b": "127.0.0.1"})
+    scene.come("a", machine="m1/boot:/job")
+    scene.come("b", machine="m2")
+    for attempt in (1, 2):
+        scene.gangs.send("g1-a", run(attempt=attempt))
+    [note] = scene.notes
+    assert note == (
+        "The ranks of a trial are on several machines (m1 and m2), and rank 0's came to the driver at 127.0.0.1, as "
+        "through a tunnel. If the others cannot reach it there, they wait in vain: have nodes come to an address of "
+        "the driver that is in their network, or have each bring as many workers as a trial has ranks."
+    )

@@ -92,7 +92,9 @@ class Crew:
         self._least = least * ranks
         self._most = most * ranks
         self._gangs = (
-            Gangs(ranks, tell=tell, send=self._send, address=self._address, more=self._more_come) if ranks > 1 else None
+            Gangs(ranks, tell=tell, send=self._send, address=self._address, more=self._more_come, note=note)
+            if ranks > 1
+            else None
         )
         self._early: dict[str, Joined] = {}
         self._tell = tell

@@ -25,6 +25,12 @@ WELL: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED})
 
 HERE: Final = "127.0.0.1"
 
+NOT_AT_HOME: Final = (
+    "The ranks of a trial are on several machines ({machines}), and rank 0's came to the driver at 127.0.0.1, as "
+    "through a tunnel. If the others cannot reach it there, they wait in vain: have nodes come to an address of the "
+    "driver that is in their network, or have each bring as many workers as a trial has ranks."
+)
+
 
 @dataclass(eq=False)
 class Gang:
@@ -64,6 +70,7 @@ class Gangs:
         send: Sends a message to a worker.
         address: Returns where a worker can be reached by those of other machines.
         more: Whether others are about to come: until then none is in a gang with those of another machine.
+        note: Takes what users should be told.
     """
 
     def __init__(
@@ -74,12 +81,15 @@ class Gangs:
         send: Callable[[str, Message], None],
         address: Callable[[str], str],
         more: Callable[[], bool] = lambda: False,
+        note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._ranks = ranks
         self._tell = tell
         self._send = send
         self._address = address
         self._more = more
+        self._note = note
+        self._told_of_home = False
         self._free: dict[str, Joined] = {}
         self._joined: dict[str, Joined] = {}
         self._of: dict[str, Gang] = {}  # worker -> its gang
@@ -184,6 +194,9 @@ class Gangs:
         places = [self._address(member) for member in gang.members]
         alone = len(set(machines)) == 1 and len(set(places)) == 1  # containers may bear the name of their host
         host = HERE if alone else places[0]
+        if not alone and host == HERE and not self._told_of_home:
+            self._told_of_home = True
+            self._note(NOT_AT_HOME.format(machines=" and ".join(sorted({name.partition("/")[0] for name in machines}))))
         return [
             Rank(number, self._ranks, machines[:number].count(machine), machines.count(machine), host)
             for number, machine in enumerate(machines)
