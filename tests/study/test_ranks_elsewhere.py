@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import running, start_script, wait_for, write_script
+import support
+from support import running, start_script, write_script
 
 import etude
 from etude.core.events import Joined, Resumed, Settled
@@ -77,7 +78,14 @@ ETUDE = "from etude.cli import main; main()"
 OWN_NAME = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
 """Runs what follows a name on a machine of that name, as far as it can tell."""
 
+PATIENCE_S = 180.0
+"""Each process here imports torch, and some start a dozen."""
+
 only_for_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a node a host's name of its own")
+
+
+def wait_for(what: Callable[[], object]) -> None:
+    support.wait_for(what, patience_s=PATIENCE_S)
 
 
 @pytest.fixture
@@ -132,7 +140,7 @@ def line_of(script: Path, word: str, rank: int, *, trial: int = 0) -> str:
 
 def end(driver: subprocess.Popen[str]) -> str:
     """Wait until a study has ended well, and return what its driver printed."""
-    out, err = driver.communicate(timeout=60)
+    out, err = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 0, err
     return out
 
@@ -216,13 +224,13 @@ def test_a_study_whose_gangs_were_at_work_when_it_ended_goes_on_here(
             driver.send_signal(signal.SIGINT)
         elif how == "etude stop":
             command = [sys.executable, "-c", ETUDE, "stop", str(folder_of(script))]
-            assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
-        assert driver.wait(60) == {"killed": -9, "Ctrl-C": -2, "etude stop": 0, "deadline": 0}[how]
-        assert far.wait(60) == (1 if how == "killed" else 0), "its ranks end with it"
+            assert subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False).returncode == 0
+        assert driver.wait(PATIENCE_S) == {"killed": -9, "Ctrl-C": -2, "etude stop": 0, "deadline": 0}[how]
+        assert far.wait(PATIENCE_S) == (1 if how == "killed" else 0), "its ranks end with it"
     environment = {**os.environ, "ETUDE_STUDIES": str(folder_of(script).parent)}
     command = [sys.executable, "-c", ETUDE, "resume", "study", "--engine", "local", "--no-limits", "--quiet"]
     said = subprocess.run(
-        command, cwd=script.parent, env=environment, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=script.parent, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert said.returncode == 0, said.stderr
     search = etude.open(folder_of(script))
