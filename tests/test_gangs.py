@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -16,14 +17,19 @@ from etude.wire.messages import Abandon, Forget, Halt, Meet, Meeting, Message, R
 class Scene:
     """Gangs, what they told the driver, and what they sent to workers."""
 
-    def __init__(self, ranks: int, addresses: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, ranks: int, addresses: dict[str, str] | None = None, more: Callable[[], bool] = lambda: False
+    ) -> None:
         self.told: list[Joined | Left | Ended] = []
         self.sent: list[tuple[str, Message]] = []
+        self.notes: list[str] = []
         self.gangs = Gangs(
             ranks,
             tell=self.told.append,
             send=lambda worker, message: self.sent.append((worker, message)),
             address=lambda worker: (addresses or {}).get(worker, "10.0.0.1"),
+            more=more,
+            note=self.notes.append,
         )
 
     def come(self, *workers: str, machine: str = "m") -> None:
@@ -300,3 +306,40 @@ def test_an_end_that_went_well_ends_no_other(how: How) -> None:
     scene.gangs.send("g1-a", run())
     scene.end("a", how)
     assert not scene.sent_to("b", Abandon)
+
+
+def test_workers_wait_for_others_of_their_machine_that_are_about_to_come() -> None:
+    about_to_come = [True]
+    scene = Scene(2, more=lambda: bool(about_to_come))
+    scene.come("a1", machine="a")
+    scene.come("b1", machine="b")
+    assert scene.told == []
+    scene.come("b2", machine="b")
+    assert scene.joined() == ["g1-b1"]
+    scene.come("c1", machine="c")
+    assert scene.joined() == ["g1-b1"]
+    about_to_come.clear()
+    scene.gangs.form()
+    assert scene.joined() == ["g1-b1", "g2-a1"]
+
+
+def test_machines_of_one_name_that_are_reached_at_several_addresses_do_not_meet_at_home() -> None:
+    scene = Scene(2, {"a": "10.1.0.2", "b": "10.2.0.2"})
+    scene.come("a", "b")
+    scene.gangs.send("g1-a", run())
+    [first], [second] = scene.sent_to("a", Run), scene.sent_to("b", Run)
+    assert {first.rank.host, second.rank.host} == {"10.1.0.2"}
+
+
+def test_ranks_of_several_machines_that_came_through_a_tunnel_are_told_of_once() -> None:
+    scene = Scene(2, {"a": "127.0.0.1", "b": "127.0.0.1"})
+    scene.come("a", machine="m1/boot:/job")
+    scene.come("b", machine="m2")
+    for attempt in (1, 2):
+        scene.gangs.send("g1-a", run(attempt=attempt))
+    [note] = scene.notes
+    assert note == (
+        "The ranks of a trial are on several machines (m1 and m2), and rank 0's came to the driver at 127.0.0.1, as "
+        "through a tunnel. If the others cannot reach it there, they wait in vain: have nodes come to an address of "
+        "the driver that is in their network, or have each bring as many workers as a trial has ranks."
+    )

@@ -91,7 +91,11 @@ class Crew:
         self._wanted_gangs = wanted
         self._least = least * ranks
         self._most = most * ranks
-        self._gangs = Gangs(ranks, tell=tell, send=self._send, address=self._address) if ranks > 1 else None
+        self._gangs = (
+            Gangs(ranks, tell=tell, send=self._send, address=self._address, more=self._more_come, note=note)
+            if ranks > 1
+            else None
+        )
         self._early: dict[str, Joined] = {}
         self._tell = tell
         self._note = note
@@ -218,6 +222,8 @@ class Crew:
         for worker in self._silence.tick(now_s):
             self.part_with(worker, f"silent for {self._serve.silence_s:g} s")
         self._say_if_nobody_comes(now_s)
+        if self._gangs is not None:
+            self._gangs.form()
         if self._nodes is not None:
             self._nodes.tick(now_s)
 
@@ -395,6 +401,10 @@ class Crew:
         await loop.run_in_executor(None, self._engine.end, link.name)
         self._shares.give_back(link.name)
         return await loop.run_in_executor(None, self._left_behind, self._given.get(link.name))
+
+    def _more_come(self) -> bool:
+        """Whether there are workers that are not ready yet."""
+        return any(not link.ready for link in self._links.values())
 
     def _address(self, worker: str) -> str:
         """Return where a worker can be reached by those of other machines."""

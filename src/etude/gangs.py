@@ -25,6 +25,12 @@ WELL: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED})
 
 HERE: Final = "127.0.0.1"
 
+NOT_AT_HOME: Final = (
+    "The ranks of a trial are on several machines ({machines}), and rank 0's came to the driver at 127.0.0.1, as "
+    "through a tunnel. If the others cannot reach it there, they wait in vain: have nodes come to an address of the "
+    "driver that is in their network, or have each bring as many workers as a trial has ranks."
+)
+
 
 @dataclass(eq=False)
 class Gang:
@@ -63,6 +69,8 @@ class Gangs:
         tell: Takes what happens to gangs, as the driver would hear it of workers.
         send: Sends a message to a worker.
         address: Returns where a worker can be reached by those of other machines.
+        more: Whether others are about to come: until then none is in a gang with those of another machine.
+        note: Takes what users should be told.
     """
 
     def __init__(
@@ -72,11 +80,16 @@ class Gangs:
         tell: Callable[[Joined | Left | Ended], None],
         send: Callable[[str, Message], None],
         address: Callable[[str], str],
+        more: Callable[[], bool] = lambda: False,
+        note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._ranks = ranks
         self._tell = tell
         self._send = send
         self._address = address
+        self._more = more
+        self._note = note
+        self._told_of_home = False
         self._free: dict[str, Joined] = {}
         self._joined: dict[str, Joined] = {}
         self._of: dict[str, Gang] = {}  # worker -> its gang
@@ -89,7 +102,7 @@ class Gangs:
         """Take in workers that are ready."""
         for one in joined:
             self._joined[one.worker] = self._free[one.worker] = one
-        self._form()
+        self.form()
 
     def leave(self, left: Left) -> None:
         """Take in that a worker is gone, with all that it started."""
@@ -156,25 +169,34 @@ class Gangs:
 
     # --- how gangs come and go --------------------------------------------------------------------
 
-    def _form(self) -> None:
+    def form(self) -> None:
+        """Make gangs of those that are free: of one machine each, or of several if nobody else is about to come."""
         while len(self._free) >= self._ranks:
             machines = Counter(one.machine for one in self._free.values())
+            if max(machines.values()) < self._ranks and self._more():
+                return
             order = {machine: nth for nth, (machine, _) in enumerate(machines.most_common())}
-            chosen = sorted(self._free.values(), key=lambda one: order[one.machine])[: self._ranks]
-            self._made += 1
-            members = tuple(one.worker for one in chosen)
-            gang = Gang(f"g{self._made}-{members[0]}", members)
-            self._gangs[gang.name] = gang
-            for member in members:
-                del self._free[member]
-                self._of[member] = gang
-            at = max(one.at for one in chosen)
-            self._tell(Joined(at=at, worker=gang.name, machine=" ".join(dict.fromkeys(one.machine for one in chosen))))
+            self._make(sorted(self._free.values(), key=lambda one: order[one.machine])[: self._ranks])
+
+    def _make(self, chosen: list[Joined]) -> None:
+        self._made += 1
+        members = tuple(one.worker for one in chosen)
+        gang = Gang(f"g{self._made}-{members[0]}", members)
+        self._gangs[gang.name] = gang
+        for member in members:
+            del self._free[member]
+            self._of[member] = gang
+        at = max(one.at for one in chosen)
+        self._tell(Joined(at=at, worker=gang.name, machine=" ".join(dict.fromkeys(one.machine for one in chosen))))
 
     def _ranked(self, gang: Gang) -> list[Rank]:
         machines = [self._joined[member].machine for member in gang.members]
-        alone = len(set(machines)) == 1
-        host = HERE if alone else self._address(gang.members[0])
+        places = [self._address(member) for member in gang.members]
+        alone = len(set(machines)) == 1 and len(set(places)) == 1  # containers may bear the name of their host
+        host = HERE if alone else places[0]
+        if not alone and host == HERE and not self._told_of_home:
+            self._told_of_home = True
+            self._note(NOT_AT_HOME.format(machines=" and ".join(sorted({name.partition("/")[0] for name in machines}))))
         return [
             Rank(number, self._ranks, machines[:number].count(machine), machines.count(machine), host)
             for number, machine in enumerate(machines)
@@ -201,7 +223,7 @@ class Gangs:
                 del self._of[member]
                 if not gang.retired:
                     self._free[member] = msgspec.structs.replace(self._joined[member], at=at)
-        self._form()
+        self.form()
 
 
 def _is_of(gang: Gang, trial: int, attempt: int) -> bool:

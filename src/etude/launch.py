@@ -149,6 +149,7 @@ class Launch:
             self._call.workers * self._call.ranks,
             *([needs] if needs is not None or least > 1 else []),
             **({"least": least} if least > 1 else {}),
+            **({"ranks": self._call.ranks} if self._call.ranks > 1 else {}),
         )
 
     def _live(self, content: bytes, home: Path, limits: Limits) -> LiveStudy:

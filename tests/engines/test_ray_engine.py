@@ -206,6 +206,31 @@ def test_more_workers_to_begin_with_than_ever_fit_are_refused(monkeypatch: pytes
     Ray(cpus=0).prepare(16, least=8)  # asks for nothing
 
 
+@pytest.mark.parametrize(
+    ("least", "ranks", "message"),
+    [
+        (4, 4, "The 4 ranks of a trial start together, {room} Ask for less, pass ranks=3, {more}"),
+        (
+            4,
+            2,
+            "The first trial waits until 2 could run, of 2 ranks each, {room} Ask for less, pass workers=(1, None), "
+            "{more}",
+        ),
+    ],
+)
+def test_ranks_that_will_never_be_there_together_are_refused_as_such(
+    least: int, ranks: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, FakeRay({"CPU": 2.0}, {"CPU": 1.0}, initialized=True))
+    with pytest.raises(ConfigError) as refused:
+        Ray().prepare(8, None, least=least, ranks=ranks)
+    assert str(refused.value) == message.format(
+        room="and the Ray cluster has room for 3 in all: each asks for CPU 1.",
+        more="add machines, or pass autoscales=True if machines come when they are asked for.",
+    )
+    Ray().prepare(8, None, least=3, ranks=3)
+
+
 def test_what_a_trial_needs_is_what_an_actor_asks_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake = use(monkeypatch, FakeRay({"CPU": 8.0, "GPU": 1.0, "memory": 2.0**40}))
     engine = Ray(gpus=0.5)

@@ -619,6 +619,10 @@ def test_a_study_is_refused_that_waits_for_more_workers_than_there_are_threads(p
         "The first trial waits for 4 workers, and Spark at 'local[6,4]' runs 3 tasks at a time: it has 6 threads, and "
         "each task takes 2 (spark.task.cpus). Wait for fewer, or make the session with master='local[8,4]'."
     )
+    assert refusal(lambda: Spark(session=context).prepare(8, None, least=4, ranks=4)) == (
+        "The 4 ranks of a trial start together, and Spark at 'local[6,4]' runs 3 tasks at a time: it has 6 threads, "
+        "and each task takes 2 (spark.task.cpus). Pass ranks=3, or make the session with master='local[8,4]'."
+    )
     Spark(session=context).prepare(8, None, least=3)
     elsewhere = FakeContext(found_everything, master="spark://head:7077")
     Spark(session=elsewhere).prepare(8, None, least=100)  # executors may come

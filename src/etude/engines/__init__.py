@@ -52,10 +52,12 @@ class Engine(Protocol):
     It may have two more methods. ``prepare(n)`` is for one that has to reach a cluster first: it is called once before
     anything of the study is begun, and may raise a ConfigError. It is ``prepare(n, resources)`` if the call says what
     each worker needs, and ``prepare(n, resources, least=k)`` if ``k`` of them have to be there before the first trial,
-    as in ``workers=(k, n)``: an engine that will never have so many refuses that. ``machine()`` says that workers get
-    what ``resources=`` asks for: it returns the machine that all of them share (``etude.worker.machine.this_machine``
-    for those that are started here), so that it is seen how many fit, or None if each finds room where it is. A part
-    of that machine that is None is not counted. Without it, a call that says ``resources=`` is refused.
+    as in ``workers=(k, n)``: an engine that will never have so many refuses that. Where several ranks train each trial,
+    each is a worker, ``n`` and ``k`` count them, and ``ranks=`` says how many are of one trial. ``machine()`` says that
+    workers get what ``resources=`` asks for: it returns the machine that all of them share
+    (``etude.worker.machine.this_machine`` for those that are started here), so that it is seen how many fit, or None if
+    each finds room where it is. A part of that machine that is None is not counted. Without it, a call that says
+    ``resources=`` is refused.
     """
 
     def start(self, n: int, door: Door) -> None:

@@ -53,7 +53,7 @@ class Cluster:
     def machine(self) -> None:
         """Each machine that joins sees how many workers it has room for."""
 
-    def prepare(self, n: int, resources: Resources | None = None, *, least: int = 1) -> None:
+    def prepare(self, n: int, resources: Resources | None = None, *, least: int = 1, ranks: int = 1) -> None:
         """See whether the port can be had, before anything of the study is there.
 
         Raises:

@@ -27,6 +27,7 @@ from etude.core.numbers import is_finite
 from etude.core.resources import FIELDS, NEARLY, Resources
 from etude.core.text import brief, count
 from etude.engines import Door
+from etude.engines.awaited import awaited, fewer
 from etude.engines.knock import knock
 from etude.wire.credentials import Invitation
 
@@ -102,7 +103,7 @@ class Ray:
     def machine(self) -> None:
         """Ray finds room for each worker where there is some."""
 
-    def prepare(self, n: int, resources: Resources | None = None, *, least: int = 1) -> None:
+    def prepare(self, n: int, resources: Resources | None = None, *, least: int = 1, ranks: int = 1) -> None:
         """Connect to the cluster, and see whether its machines have room.
 
         Args:
@@ -110,6 +111,7 @@ class Ray:
                 ``resources`` says how many cores each really needs.
             resources: What each worker needs, in addition to what this engine was made with.
             least: Workers that have to be there before the first trial.
+            ranks: How many of them train each trial together.
 
         Raises:
             ConfigError: Ray is missing, the cluster cannot be reached, or its machines, idle, have no room for so many;
@@ -131,7 +133,7 @@ class Ray:
                 f"This process is a Ray client (ray://), which workers cannot connect to. {ON_THE_CLUSTER}"
             )
         if not self.autoscales:
-            self._refuse_what_never_fits(ray.nodes(), least)
+            self._refuse_what_never_fits(ray.nodes(), least, ranks)
 
     def start(self, n: int, door: Door) -> None:
         """Have Ray start ``n`` actors; each comes by itself when there is room for it."""
@@ -210,7 +212,7 @@ class Ray:
             told = f"Ray gave up on it with code {error}" if isinstance(error, SystemExit) else str(error)
             raise _unreachable(address, told) from error
 
-    def _refuse_what_never_fits(self, nodes: list[dict[str, Any]], least: int) -> None:
+    def _refuse_what_never_fits(self, nodes: list[dict[str, Any]], least: int, ranks: int) -> None:
         wanted = {"CPU": self._asks.cpus, "GPU": self._asks.gpus, **self.custom}
         if self._asks.memory_gb is not None:
             wanted["memory"] = self._asks.memory_gb * GB
@@ -220,9 +222,9 @@ class Ray:
             return
         if room:
             raise ConfigError(
-                f"The first trial waits for {least} workers, and the Ray cluster has room for {room} in all: each asks "
-                f"for {_amounts(wanted)}. Ask for less, pass workers=({room}, None), add machines, or pass "
-                "autoscales=True if machines come when they are asked for."
+                f"{awaited(least, ranks)}, and the Ray cluster has room for {room} in all: each asks for "
+                f"{_amounts(wanted)}. Ask for less, pass {fewer(room, ranks)}, add machines, or pass autoscales=True "
+                "if machines come when they are asked for."
             )
         most = {name: max((has.get(name, 0.0) for has in alive), default=0.0) for name in wanted}
         there = _amounts({name: most[name] for name, amount in wanted.items() if amount}, also_none=True)

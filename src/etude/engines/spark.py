@@ -95,7 +95,7 @@ class Spark:
             return None  # nobody knows the machines, and others may come
         return Machine(cores=None, gpus=None, memory_gb=memory_gb())
 
-    def prepare(self, n: int, resources: Resources | None = None, *, least: int = 1) -> None:
+    def prepare(self, n: int, resources: Resources | None = None, *, least: int = 1, ranks: int = 1) -> None:
         """Find or make a session, and see whether its tasks may fail, have a slot and find Étude.
 
         Args:
@@ -103,6 +103,7 @@ class Spark:
             resources: What each of them needs. Spark fixes for a session what a task has, so one that is made here has
                 the cores. Memory is not looked at: see ``machine``.
             least: Workers that have to be there before the first trial.
+            ranks: How many of them train each trial together.
 
         Raises:
             ConfigError: pyspark or Java is missing, or the session cannot carry workers.
@@ -110,7 +111,7 @@ class Spark:
         self._context, self._ours = find_or_make(self.session, self.master, self.config, n, resources)
         try:
             refuse_other_shares(self._context, resources)
-            refuse_too_few_threads(self._context, least)
+            refuse_too_few_threads(self._context, least, ranks)
             refuse_without_slot(self._context, wait_s=self.wait_s)
         except BaseException:
             self._let_go()

@@ -12,6 +12,7 @@ from etude.core.errors import ConfigError
 from etude.core.resources import Resources
 from etude.core.text import count
 from etude.core.version import VERSION
+from etude.engines.awaited import awaited, fewer
 from etude.engines.spark_errors import in_short
 from etude.engines.spark_session import LOCAL, TASK_CORES, is_stopped
 
@@ -38,8 +39,13 @@ def refuse_other_shares(context: Any, resources: Resources | None) -> None:
             )
 
 
-def refuse_too_few_threads(context: Any, least: int) -> None:
+def refuse_too_few_threads(context: Any, least: int, ranks: int = 1) -> None:
     """See whether so many tasks can run at a time, where that will not change: in the threads of one process.
+
+    Args:
+        context: The SparkContext.
+        least: How many.
+        ranks: How many of them train each trial together.
 
     Raises:
         ConfigError: They cannot.
@@ -49,11 +55,13 @@ def refuse_too_few_threads(context: Any, least: int) -> None:
         return  # executors may come
     each = int(float(context.getConf().get(TASK_CORES) or 1))
     threads = os.cpu_count() or 1 if found["threads"] == "*" else int(found["threads"] or 1)
-    if threads // each < least:
+    room = threads // each
+    if room < least:
+        mend = f"Pass {fewer(room, ranks)}" if ranks > 1 and room else "Wait for fewer"
         raise ConfigError(
-            f"The first trial waits for {least} workers, and Spark at {context.master!r} runs {threads // each} "
-            f"tasks at a time: it has {count(threads, 'thread')}, and each task takes {each} ({TASK_CORES}). Wait for "
-            f"fewer, or make the session with master='local[{least * each},4]'."
+            f"{awaited(least, ranks)}, and Spark at {context.master!r} runs {count(room, 'task')} at a time: it has "
+            f"{count(threads, 'thread')}, and each task takes {each} ({TASK_CORES}). {mend}, or make the session with "
+            f"master='local[{least * each},4]'."
         )
 
 

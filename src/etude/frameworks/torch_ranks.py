@@ -68,7 +68,7 @@ def join(
     limit = timedelta(seconds=timeout_s)
     backend = "gloo"
     if torch.cuda.is_available() and dist.is_nccl_available():
-        torch.cuda.set_device(local_rank)
+        torch.cuda.set_device(local_rank % torch.cuda.device_count())  # it may see its own alone
         backend = "cpu:gloo,cuda:nccl"
     try:
         with waiting(f"rank {rank} waited for all {ranks} ranks", timeout_s):

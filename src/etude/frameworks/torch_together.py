@@ -26,6 +26,9 @@ from etude.frameworks.torch_watch import Watch
 
 LOOPBACK: Final = "lo"
 INTERFACE: Final = "GLOO_SOCKET_IFNAME"
+NCCL_INTERFACE: Final = "NCCL_SOCKET_IFNAME"
+_chosen: dict[str, str] = {}
+"""What we have set these two to."""
 
 
 class Together:
@@ -217,12 +220,21 @@ def is_lost(error: BaseException) -> bool:
 
 
 def use_interface(host: str, port: int) -> None:
-    """Have gloo use the network interface by which the ranks reach each other, unless somebody said which."""
-    if os.environ.get(INTERFACE):
-        return
+    """Have gloo and NCCL use the network interface by which the ranks reach each other, unless somebody said which.
+
+    A process that runs attempt after attempt may have to take another one each time.
+    """
     name = interface_of(address_towards(host, port))
-    if name:
-        os.environ[INTERFACE] = name
+    exact = {INTERFACE: name, NCCL_INTERFACE: f"={name}" if name not in ("", LOOPBACK) else ""}
+    for variable, value in exact.items():
+        said = os.environ.get(variable)
+        if said and said != _chosen.get(variable):
+            continue
+        _chosen[variable] = value
+        if value:
+            os.environ[variable] = value
+        else:
+            os.environ.pop(variable, None)
 
 
 def address_towards(host: str, port: int) -> str:

@@ -1,0 +1,127 @@
+"""Trials of several ranks on Ray and on Spark: the numbers of this machine, with a worker lost in between."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from apart import above, command, from_others, started, table
+from support import write_script
+
+import etude
+from etude.core.events import Joined, Resumed
+from etude.store.journal import Journal
+from etude.worker import processes
+
+if sys.platform != "linux":
+    pytest.skip("what is left of a script is told by what /proc says", allow_module_level=True)
+pytest.importorskip("torch", reason="PyTorch is not installed, and gradients of it alone are averaged")
+
+SCRIPT = """
+    import json, os, sys, time
+    from pathlib import Path
+    import etude, torch
+    from torch import nn
+    from torch.nn import functional as F
+    from torch.utils.data import DataLoader, TensorDataset
+
+    def model():
+        return nn.Linear(4, 2).double()
+
+    def data():
+        x = torch.randn(36, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        return DataLoader(TensorDataset(x, (x.sum(1) > 0).long()), batch_size=8, shuffle=True)
+
+    def train(model, data, run, lr: float, epochs: int = 4):
+        net, loader = model(), data()
+        kept = run.keep(net=net, optimizer=torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9))
+        print("rank", run.rank, "of", run.ranks, "with", os.environ["OMP_NUM_THREADS"], "threads")
+        (run.folder / "weights.bin").write_bytes(b"w" * 300_000)
+        for epoch in run.epochs(epochs):
+            for x, y in loader:
+                kept.optimizer.zero_grad()
+                loss = F.cross_entropy(net(x) + 0.1 * torch.randn(len(x), 2, dtype=torch.float64), y)
+                loss.backward()
+                kept.optimizer.step()
+            run.report(loss=loss.item())
+            while epoch == 2 and run.trial == 0 and not Path(PROJECT, "go").exists():
+                Path(PROJECT, f"held-{run.rank}-{os.getpid()}").touch()
+                time.sleep(0.01)
+
+    PROJECT = os.getcwd()
+    experiment = etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+
+    if __name__ == "__main__":
+        try:
+            search = experiment.tune(
+                {"lr": etude.uniform(0.01, 0.1)}, trials=2, workers=1, ranks=int(sys.argv[2]), sampler="random",
+                stopper="none", engine=sys.argv[1], name="study", resources="cpus=1",
+            )
+        except etude.ConfigError as error:
+            print(error)
+        else:
+            print(search.counts(), search.notes)
+"""
+
+ROOM = os.cpu_count() or 1
+
+
+def check_ranks(folder: Path, engine: str, too_small: str, *, says: str, environment: Mapping[str, str]) -> None:
+    """Run a study whose trials two ranks train, lose a worker in the middle, and compare with one of this machine.
+
+    Args:
+        folder: An empty one, for the script.
+        engine: What starts the workers.
+        too_small: What would start them, but for one that it has no room for.
+        says: What is said of that.
+        environment: Variables for the script.
+    """
+    script = write_script(folder, SCRIPT)
+    with started(script, too_small, str(ROOM + 1), environment=dict(environment)) as driver:
+        assert says in driver.end()
+        assert not driver.study.exists(), "nothing was begun"
+    with started(script, engine, "2", environment=dict(environment)) as driver:
+        held = driver.study / "trials" / "00000" / "attempt-1" / "checkpoints"
+        driver.wait_for(lambda: len(list(folder.glob("held-*"))) == 2 and any(held.glob("0-00002*")), "both are held")
+        [rank_1] = folder.glob("held-1-*")
+        pid = int(rank_1.name.rpartition("-")[2])
+        processes.kill(next(found for found in above(pid) if "etude.worker.supervisor" in command(found)))
+        driver.wait_for(lambda: resumed(driver.study), "a gang goes on")
+        (folder / "go").touch()
+        assert driver.end().startswith("{'finished': 2}")
+    search = etude.open(driver.study)
+    assert [trial.attempts for trial in search.trials] == [2, 1]
+    for trial in search.trials:
+        assert (trial.folder / "log.txt").read_text() == "rank 0 of 2 with 1 threads\n"
+        assert (trial.folder / "rank-1" / "log.txt").read_text() == "rank 1 of 2 with 1 threads\n"
+        assert (trial.folder / "rank-1" / "weights.bin").stat().st_size == 300_000
+    assert resumed(driver.study), "from a state, and not from the start"
+    with contextlib.closing(Journal.read(driver.study)) as journal:
+        assert all(fact.worker.startswith("g") for fact in journal.facts() if isinstance(fact, Joined))
+    with started(script, "local", "2", environment={**environment, "ETUDE_STUDIES": str(folder / "here")}) as driver:
+        driver.end()
+    assert table(folder / "studies" / "study") == table(folder / "here" / "study")
+
+
+def resumed(study: Path) -> list[Resumed]:
+    """Return from which states attempts have gone on."""
+    with contextlib.closing(Journal.read(study)) as journal:
+        return [fact for fact in journal.facts() if isinstance(fact, Resumed) and fact.origin.key is not None]
+
+
+def test_ranks_on_ray_give_the_table_of_those_of_this_machine(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'etude[ray]'")
+    says = f"The {ROOM + 1} ranks of a trial start together, and the Ray cluster has room for {ROOM} in all: each asks "
+    with from_others() as environment:
+        check_ranks(tmp_path, "ray", "ray", says=says, environment=environment)
+
+
+def test_ranks_on_spark_give_the_table_of_those_of_this_machine(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed; see the extra etude[spark]")
+    says = f"The {ROOM + 1} ranks of a trial start together, and Spark at 'local[{ROOM},4]' runs {ROOM} task"
+    with from_others() as environment:
+        check_ranks(tmp_path, "spark", f"spark(master='local[{ROOM},4]')", says=says, environment=environment)
