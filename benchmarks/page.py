@@ -27,6 +27,10 @@ PAGES: Final = {
         ("chaos", "driver", "simulate", "fidelity", "asynchrony", "paper2"),
     ),
     "weights-prefix": ("Common beginnings, measured", ("weights_prefix",)),
+    "importance": (
+        "Which examples matter, measured",
+        ("importance_exact", "importance_overhead", "importance_repartition"),
+    ),
     "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
     "weights": (
         "Weights that outlive their trial, measured",

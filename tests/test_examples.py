@@ -18,6 +18,7 @@ from etude.cli import app
 
 REPOSITORY = Path(__file__).parent.parent
 EXAMPLES = REPOSITORY / "examples"
+CIFAR = REPOSITORY / "../shared/data/cifar10"
 FASHION = Path(os.environ.get("ETUDE_DATA") or REPOSITORY / "../shared/data/fashion-mnist")
 
 
@@ -97,6 +98,21 @@ def test_fashion_mnist_runs_on_a_part_of_the_real_images(tmp_path: Path) -> None
     found = re.search(r"'test_accuracy': ([\d.]+)", done.stdout)
     assert found is not None, done.stdout
     assert float(found[1]) > 0.4
+
+
+def test_examples_are_assigned_to_ranks_by_importance(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    if not CIFAR.is_dir():
+        pytest.skip("CIFAR-10 is not here: ../shared/data/cifar10")
+    done = run(EXAMPLES / "importance_partitions.py", "--data", CIFAR, "--images", "128", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = re.findall(
+        r"^([a-z ]+): accuracy 0\.\d+ after 6 epochs(?:, (\d+) examples moved)?$", done.stdout, re.MULTILINE
+    )
+    assert [name for name, _ in told] == ["vanilla", "stripes", "blocks", "sticky stripes"]
+    moved = {name: int(n or 0) for name, n in told}
+    assert moved["vanilla"] == 0
+    assert 0 < moved["sticky stripes"] < moved["stripes"]
 
 
 def test_fashion_mnist_names_the_files_that_are_missing(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from etude.forecasting.forecast import forecast
     from etude.forecasting.result import Forecast
     from etude.frameworks.callbacks import callback
+    from etude.frameworks.torch_samplers import distribute
     from etude.reading import read as open  # noqa: A004
     from etude.results import Search, TrialResult
     from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
@@ -130,6 +131,7 @@ _HOME = {
     "forecast": "etude.forecasting.forecast",
     "Forecast": "etude.forecasting.result",
     "callback": "etude.frameworks.callbacks",
+    "distribute": "etude.frameworks.torch_samplers",
     "Search": "etude.results",
     "TrialResult": "etude.results",
     "open": "etude.reading",
@@ -212,6 +214,7 @@ __all__ = [
     "callback",
     "choice",
     "compare_starts",
+    "distribute",
     "forecast",
     "integers",
     "loguniform",

@@ -127,27 +127,52 @@ def test_a_run_goes_on_from_its_state_with_other_ranks() -> None:
     partition = Stripes(warmup=2, interval=2, ignore=0, measure="mean")
     whole = train(partition, ranks=1, epochs=6)[0][4]
     assert whole is not None
-    books = []
+    states = []
     for rank in range(2):  # two ranks that end after epoch 2
         tracker = Tracker(partition, n=N, ranks=2, exchange=lambda told: [told, told], seed=5)
         tracker.saw(2, np.arange(N)[rank::2], {LOSS: loss_of(2, np.arange(N)[rank::2])})
-        assert tracker.state() == (book := tracker.hand_over(), None)
-        books.append(book)
-        assert tracker.hand_over() != book, "it is somebody else's by now"
+        states.append(tracker.state())
     hall = Hall(4)
 
     def go_on(rank: int) -> Assignment | None:
         tracker = Tracker(partition, n=N, ranks=4, exchange=hall.door(rank), seed=5)
-        for book in books if rank == 0 else ():
-            tracker.restore(book, None)
+        tracker.restore(states, books=rank == 0)
         ids = np.arange(N)[rank::4]
         tracker.saw(3, ids, {LOSS: loss_of(3, ids)})
         return tracker.begin(4)
 
     for one in hall.let_in(go_on):
         assert one is not None
-        np.testing.assert_array_equal(one.importance, whole.importance)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(one.importance, whole.importance)
         assert [len(part) for part in one.parts] == [10] * 4
+
+
+def test_a_run_that_goes_on_within_an_interval_has_examples_for_all_its_ranks() -> None:
+    partition = Stripes(warmup=1, interval=5, ignore=0, measure="mean")
+
+    def tracker(ranks: int) -> Tracker:
+        return Tracker(partition, n=N, ranks=ranks, exchange=lambda told: [told] * ranks, seed=5)
+
+    first = tracker(2)
+    first.saw(0, np.arange(N), {LOSS: loss_of(0, np.arange(N))})
+    begun = first.begin(1)
+    assert begun is not None
+    for ranks in (1, 2, 4):
+        again = tracker(ranks)
+        again.restore([first.state(), first.state()], books=False)
+        assert again.parts is not None
+        expected = partition.assign(begun.importance, ranks)  # type: ignore[arg-type]
+        assert [part.tolist() for part in again.parts] == [part.tolist() for part in expected]
+
+
+def test_where_no_loss_was_recorded_nothing_is_assigned() -> None:
+    tracker = Tracker(Stripes(warmup=3, interval=2, ignore=1), n=N, ranks=2, exchange=lambda told: [told] * 2, seed=0)
+    with pytest.raises(ResultError) as refused:
+        tracker.begin(3)
+    assert str(refused.value) == (
+        "No loss of any example was recorded in the epochs 1 to 2, so there is nothing to assign examples by. "
+        "Wrap the loss that trains: criterion = run.criterion(criterion)."
+    )
 
 
 class Unsteady:

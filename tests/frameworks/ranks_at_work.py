@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import traceback
@@ -35,8 +36,13 @@ def start(file: str, functions: Sequence[str], ranks: int, place: Path, **more: 
     ]
 
 
-def run(file: str, functions: Sequence[str], ranks: int, place: Path, **more: Any) -> list[dict[str, Any]]:
-    """Let ranks run functions of a file; return what each rank has of each: a result, or a traceback."""
+def run(
+    file: str, functions: Sequence[str], ranks: int, place: Path, *, killed: Sequence[int] = (), **more: Any
+) -> list[dict[str, Any]]:
+    """Let ranks run functions of a file; return what each rank has of each: a result, or a traceback.
+
+    They end well after that, unless they are to be killed.
+    """
     processes = start(file, functions, ranks, place, **more)
     try:
         for process in processes:
@@ -45,6 +51,8 @@ def run(file: str, functions: Sequence[str], ranks: int, place: Path, **more: An
         for process in processes:
             process.kill()
             process.wait()
+    codes = [process.returncode for process in processes]
+    assert codes == [-signal.SIGKILL if rank in killed else 0 for rank in range(ranks)], codes
     return [results(place, rank) for rank in range(ranks)]
 
 

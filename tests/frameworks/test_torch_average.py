@@ -227,33 +227,46 @@ def graphs_that_are_used_twice(gang: Gang) -> None:
 class Deep(nn.Module):
     """Blocks under activation checkpointing; the first is used twice."""
 
-    def __init__(self, reentrant: bool) -> None:
+    def __init__(self, reentrant: bool, head: bool) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3))
+        self.head = nn.Linear(4, 4) if head else nn.Identity()
         self.reentrant = reentrant
 
     def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x = x.clone().requires_grad_()
         for block in (*self.blocks, self.blocks[0]):
             x = checkpoint(block, x, use_reentrant=self.reentrant)
-        return F.mse_loss(x.sum(dim=1, keepdim=True), y)
+        return F.mse_loss(self.head(x).sum(dim=1, keepdim=True), y)
+
+
+def counted(function: Any, calls: list[int]) -> Any:
+    def call(*args: Any, **more: Any) -> Any:
+        calls.append(1)
+        return function(*args, **more)
+
+    return call
 
 
 def activation_checkpointing(gang: Gang) -> None:
-    """Reentrant or not; with nothing outside of the checkpointed parts, and a block in two of them."""
-    for reentrant in (False, True):
+    """Reentrant or not, with something outside of the checkpointed parts or nothing; a block is in two of them."""
+    for reentrant, head in ((False, True), (True, True), (True, False)):
         torch.manual_seed(2)
-        model = Deep(reentrant).double()
+        model = Deep(reentrant, head).double()
         reference = copy.deepcopy(model)
         averager = Averager({"": model}, gang)
+        sent: list[int] = []
         for step in range(3):
             x, y = batch(step)
             part = mine(gang, averager, 12)
             for one in (model, reference):
                 one.zero_grad()
-            model.loss(x[part], y[part]).backward()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(gang, "all_reduce", counted(gang.all_reduce, sent))
+                model.loss(x[part], y[part]).backward()
             reference.loss(x, y).backward()
             equal(model, reference)
+        assert len(sent) == 3  # once a backward, however many there were inside
         averager.detach()
 
 
@@ -283,12 +296,14 @@ def kinds_of_numbers(gang: Gang) -> None:
     model["image"] = nn.Parameter(torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last))
     model["gap"] = nn.Parameter(torch.randn(6, 6)[:, ::2])
     model["turned"] = nn.Parameter(torch.randn(3, 5).t())
+    model["whole"] = nn.Parameter(torch.ones(2, dtype=torch.int8), requires_grad=False)
     model["number"] = nn.Parameter(torch.tensor(2.0))
     averager = Averager({"": model}, gang)
     sum(
         (p.abs().float() if p.is_complex() else p.float()).square().sum() * (gang.rank + 1) for p in model.values()
     ).backward()
     middle = (gang.ranks + 1) / 2
+    assert model.pop("whole").grad is None
     for name, p in model.items():
         torch.testing.assert_close(p.grad, (2 * middle * p).detach().to(p.dtype), rtol=2e-2, atol=1e-3, msg=name)
     torch.testing.assert_close(model["image"].grad, 2 * middle * model["image"].detach(), rtol=1e-6, atol=1e-6)
@@ -452,6 +467,24 @@ def steps_and_backwards_that_cannot_be(gang: Gang) -> list[str]:
     return told
 
 
+def an_exception_that_was_caught(gang: Gang) -> str:
+    """Before any gradient was sent."""
+    model = net()
+
+    def fail(_: torch.Tensor) -> None:
+        raise ValueError("here")
+
+    averager = Averager({"": model}, gang)
+    handle = model.last.weight.register_post_accumulate_grad_hook(fail)
+    with pytest.raises(ValueError, match="here"):
+        model.loss(*batch()).backward()
+    handle.remove()
+    with pytest.raises(RanksError) as refused:
+        model.loss(*batch()).backward()
+    averager.detach()
+    return str(refused.value)
+
+
 def ranks_at_other_batches(gang: Gang) -> str:
     model = net()
     averager = Averager({"": model}, gang)
@@ -507,6 +540,59 @@ def beside_torchs_own(gang: Gang) -> None:
     averager.detach()
 
 
+class Choosing(nn.Module):
+    """Layers of which each example uses some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(4))
+
+    def loss(self, x: torch.Tensor, using: torch.Tensor) -> torch.Tensor:
+        total = x.sum() * 0
+        for nth, layer in enumerate(self.layers):
+            if (some := using[:, nth]).any():
+                total = total + layer(x[some]).square().sum()
+        return total / len(x)
+
+
+def programs_of_chance(gang: Gang) -> int:
+    """Three modules; backwards that touch some of them, with some of their layers, for some examples; at times a "
+    "step."""
+    chance = np.random.default_rng(11)
+    torch.manual_seed(4)
+    ours = {name: Choosing().double() for name in "abc"}
+    alone = {name: copy.deepcopy(module) for name, module in ours.items()}
+    averager = Averager(ours, gang)
+    everything = [p for one in (ours, alone) for m in one.values() for p in m.parameters()]
+    compared = 0
+    for _ in range(60):
+        n = int(chance.integers(gang.ranks, 3 * gang.ranks + 1))
+        x, _ = batch(int(chance.integers(1000)), n)
+        using = torch.from_numpy(chance.random((3, n, 4)) < 0.4)
+        using[0, :, 0] = True  # each rank touches something
+        part = mine(gang, averager, n)
+        free = chance.random(4) < 0.9
+        for modules, some in ((ours, part), (alone, slice(None))):
+            for wanted, layer in zip(free.tolist(), modules["b"].layers, strict=True):
+                layer.requires_grad_(wanted)
+            sum(m.loss(x[some], using[nth][some]) for nth, m in enumerate(modules.values())).backward()
+        for name, module in ours.items():
+            equal(module, alone[name])
+            compared += 1
+        if chance.random() < 0.3:
+            with torch.no_grad():
+                for p in everything:
+                    p.sub_(0.01 * (0 if p.grad is None else p.grad))
+        if chance.random() < 0.4:
+            none = bool(chance.random() < 0.5)
+            for module in (*ours.values(), *alone.values()):
+                module.zero_grad(set_to_none=none)
+    for module in ours.values():
+        same_everywhere(gang, module)
+    averager.detach()
+    return compared
+
+
 # --- the tests ------------------------------------------------------------------------------------
 
 AT_TWO = (
@@ -515,13 +601,13 @@ AT_TWO = (
     "activation_checkpointing", "parameters_that_are_set_free_later", "kinds_of_numbers",
     "a_model_that_is_converted_later", "clipping_and_scaling", "compiled", "the_model_stays_what_it_is",
     "buffers_are_means", "the_beginning_is_rank_0s", "a_head_that_came_later", "steps_and_backwards_that_cannot_be",
-    "ranks_at_other_batches", "sparse_embeddings", "lazy_modules", "models_of_other_forms", "beside_torchs_own",
-)  # fmt: skip
+    "programs_of_chance", "an_exception_that_was_caught", "ranks_at_other_batches", "sparse_embeddings", "lazy_modules",
+"models_of_other_forms", "beside_torchs_own", )  # fmt: skip
 AT_THREE = (
-    "the_loss_of_a_method", "parameters_that_one_rank_did_not_use", "modules_that_one_rank_did_not_use", "accumulation",
-    "a_rank_without_examples", "buffers_are_means", "two_models_with_two_optimizers",
+    "parameters_that_one_rank_did_not_use", "modules_that_one_rank_did_not_use", "accumulation",
+    "a_rank_without_examples", "buffers_are_means", "graphs_that_are_used_twice", "programs_of_chance",
 )  # fmt: skip
-QUIET = [name for name in AT_TWO if name not in {"the_beginning_is_rank_0s"}]
+"""Those that need no optimizer: the first one of a process takes seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -542,3 +628,55 @@ def test_on_two_ranks(two: list[dict[str, Any]], name: str) -> None:
 @pytest.mark.parametrize("name", AT_THREE)
 def test_on_three_ranks(three: list[dict[str, Any]], name: str) -> None:
     outcome(three, name)
+
+
+def test_programs_of_chance_were_compared(three: list[dict[str, Any]]) -> None:
+    assert outcome(three, "programs_of_chance") == [180, 180, 180]
+
+
+def test_a_note_says_that_ranks_began_differently(two: list[dict[str, Any]]) -> None:
+    note = (
+        "The ranks began with different values of first.weight, first.bias, second.weight, second.bias, last.weight "
+        "and 1 more; all of them have rank 0's now."
+    )
+    assert outcome(two, "the_beginning_is_rank_0s") == [[note], [note]]
+
+
+MESSAGES = {
+    "a_head_that_came_later": (
+        "SGD is about to change parameters whose gradients are this rank's alone: last.weight, last.bias. They came "
+        "after the model function had returned, so the ranks would train models of their own without a word. Put new "
+        "heads and losses with parameters into what the model function returns."
+    ),
+    "ranks_at_other_batches": (
+        "The weights of the 2 ranks' gradients are 1.5 together, and would be 2 if all of them were at the same batch. "
+        "A rank is at another one: it left an epoch early, or took a batch more. Let all ranks go through their "
+        "loaders alike; agree on leaving an epoch with run.report."
+    ),
+    "lazy_modules": (
+        "weight, bias has no shape yet: the module is lazy, so ranks would make it from numbers of their own. Let one "
+        "batch go through the model in the model function, before it is returned."
+    ),
+    "sparse_embeddings": [
+        "0 is an embedding with sparse=True, and gradients are averaged over ranks as dense ones. Leave out "
+        "sparse=True, or train on one rank.",
+        "0 has a sparse gradient, and gradients are averaged as dense ones. Leave out sparse=True.",
+    ],
+    "steps_and_backwards_that_cannot_be": [
+        "An optimizer steps before backward has ended, from a hook or after an exception, so with gradients of this "
+        "rank alone. Call optimizer.step() after loss.backward().",
+        "last.bias got a second gradient before the average of the first was there. Either a checkpointed part that "
+        "uses it was put in after the first step: use checkpoint(..., use_reentrant=False). Or an earlier backward "
+        "ended with an exception that was caught: let it end the training.",
+    ],
+    "an_exception_that_was_caught": (
+        "An earlier backward ended with an exception that was caught, so that gradients went to the other ranks in "
+        "part. Ranks cannot go on from there; let the exception end the training, which may begin again from its last "
+        "checkpoint."
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_what_cannot_be_is_refused_with_the_mend(two: list[dict[str, Any]], name: str) -> None:
+    assert outcome(two, name) == [MESSAGES[name]] * 2

@@ -162,8 +162,8 @@ def test_a_state_is_for_as_many_ranks_as_saved_it(ranks: list[dict[str, Any]]) -
 
 def test_a_block_or_method_that_is_not_there_is_refused(ranks: list[dict[str, Any]]) -> None:
     assert outcome(ranks, "what_cannot_be_sharded")[0] == [
-        "FSDP(block='DecoderLayer') names no class of the model, whose parts are Block, Linear, ModuleList, Net. Name the "
-        "class of the blocks that it repeats.",
+        "FSDP(block='DecoderLayer') names no class of the model, whose parts are Block, Linear, ModuleList, Net. Name "
+        "the class of the blocks that it repeats.",
         "FSDP(methods=('lose',)) names 'lose', which no module has. Name methods of what the model function returns.",
     ]
 
@@ -173,8 +173,8 @@ def test_a_block_needs_a_name(block: Any) -> None:
     with pytest.raises(ConfigError) as refused:
         FSDP(block=block)
     assert str(refused.value) == (
-        f"FSDP(block={block!r}) has something in it that is no name. Name the class of the repeated blocks, for instance "
-        'FSDP(block="DecoderLayer"); or leave block out.'
+        f"FSDP(block={block!r}) has something in it that is no name. Name the class of the repeated blocks, for "
+        'instance FSDP(block="DecoderLayer"); or leave block out.'
     )
 
 

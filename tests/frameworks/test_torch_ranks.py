@@ -21,7 +21,8 @@ from etude.core.errors import ConfigError, DriftError, RankLostError, RanksError
 from etude.frameworks import torch_drift, torch_ranks
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_drift import checksums
-from etude.frameworks.torch_ranks import Gang, one_of
+from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_reports import Agreed, one_of
 
 # --- what ranks do --------------------------------------------------------------------------------
 
@@ -53,7 +54,7 @@ def reports_become_one(gang: Gang) -> None:
     assert second.wait().stop
     assert second.wait().values == {str(n): 0.1 * n for n in range(200)}  # equal values stay, to the bit
     assert third.wait().values == {"loss": 0.1 + 0.2}
-    assert fourth.wait() == torch_ranks.Agreed({}, False)
+    assert fourth.wait() == Agreed({}, False)
     assert all(pending.done() for pending in (first, second, third, fourth))
 
 
@@ -148,9 +149,13 @@ def a_rank_that_is_killed(gang: Gang) -> str:
     Averager({"": model}, gang)
     if gang.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    with pytest.raises(RankLostError) as lost:
+
+    def until_it_is_noticed() -> None:
         for _ in range(1000):
             model(torch.ones(1, 2)).sum().backward()
+
+    with pytest.raises(RankLostError) as lost:
+        until_it_is_noticed()
     return str(lost.value)
 
 
@@ -159,7 +164,14 @@ def another_attempt(gang: Gang) -> None:
     gang.leave()
     again = torch_ranks.join(rank=gang.rank, ranks=gang.ranks, prefix="attempt-2", timeout_s=10, store=gang._store)
     assert again.gather(gang.rank) == list(range(gang.ranks))
-    dist.barrier()
+    again.leave()
+    if gang.rank == 1:  # the others do not come to this one
+        with pytest.raises(RankLostError) as lost:
+            torch_ranks.join(rank=1, ranks=gang.ranks, prefix="attempt-3", timeout_s=0.5, store=gang._store)
+        assert "rank 1 waited for all 3 ranks, and nothing came within 0.5 s: " in str(lost.value)
+        assert not dist.is_initialized()
+        gang.post("tried", "yes")
+    gang.read("tried")  # rank 0 serves the store
 
 
 # --- the tests ------------------------------------------------------------------------------------
@@ -183,9 +195,9 @@ def test_on_three_ranks(ranks: list[dict[str, Any]], name: str) -> None:
 def test_ranks_that_report_other_metrics_hear_both_lists(ranks: list[dict[str, Any]]) -> None:
     told = outcome(ranks, "reports_with_other_names")
     assert set(told) == {
-        "Report 5 of rank 1 has the metrics [accuracy, loss], and that of rank 0 has [f1, loss]. A report is one of all "
-        "ranks, so each has to name the same metrics. Report on all ranks alike; only rank 0's prints and files show "
-        "anyway."
+        "Report 5 of rank 1 has the metrics [accuracy, loss], and that of rank 0 has [f1, loss]. A report is one of "
+        "all ranks, so each has to name the same metrics. Report on all ranks alike; only rank 0's prints and files "
+        "show anyway."
     }
 
 
@@ -204,12 +216,13 @@ def test_a_rank_beyond_the_others_is_refused() -> None:
 def test_drift_names_the_parameter_and_the_usual_causes(ranks: list[dict[str, Any]]) -> None:
     told = outcome(ranks, "drift_is_named")
     assert set(told) == {
-        "net.2.weight is not the same on all ranks: on ranks 1, 2 it differs from rank 0's by up to 0.5. It is one of 2 "
-        "that differ: net.0.bias, net.2.weight. The ranks train models of their own, and no average of them is meant by "
-        "your code. Usual causes: a parameter is changed elsewhere than by an optimizer (change it alike on all ranks); "
-        "a learning rate or a stop depends on a loss or metric of one rank alone (use what run.report gives back, or "
-        "evaluate on whole loaders); a parameter is drawn anew from a generator that differs by rank (draw it in the "
-        "model function); backward or step is not called on every rank (call it on all, with a loss of 0 where need be)."
+        "net.2.weight is not the same on all ranks: on ranks 1, 2 it differs from rank 0's by up to 0.5. It is one of "
+        "2 that differ: net.0.bias, net.2.weight. The ranks train models of their own, and no average of them is meant "
+        "by your code. Usual causes: a parameter is changed elsewhere than by an optimizer (change it alike on all "
+        "ranks); a learning rate or a stop depends on a loss or metric of one rank alone (use what run.report gives "
+        "back, or evaluate on whole loaders); gradients come from torch.autograd.grad, which gives those of one rank "
+        "(use backward); a parameter is drawn anew from a generator that differs by rank (draw it in the model "
+        "function); backward or step is not called on every rank (call it on all, with a loss of 0 where need be)."
     }
 
 
@@ -227,8 +240,8 @@ def test_notes_say_what_was_taken_over(ranks: list[dict[str, Any]]) -> None:
 def test_models_of_other_forms_are_refused(ranks: list[dict[str, Any]]) -> None:
     assert outcome(ranks, "other_forms")[0] == (
         "Rank 1 has another model than rank 0: it has weight of shape (2, 4) and type torch.float32, and rank 0 has "
-        "weight of shape (1, 4) and type torch.float32. All ranks train one model, so the model function has to give the "
-        "same on all of them. Let its form depend on parameters alone."
+        "weight of shape (1, 4) and type torch.float32. All ranks train one model, so the model function has to give "
+        "the same on all of them. Let its form depend on parameters alone."
     )
 
 
@@ -244,14 +257,14 @@ def test_a_rank_that_hangs_is_found_by_the_timeout(tmp_path: Path) -> None:
     went_well, told = results(tmp_path / "ranks", 0)[name]
     assert went_well, told
     assert told.startswith(
-        "rank 0 waited for gradients of weight, and nothing came within 1 s: another rank hangs, or does not do the same "
-        "as this one (a backward or a report that only some ranks reach). torch says: "
+        "rank 0 waited for gradients of weight, and nothing came within 1 s: another rank hangs, or does not do the "
+        "same as this one (a backward or a report that only some ranks reach). torch says: "
     )
 
 
 def test_a_rank_that_is_killed_is_noticed_at_once(tmp_path: Path) -> None:
     name = "a_rank_that_is_killed"
-    found = run(__file__, [name], 2, tmp_path / "ranks", timeout_s=600.0)
+    found = run(__file__, [name], 2, tmp_path / "ranks", killed=[1], timeout_s=600.0)
     went_well, told = found[0][name]
     assert went_well, told
     assert "and the connection broke: another rank ended. Its own error is the one to read." in told

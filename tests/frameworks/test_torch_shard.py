@@ -1,14 +1,14 @@
 """Loaders over ranks: what all ranks are given together is what one rank would be given, step by step."""
 
 import copy
-import gc
 import pickle
 import random
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -35,17 +35,12 @@ from etude.core.errors import ConfigError, StateError
 from etude.frameworks.torch import generators, prepare_data
 from etude.frameworks.torch_cuts import cut_short
 from etude.frameworks.torch_shard import Drawn, partition, shard, shares_of, whole_again
+from etude.worker.kept import Keeper, Source
+from etude.worker.steps import Within
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 
 N = 23
-
-
-@pytest.fixture(autouse=True)
-def _loaders_end() -> Iterator[None]:
-    """What was told of a loader refers to it, so that its worker processes end when that is cleared away."""
-    yield
-    gc.collect()
 
 
 class Numbers(Dataset[int]):
@@ -65,6 +60,13 @@ class Numbers(Dataset[int]):
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
+
+
+class Noise(Numbers):
+    """Draws while it fetches, from every global generator, as augmentations do."""
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor([random.random(), np.random.rand(), float(torch.rand(()))], dtype=torch.float64)
 
 
 class Whole(Dataset[Any]):
@@ -100,6 +102,24 @@ class Stream(IterableDataset[int]):
 class Sized(Stream):
     def __len__(self) -> int:
         return self.n
+
+
+class Resumable(Stream):
+    """Has a state: how far it was gone through."""
+
+    at = 0
+
+    def __iter__(self) -> Iterator[int]:
+        while self.at < self.n:
+            self.at += 1
+            yield self.at - 1
+        self.at = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"at": self.at}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.at = state["at"]
 
 
 class Drawing(Sampler[int]):
@@ -168,7 +188,13 @@ def made(make: Make, *, ranks: int, rank: int = 0, seed: int = 1, **options: Any
     torch.manual_seed(100 + rank)  # training draws other things on each rank
     random.seed(100 + rank)
     np.random.seed(100 + rank)
-    return shard(loader, rank=rank, ranks=ranks, drawn=told.append, **options), told
+    itself = weakref.ref(loader)
+
+    def tell(drawn: Drawn) -> None:  # it keeps no loader: worker processes of one that goes in a circle end late
+        assert drawn.loader is itself()
+        told.append(drawn._replace(loader=None))  # type: ignore[arg-type]
+
+    return shard(loader, rank=rank, ranks=ranks, drawn=tell, **options), told
 
 
 def numbers(batch: Any) -> list[int]:
@@ -191,7 +217,6 @@ def all_ranks(make: Make, ranks: int, **options: Any) -> list[list[list[int]]]:
         own = [batch for one in passes(loader) for batch in one]
         lengths.add((len(loader), len(own)))
         assert [list(drawn.ids or ()) for drawn in told] == own
-        assert all(drawn.loader is loader for drawn in told)
         each.append([(batch, drawn.weight, drawn.n) for batch, drawn in zip(own, told, strict=True)])
     assert len(lengths) == 1, f"ranks make different numbers of steps: {lengths}"
     ((length, twice),) = lengths
@@ -219,23 +244,18 @@ def test_all_ranks_together_are_given_the_batches_of_one(name: str, ranks: int) 
     assert name in ("in order",) or alone[0] != alone[1]
 
 
-def test_a_pass_that_is_broken_off_leaves_generators_where_one_rank_would() -> None:
-    for name in ("shuffle", "with replacement", "workers", "buckets"):
+@pytest.mark.parametrize("name", ["shuffle", "with replacement", "workers", "buckets", "one generator"])
+def test_after_a_pass_that_was_broken_off_ranks_go_on_as_one_would(name: str) -> None:
+    def second(loader: Any) -> list[list[int]]:
+        next(iter(loader))
+        return passes(loader, 1)[0]
 
-        def orders(loader: Any) -> list[int]:
-            for _ in loader:
-                break
-            return [number for batch in loader for number in numbers(batch)]
-
-        torch.manual_seed(7)
-        alone = orders(prepare_data(MADE[name](), seed=1, device="cpu"))
-        loader, _ = made(MADE[name], ranks=2)
-        shares = shares_of(loader)
-        assert shares is not None
-        first = orders(loader)
-        assert set(first) <= set(alone)
-        positions = [alone.index(number) for number in first] if name != "with replacement" else []
-        assert positions == sorted(positions)
+    torch.manual_seed(7)
+    alone = second(prepare_data(MADE[name](), seed=1, device="cpu"))
+    first, other = (made(MADE[name], ranks=2, rank=rank) for rank in (0, 1))
+    steps = zip(second(first[0]), second(other[0]), strict=True)
+    fillers = [drawn.weight == 0 for drawn in other[1][1:]]
+    assert [a + (b if not filler else []) for (a, b), filler in zip(steps, fillers, strict=True)] == alone
 
 
 @given(
@@ -308,7 +328,10 @@ def test_a_loader_stays_the_object_that_it_was_and_says_what_the_whole_is() -> N
     assert len(loader) == 6
     assert len(loader.dataset) / loader.batch_size == N / 4  # type: ignore[arg-type, operator]
     assert (loader.batch_sampler.batch_size, loader.batch_sampler.drop_last) == (4, False)  # type: ignore[union-attr]
-    for again in (pickle.loads(pickle.dumps(shard(DataLoader(data, 4), rank=0, ranks=2))), copy.copy(loader)):
+    assert loader.batch_sampler.sampler is loader.sampler  # type: ignore[union-attr]
+    single = shard(DataLoader(data, 4), rank=0, ranks=2)
+    next(iter(single))
+    for again in (pickle.loads(pickle.dumps(single)), copy.copy(single), copy.deepcopy(single)):
         assert [len(numbers(batch)) for batch in again] == [2, 2, 2, 2, 2, 2]
 
 
@@ -362,6 +385,21 @@ def test_a_loader_that_serves_a_second_run_is_divided_anew() -> None:
     assert len(type(loader).__mro__) == len(type(shard(DataLoader([0, 1], 2), rank=0, ranks=2)).__mro__)
 
 
+def test_a_sampler_of_the_users_own_hears_of_epochs_where_it_stands() -> None:
+    class Told(BatchSampler):
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+    own = Told(RandomSampler(Numbers()), 4, False)
+    loader: Any = shard(DataLoader(Numbers(), batch_sampler=own), rank=0, ranks=2)
+    loader.batch_sampler.set_epoch(3)
+    assert own.epoch == 3
+    with pytest.raises(AttributeError, match="no attribute 'unknown'"):
+        loader.batch_sampler.unknown  # noqa: B018
+
+
 def test_generators_are_found_where_they_were() -> None:
     inner = BatchSampler(RandomSampler(Numbers(), generator=torch.Generator()), 4, False)
     data = [MADE["shuffle"](), DataLoader(Numbers(), batch_sampler=inner), DataLoader(Numbers(), batch_size=2)]
@@ -403,6 +441,29 @@ def test_what_draws_from_global_generators_draws_alike_and_leaves_them_alone() -
     before = (random.getstate(), torch.get_rng_state().tolist())
     passes(loader)
     assert (random.getstate(), torch.get_rng_state().tolist()) == before
+
+
+def test_worker_processes_draw_other_things_on_each_rank_and_on_the_first_what_one_alone_draws() -> None:
+    began: list[Any] = []
+
+    def noise(ranks: int, rank: int) -> list[torch.Tensor]:
+        make = lambda: DataLoader(Noise(), batch_size=4, num_workers=1, worker_init_fn=began.append)  # noqa: E731
+        loader, _ = made(make, ranks=ranks, rank=rank)
+        return list(loader)
+
+    alone, first, second = noise(1, 0), noise(2, 0), noise(2, 1)
+    assert torch.equal(first[0], alone[0][:2])
+    pairs = zip(torch.cat(first)[:11].flatten().tolist(), torch.cat(second).flatten().tolist(), strict=True)
+    assert not any(a == b for a, b in pairs)
+    assert all(torch.equal(a, b) for a, b in zip(second, noise(2, 1), strict=True))
+    own, _ = made(lambda: DataLoader(Noise(), batch_size=4, num_workers=1, worker_init_fn=_seed_all), ranks=2, rank=1)
+    other, _ = made(lambda: DataLoader(Noise(), batch_size=4, num_workers=1, worker_init_fn=_seed_all), ranks=2)
+    assert torch.equal(next(iter(own)), next(iter(other)))  # what the user does comes last
+
+
+def _seed_all(worker: int) -> None:
+    for seed in (random.seed, np.random.seed, torch.manual_seed):
+        seed(worker)
 
 
 # --- training and evaluation ----------------------------------------------------------------------
@@ -546,7 +607,7 @@ def test_a_stream_that_divides_itself_is_left_to_it() -> None:
     loader = shard(DataLoader(data, batch_size=4), rank=0, ranks=2, drawn=told.append)
     assert loader.dataset is data
     assert passes(loader, 1)[0] == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    assert {(drawn.ids, drawn.weight, drawn.n) for drawn in told} == {(None, 1.0, None)}
+    assert {(drawn.ids, drawn.weight, drawn.n) for drawn in told} == {(None, 1.0, 0)}
 
 
 # --- partitions -----------------------------------------------------------------------------------
@@ -654,20 +715,19 @@ def test_a_partition_needs_indices_and_a_batch_size() -> None:
 # --- state ----------------------------------------------------------------------------------------
 
 
-def stateful(ranks: int, rank: int, *, workers: int = 0, every: int = 1, sampler: Any = None) -> Any:
+def stateful(ranks: int, rank: int, *, workers: int = 0, every: int = 1) -> tuple[Any, list[Drawn]]:
     def make() -> Any:
-        order = {"sampler": sampler()} if sampler else {"shuffle": True}
         return StatefulDataLoader(
-            Numbers(120), batch_size=12, num_workers=workers, snapshot_every_n_steps=every, **order
+            Numbers(120), batch_size=12, num_workers=workers, snapshot_every_n_steps=every, shuffle=True
         )
 
-    return made(make, ranks=ranks, rank=rank)[0]
+    return made(make, ranks=ranks, rank=rank)
 
 
 @pytest.mark.parametrize(("workers", "every"), [(0, 1), (2, 1), (2, 3)])
 def test_a_stateful_loader_goes_on_with_another_number_of_ranks(workers: int, every: int) -> None:
-    whole = [passes(stateful(2, rank), 2) for rank in (0, 1)]
-    first = stateful(2, 0, workers=workers, every=every)
+    whole = [passes(stateful(2, rank)[0], 2) for rank in (0, 1)]
+    first, _ = stateful(2, 0, workers=workers, every=every)
     going = iter(first)
     for _ in range(4):
         next(going)
@@ -675,9 +735,7 @@ def test_a_stateful_loader_goes_on_with_another_number_of_ranks(workers: int, ev
     for _ in going:
         pass
     for rank in (0, 3):
-        told: list[Drawn] = []
-        again = stateful(4, rank, workers=workers, every=every)
-        shard(again, rank=rank, ranks=4, drawn=told.append)
+        again, told = stateful(4, rank, workers=workers, every=every)
         again.load_state_dict(state)
         rest, second = passes(again, 2)
         steps = [a + b for a, b in zip(whole[0][0][4:], whole[1][0][4:], strict=True)]
@@ -686,19 +744,93 @@ def test_a_stateful_loader_goes_on_with_another_number_of_ranks(workers: int, ev
         assert second == [(a + b)[3 * rank : 3 * rank + 3] for a, b in zip(whole[0][1], whole[1][1], strict=True)]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_state_with_those_of_generators_brings_back_what_follows(
+    workers: int, replacement: bool, shared: bool
+) -> None:
+    """So it is with ``run.steps``: the loader begins from its state, then generators get the states that they had."""
+
+    def make() -> Any:
+        generator = torch.Generator().manual_seed(2)
+        order = RandomSampler(Numbers(90), replacement, generator=generator)
+        own = generator if shared else None
+        return StatefulDataLoader(Numbers(90), batch_size=4, sampler=order, generator=own, num_workers=workers)
+
+    loader, _ = made(make, ranks=2)
+    going = iter(loader)
+    for _ in range(9):
+        next(going)
+    state, states = loader.state_dict(), [generator.get_state() for generator in generators(loader)]
+    rest = [batch.tolist() for batch in going], passes(loader)
+    again, _ = made(make, ranks=2)
+    passes(again, 1)  # what an epoch did before it came to that state
+    again.load_state_dict(state)
+    going = iter(again)
+    for generator, there in zip(generators(again), states, strict=True):
+        generator.set_state(there)
+    assert ([batch.tolist() for batch in going], passes(again)) == rest
+
+
+class Left(NamedTuple):
+    """What an attempt left within its first epoch."""
+
+    weights: Any
+    rest: Any
+    epoch: int = 0
+    batch: int = 3
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_an_attempt_goes_on_within_an_epoch_with_another_number_of_ranks(ranks: int) -> None:
+    def attempt(rank: int, of: int, ahead: Left | None) -> tuple[list[list[int]], Left | None]:
+        loader, _ = made(lambda: StatefulDataLoader(Numbers(96), batch_size=12, shuffle=True), ranks=of, rank=rank)
+        keeper, left = Keeper(), {}
+        keeper.keep({"best": 0})
+        for number, generator in enumerate(generators(loader)):
+            keeper.add_source(f"loader {number}", Source(generator.get_state, generator.set_state))
+
+        def save(done: int, place: Any) -> None:
+            left[done] = Left(keeper.weights(), {**keeper.rest(), "within": place})
+
+        within = Within(keeper, save=save, warn=pytest.fail, ahead=ahead)
+        return [numbers(batch) for batch in within.batches(loader, 3)] + passes(loader, 1)[0], left.get(3)
+
+    whole, saved = zip(*(attempt(rank, 2, None) for rank in (0, 1)), strict=True)
+    rest, _ = zip(*(attempt(rank, ranks, saved[0]) for rank in range(ranks)), strict=True)
+    assert [flat(step) for step in zip(*rest, strict=True)] == [flat(step) for step in zip(*whole, strict=True)][3:]
+    assert len(rest[0]) == 5 + 8
+
+
+def test_a_stream_with_a_state_goes_on_with_another_number_of_ranks() -> None:
+    make = lambda: StatefulDataLoader(Resumable(40), batch_size=6)  # noqa: E731
+    loader, _ = made(make, ranks=2)
+    going = iter(loader)
+    for _ in range(3):
+        next(going)
+    rest = []
+    for rank in range(3):
+        again, told = made(make, ranks=3, rank=rank)
+        again.load_state_dict(loader.state_dict())
+        rest.append(passes(again, 1)[0])
+        assert [drawn.n for drawn in told] == [6, 6, 6, 4]
+    assert sorted(flat(flat(rest))) == list(range(18, 40))
+
+
 def test_a_state_from_within_partitions_has_them() -> None:
     parts = [np.arange(0, 120, 2), np.arange(1, 120, 2)]
-    loader = stateful(2, 1)
+    loader, _ = stateful(2, 1)
     partition(loader, parts)
     going = iter(loader)
     for _ in range(4):
         next(going)
     state = loader.state_dict()
     rest = [batch.tolist() for batch in going] + passes(loader, 1)[0]
-    again = stateful(2, 1)
+    again, _ = stateful(2, 1)
     again.load_state_dict(state)
     assert flat(passes(again, 2)) == rest
-    other = stateful(3, 0)
+    other, _ = stateful(3, 0)
     other.load_state_dict(state)
     with pytest.raises(StateError) as refused:
         iter(other)

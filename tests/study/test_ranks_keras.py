@@ -51,8 +51,11 @@ SCRIPT = """
     def train(model, data, run, given: str = "loader", deadly: bool = False):
         net, (loader, valid) = model(), data()
         x, y = rows()
-        x, y = (loader, None) if given == "loader" else (DataLoader(TensorDataset(x, y), 8), None) if given == "other" \\
-            else (x.numpy(), y.numpy())
+        x, y = {
+            "loader": (loader, None),
+            "other": (DataLoader(TensorDataset(x, y), 8), None),
+            "arrays": (x.numpy(), y.numpy()),
+        }[given]
         callbacks = [*([Deadly(run)] if deadly else []), etude.callback("keras", run)]
         history = net.fit(x, y, epochs=5, validation_data=valid, verbose=0, callbacks=callbacks)
         seeds = [int(v.numpy()[0]) for v in net.variables if v.path.endswith("seed_generator_state")]
@@ -119,18 +122,18 @@ SCRIPT = """
 """
 
 TOLD = [
-    "ConfigError: Keras's fit was called with ndarray objects, and only loaders that data() gives for training are divided "
-    "over ranks: each rank would train on all examples. Return DataLoader(TensorDataset(x, y), batch_size=..., "
+    "ConfigError: Keras's fit was called with ndarray objects, and only loaders that data() gives for training are "
+    "divided over ranks: each rank would train on all examples. Return DataLoader(TensorDataset(x, y), batch_size=..., "
     "shuffle=True) from data(), and pass that to fit.",
-    "ConfigError: Keras's fit was called with a DataLoader that data() did not give, and only loaders that data() gives "
-    "for training are divided over ranks: each rank would train on all examples. Return it from data(), and pass what "
-    "data() gives.",
-    "ConfigError: model() returned <Sequential name=sequential, built=False>, a model of Keras that is not built: it has "
-    "no weights yet whose gradients could be averaged. Let it begin with keras.Input(shape=...), or call its "
+    "ConfigError: Keras's fit was called with a DataLoader that data() did not give, and only loaders that data() "
+    "gives for training are divided over ranks: each rank would train on all examples. Return it from data(), and pass "
+    "what data() gives.",
+    "ConfigError: model() returned <Sequential name=sequential, built=False>, a model of Keras that is not built: it "
+    "has no weights yet whose gradients could be averaged. Let it begin with keras.Input(shape=...), or call its "
     "build(input_shape).",
-    "ConfigError: Keras's fit cannot be with a partition by importance: it computes its loss where run.criterion does not "
-    "see it. Write the loop yourself, with criterion = run.criterion(...); or take a partition that goes by no measure, "
-    "such as partition=etude.partitions.Random().",
+    "ConfigError: Keras's fit cannot be with a partition by importance: it computes its loss where run.criterion does "
+    "not see it. Write the loop yourself, with criterion = run.criterion(...); or take a partition that goes by no "
+    "measure, such as partition=etude.partitions.Random().",
     'ConfigError: Sequential is a model of Keras, whose variables FSDP cannot shard. Use parallel="ddp".',
     "equal",
 ]

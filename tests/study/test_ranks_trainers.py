@@ -134,11 +134,11 @@ LIGHTNING = """
         return Net(lr)
 
     def train(model, data, run):
-        if run.trial is not None and run.rank == 0:
-            loader, valid = data()  # before the model is known, and after it: loaders are the Trainer's either way
-            net = model()
-        else:
+        if STOPS.exists():
             net, (loader, valid) = model(), data()
+        else:
+            loader, valid = data()  # before the model is known: they are the Trainer's even so
+            net = model()
         net.run = run
         ours = etude.callback("lightning", run)
         trainer = lightning.Trainer(
@@ -149,7 +149,7 @@ LIGHTNING = """
         assert trainer.world_size == 2
         tell(net)
 
-    PARALLEL = ["ddp", etude.DDP(attach=False)]
+    PARALLEL = [etude.DDP(attach=False), "ddp"]
 """
 
 TRANSFORMERS = """
@@ -201,7 +201,7 @@ TRANSFORMERS = """
         tell(net)
         return run.last["val_loss"]
 
-    PARALLEL = ["ddp", etude.DDP(attach=False)]
+    PARALLEL = [etude.DDP(attach=False), "ddp"]
 """
 
 ACCELERATE = """
@@ -265,7 +265,7 @@ def test_accelerate_beside_our_averaging_is_an_error_that_names_the_way_out(tmp_
     script = write_script(tmp_path, textwrap.dedent(HEAD) + textwrap.dedent(ACCELERATE) + textwrap.dedent(TWICE))
     done = run_script(script, patience_s=600.0)
     assert done.stdout == (
-        "ConfigError: Accelerate (or a Trainer that uses it) distributes over 2 processes by itself, while Étude averages "
-        "gradients and divides batches too: they would be divided twice. Leave it to the library: "
+        "ConfigError: Accelerate (or a Trainer that uses it) distributes over 2 processes by itself, while Étude "
+        "averages gradients and divides batches too: they would be divided twice. Leave it to the library: "
         "fit(ranks=2, parallel=etude.DDP(attach=False)).\n"
     ), done.stderr

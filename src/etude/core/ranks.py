@@ -16,7 +16,7 @@ Reduction = Literal["mean", "sum", "rank 0"]
 REDUCTIONS: Final = ("mean", "sum", "rank 0")
 EVALUATIONS: Final = ("whole", "divided")
 BATCHES: Final = ("global", "per_rank")
-TIMEOUT_S: Final = 300.0
+TIMEOUT_S: Final = 600.0
 
 MOST_RANKS: Final = 1 << 14
 
@@ -102,7 +102,7 @@ class FSDP(DDP, frozen=True, kw_only=True, tag="fsdp", omit_defaults=True):
             )
         if self.attach is False:
             raise ConfigError(
-                "FSDP(attach=False) cannot be: it shards the model itself. A library that is to shard it by itself wants "
+                "FSDP(attach=False) cannot be: it shards the model itself. For a library that is to shard it, pass "
                 "DDP(attach=False), which leaves all to it."
             )
 

@@ -204,7 +204,7 @@ def give_generator(loader: DataLoader[Any], value: int) -> None:
 def _places(loader: DataLoader[Any]) -> list[Any]:
     """Return what may draw for a loader: itself and its samplers, those that are within others too, each once."""
     found: dict[int, Any] = {id(loader): loader}
-    for place in (loader.sampler, loader.batch_sampler):
+    for place in (getattr(place, DEALT, place) for place in (loader.sampler, loader.batch_sampler)):
         while place is not None and id(place) not in found:
             found[id(place)] = place
             place = getattr(place, "sampler", None)  # noqa: PLW2901
@@ -224,6 +224,8 @@ def on_device(loader: DataLoader[Any], device: str) -> DataLoader[Any]:
 OURS: Final = "_etude_generator"
 DEVICE: Final = "_etude_device"
 MOVES: Final = "_etude_moves"
+DEALT: Final = "dealt"
+"""Where a sampler that stands for the user's has that one."""
 MOST_LOADERS: Final = 1000
 """A longer list is one of examples, and nobody looks for loaders and models in it."""
 

@@ -1,12 +1,12 @@
 """Data-parallel training without a wrapper: gradients are averaged in place, on the user's own modules.
 
-A hook on every parameter sees when its gradient is there; when a backward ends, ``.grad`` is the average over ranks. So it
-matters not how a loss came about: ``net(x)``, ``net.loss(x)``, two models in a dict, one backward or several. Modules keep
-their type, methods, ``state_dict`` and copies; a copy is not averaged.
+A hook on every parameter sees when its gradient is there; when a backward ends, ``.grad`` is the average over ranks. So
+it matters not how a loss came about: ``net(x)``, ``net.loss(x)``, two models in a dict, one backward or several.
+Modules keep their type, methods, ``state_dict`` and copies; a copy is not averaged.
 
-Which backward it is that ends takes care. Reentrant activation checkpointing runs a backward inside another, and callbacks
-of the inner one come too early. Inside one, autograd tells a node that it is at; at the end of the outermost there is none.
-From an inner end we go on to the outer one by way of the node that comes next there.
+Which backward it is that ends takes care. Reentrant activation checkpointing runs a backward inside another, and
+callbacks of the inner one come too early. Inside one, autograd tells a node that it is at; at the end of the outermost
+there is none. From an inner end we go on to the outer one by way of the node that comes next there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from etude.frameworks.torch_drift import align, check
 from etude.frameworks.torch_ranks import Gang
 
 MOST_GROUPS: Final = 8
-"""Of more modules, or on GPUs of several, gradients go at the end of backward: groups cost sockets and threads."""
+"""Of more modules, or of several on GPUs, gradients go at the end of backward: groups cost sockets and threads."""
 
 _task: Final = torch._C._current_graph_task_id
 _node: Final = torch._C._current_autograd_node
@@ -61,14 +61,12 @@ class Averager:
         _refuse_sparse(modules)
         self.notes = align(gang, modules)
         lanes = _slots(modules)
-        several = len(lanes) > 1
-        at_end = several and (
-            len(lanes) > MOST_GROUPS or any(s.param.is_cuda for slots in lanes.values() for s in slots)
-        )
+        on_gpus = any(slot.param.is_cuda for slots in lanes.values() for slot in slots)
+        at_end = len(lanes) > MOST_GROUPS or (on_gpus and len(lanes) > 1)
         self._lanes = []
         self._buffers: list[Buffers] = []
         for place, slots in lanes.items():
-            group = gang.group() if several and not at_end else dist.group.WORLD
+            group = None if at_end or on_gpus else gang.group()  # the user's own collectives go through the default
             self._lanes.append(Lane(place, slots, gang, group, early=not at_end))
             self._buffers.append(Buffers(modules[place], gang, group))
         self._known = {id(slot.param) for lane in self._lanes for slot in lane.slots}
@@ -84,7 +82,7 @@ class Averager:
         self._handles.clear()
 
     def leave(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Let optimizers change these parameters, which are no part of the modules, with gradients of this rank alone."""
+        """Let optimizers change these parameters, which are no part of the modules, with this rank's own gradients."""
         self._left += parameters
         self._known.update(map(id, self._left))
 
@@ -149,24 +147,24 @@ class Averager:
             self._average()
         elif task in self._tasks:
             raise RanksError(
-                "An earlier backward ended with an exception that was caught, so that gradients went to the other ranks "
-                "in part. Ranks cannot go on from there; let the exception end the training, which may begin again from "
-                "its last checkpoint."
+                "An earlier backward ended with an exception that was caught, so that gradients went to the other "
+                "ranks in part. Ranks cannot go on from there; let the exception end the training, which may begin "
+                "again from its last checkpoint."
             )
 
     def _go_out(self, node: Any) -> None:
-        """Go on from the end of an inner backward to the one around it."""
-        for following, _ in node.next_functions:
-            if following is not None:
+        """Go on from the end of an inner backward to the one around it, which the node that comes next belongs to."""
+        held: list[Any] = []
 
-                def outside(_: Any, handle: list[Any]) -> None:
-                    handle.pop().remove()
-                    if _task() not in self._tasks:
-                        self._enter()
+        def outside(_: Any) -> None:
+            if held:
+                held.pop().remove()
+            if _task() not in self._tasks:
+                self._enter()
 
-                held: list[Any] = []
-                held.append(following.register_prehook(lambda gradients: outside(gradients, held)))
-                return
+        following = next((one for one, _ in node.next_functions if one is not None), None)
+        if following is not None:
+            held.append(following.register_prehook(outside))
 
     def _average(self) -> None:
         """Finish a backward: afterwards gradients are averages, and buffers too."""
@@ -210,9 +208,9 @@ class Averager:
         ]
         some = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")  # noqa: PLR2004
         raise RanksError(
-            f"{type(optimizer).__name__} is about to change parameters whose gradients are this rank's alone: {some}. They "
-            "came after the model function had returned, so the ranks would train models of their own without a word. "
-            "Put new heads and losses with parameters into what the model function returns."
+            f"{type(optimizer).__name__} is about to change parameters whose gradients are this rank's alone: {some}. "
+            "They came after the model function had returned, so the ranks would train models of their own without a "
+            "word. Put new heads and losses with parameters into what the model function returns."
         )
 
 
@@ -221,13 +219,12 @@ def _slots(modules: Mapping[str, nn.Module]) -> dict[str, list[Slot]]:
     seen: set[int] = set()
     found: dict[str, list[Slot]] = {}
     for place, module in modules.items():
-        slots = [
-            Slot(name, param)
-            for name, param in module.named_parameters(prefix=place)
-            if (param.is_floating_point() or param.is_complex())  # the seeds of Keras are parameters too
-            and id(param) not in seen
-            and not seen.add(id(param))  # type: ignore[func-returns-value]
-        ]
+        slots = []
+        for name, param in module.named_parameters(prefix=place):
+            is_quantised = not (param.is_floating_point() or param.is_complex())  # or a seed of Keras: never trained
+            if id(param) not in seen and not is_quantised:
+                seen.add(id(param))
+                slots.append(Slot(name, param))
         if slots:
             found[place] = slots
     return found

@@ -1,11 +1,12 @@
 """Gradients on their way between ranks: in buckets, while backward goes on.
 
-A bucket holds the gradients of some parameters, of one type on one device, and goes as soon as the last of them is there.
-The order of a module's buckets is fixed, so that all ranks send the same one at the same time, whatever their batches use.
+A bucket holds the gradients of some parameters, of one type on one device, and goes as soon as the last of them is
+there. The order of a module's buckets is fixed, so that all ranks send the same one at the same time, whatever their
+batches use.
 
-What each rank sends is w x (what lies in ``.grad``), where w is its weight and 1 is the mean of all weights. ``.grad`` is
-G + g: what earlier backwards left, the same on all ranks, and what this one added. So the mean over ranks is G + mean(w g),
-which is what accumulation means: only what is new is weighted, and what was averaged stays.
+What each rank sends is w x (what lies in ``.grad``), where w is its weight and 1 is the mean of all weights. ``.grad``
+is G + g: what earlier backwards left, the same on all ranks, and what this one added. So the mean over ranks is G +
+mean(w g), which is what accumulation means: only what is new is weighted, and what was averaged stays.
 
 Behind its gradients a bucket has a mark for each parameter that this backward reached. A parameter that no rank reached
 is left as it is, and its gradient None if it was; one that another rank reached counts here as zero.
@@ -17,7 +18,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
-import torch.distributed as dist
 
 from etude.core.errors import RanksError
 from etude.frameworks.torch_drift import is_dense
@@ -64,6 +64,7 @@ class Bucket:
         first = slots[0].param
         self.dtype, self.device = first.dtype, first.device
         self.numel = sum(slot.param.numel() for slot in slots)
+        self.is_small = self.numel * first.element_size() <= FIRST_B
         self.flat = torch.zeros(self.numel + len(slots) + 1, dtype=self.dtype, device=self.device)
         self.body = self.flat[: self.numel]
         self.marks = self.flat[self.numel :]
@@ -80,34 +81,44 @@ class Bucket:
         for slot in self.slots:
             slot.reached = False
 
-    def send(self, gang: Gang, group: Any, weight: float) -> None:
+    def send(self, gang: Gang, group: int | None, weight: float) -> None:
         """Copy what is there, weighted, and send it."""
         share = weight / gang.ranks
         with torch.no_grad():
+            gradients, views = [], []
             for slot, view in zip(self.slots, self.views, strict=True):
                 gradient = slot.param.grad
                 if gradient is None or not weight:  # 0 x NaN is NaN, and an example without weight is not to count
                     view.zero_()
-                elif gradient.layout is not torch.strided:
-                    raise RanksError(
-                        f"{slot.name} has a sparse gradient, and gradients are averaged as dense ones. "
-                        "Leave out sparse=True."
-                    )
-                elif gradient.dtype is not self.dtype or gradient.device != self.device:
-                    raise RanksError(
-                        f"{slot.name} has a gradient of type {gradient.dtype} on {gradient.device}, and was a parameter of "
-                        f"type {self.dtype} on {self.device} before. Convert or move whole models, and between steps."
-                    )
-                else:
-                    torch.mul(gradient.detach(), share, out=view)
+                    continue
+                self._check(slot, gradient)
+                gradients.append(gradient.detach() if gradient.requires_grad else gradient)
+                views.append(view)
+            if self.is_small and gradients:  # one call for all, and another time through them
+                torch._foreach_copy_(views, gradients)
+                self.body.mul_(share)
+            else:
+                for gradient, view in zip(gradients, views, strict=True):
+                    torch.mul(gradient, share, out=view)
             self.marks.fill_(1)
             self.marks[-1] = weight
             if self.left:
                 for nth, slot in enumerate(self.slots):
                     if not slot.reached:
                         self.marks[nth] = 0
-            flat = torch.view_as_real(self.flat) if self.flat.is_complex() else self.flat
-            self.work = dist.all_reduce(flat, group=group, async_op=True)
+            self.work = gang.all_reduce(self.flat, group, asynchronously=True)
+
+    def _check(self, slot: Slot, gradient: torch.Tensor) -> None:
+        if gradient.dtype is self.dtype and gradient.device == self.device and gradient.layout is torch.strided:
+            return
+        if gradient.layout is not torch.strided:
+            raise RanksError(
+                f"{slot.name} has a sparse gradient, and gradients are averaged as dense ones. Leave out sparse=True."
+            )
+        raise RanksError(
+            f"{slot.name} has a gradient of type {gradient.dtype} on {gradient.device}, and was a parameter of type "
+            f"{self.dtype} on {self.device} before. Convert or move whole models, and between steps."
+        )
 
     def receive(self, gang: Gang) -> None:
         """Wait, and put the averages where the gradients are."""
@@ -132,9 +143,9 @@ class Bucket:
         total = abs(self.marks[-1].item())
         if abs(total / gang.ranks - 1) > UNEQUAL:
             raise RanksError(
-                f"The weights of the {gang.ranks} ranks' gradients are {total:.4g} together, and would be {gang.ranks} if "
-                "all of them were at the same batch. A rank is at another one: it left an epoch early, or took a batch "
-                "more. Let all ranks go through their loaders alike; agree on leaving an epoch with run.report."
+                f"The weights of the {gang.ranks} ranks' gradients are {total:.4g} together, and would be {gang.ranks} "
+                "if all of them were at the same batch. A rank is at another one: it left an epoch early, or took a "
+                "batch more. Let all ranks go through their loaders alike; agree on leaving an epoch with run.report."
             )
 
 
@@ -145,11 +156,11 @@ class Lane:
         name: What the module is called.
         slots: All its parameters, those that are frozen included.
         gang: The ranks.
-        group: What its buckets go through.
+        group: What its buckets go through; None for the default one.
         early: Whether buckets go while backward goes on, and not only at its end.
     """
 
-    def __init__(self, name: str, slots: Sequence[Slot], gang: Gang, group: Any, *, early: bool) -> None:
+    def __init__(self, name: str, slots: Sequence[Slot], gang: Gang, group: int | None, *, early: bool) -> None:
         self.name = name
         self.slots = list(slots)
         self.early = early
@@ -162,7 +173,7 @@ class Lane:
         self._next = 0
 
     def begin(self) -> None:
-        """Make ready for a backward; parameters that were frozen or set free since are seen here, on all ranks alike."""
+        """Make ready for a backward; parameters that were frozen or set free since are seen here, on all ranks."""
         wanted = tuple([slot.param.requires_grad for slot in self.slots])
         moved = any(b.slots[0].param.dtype is not b.dtype or b.slots[0].param.device != b.device for b in self._buckets)
         if wanted != self._wanted or moved:
@@ -189,8 +200,10 @@ class Lane:
         if slot.reached:
             if bucket.work is not None:
                 raise RanksError(
-                    f"{slot.name} got a second gradient in one backward after its first was sent to the other ranks: a "
-                    "checkpointed part that uses it began later. Use checkpoint(..., use_reentrant=False)."
+                    f"{slot.name} got a second gradient before the average of the first was there. Either a "
+                    "checkpointed part that uses it was put in after the first step: use checkpoint(..., "
+                    "use_reentrant=False). Or an earlier backward ended with an exception that was caught: let it end "
+                    "the training."
                 )
             return
         slot.reached = True

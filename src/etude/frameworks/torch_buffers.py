@@ -3,8 +3,8 @@
 They are the mean over ranks, weighted as the gradients are, of what each rank made of what all had before. Only the
 change travels, so that a buffer that nobody changed stays what it is, to the bit: many hold constants.
 
-Running statistics are written by kernels that tell nobody, so they are always sent. Of other buffers a rank sees when one
-was written or replaced; it says so, and then all ranks send it. Other types stay as they are on each rank.
+Running statistics are written by kernels that tell nobody, so they are always sent. Of other buffers a rank sees when
+one was written or replaced; it says so, and then all ranks send it. Other types stay as they are on each rank.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Buffers:
     Args:
         module: It.
         gang: The ranks.
-        group: What they go through.
+        group: What they go through; None for the default one.
     """
 
-    def __init__(self, module: nn.Module, gang: Gang, group: Any) -> None:
+    def __init__(self, module: nn.Module, gang: Gang, group: int | None) -> None:
         self._gang = gang
         self._group = group
         self._always: list[Place] = []
@@ -111,7 +111,7 @@ class Buffers:
         for some in kinds.values():
             flat = torch.cat([_change(now, before).reshape(-1) for now, before in some])
             flat = flat.mul_(weight / self._gang.ranks) if weight else flat.zero_()
-            dist.all_reduce(torch.view_as_real(flat) if flat.is_complex() else flat, group=self._group)
+            self._gang.all_reduce(flat, self._group)
             parts = flat.split([now.numel() for now, _ in some])
             for (now, before), part in zip(some, parts, strict=True):
                 change = part.view(now.shape)

@@ -36,6 +36,6 @@ def trains_itself(module: nn.Module) -> bool:
 def library_at_work() -> str:
     """Return the name of a library that distributes over several processes here; empty if none does."""
     state: Any = sys.modules.get("accelerate.state")
-    shared = getattr(getattr(state, "PartialState", None), "_shared_state", None)
-    several = bool(shared) and shared.get("num_processes", 1) > 1
+    shared: Any = getattr(getattr(state, "PartialState", None), "_shared_state", None) or {}
+    several = shared.get("num_processes", 1) > 1
     return "Accelerate (or a Trainer that uses it)" if several else ""

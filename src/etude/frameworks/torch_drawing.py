@@ -24,6 +24,9 @@ AT_ONCE: Final = 256
 """So many indices are drawn at once from a sampler that may draw from global generators: each time, these have to be
 exchanged, which takes as long as a hundred draws."""
 
+BATCHES_AT_ONCE: Final = 8
+"""So many batches are, likewise; more would be drawn long before they are asked for."""
+
 
 class Source(NamedTuple):
     """Something random: how its state is read, and set."""
@@ -116,9 +119,7 @@ class Alike:
         if self._inside:
             set_all(GLOBAL, self._inside)
         else:
-            random.seed(self._seed)
-            np.random.seed(self._seed % 2**32)
-            torch.default_generator.manual_seed(self._seed)
+            seed_all(self._seed)
 
     def __exit__(self, *raised: object) -> None:
         self._inside = [source.get() for source in GLOBAL]
@@ -130,6 +131,13 @@ GLOBAL: Final = (
     Source(lambda: np.random.get_state(legacy=False), np.random.set_state),
     Source(torch.get_rng_state, torch.set_rng_state),
 )
+
+
+def seed_all(seed: int) -> None:
+    """Seed the global generators of this process."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)
 
 
 def set_all(sources: Iterable[Source], states: Iterable[Any]) -> None:
@@ -151,7 +159,7 @@ class Drawing:
         self._alike = None if seed is None else Alike(seed)
         self._items: Iterator[Any] | None = None
         self._ready: deque[Any] = deque()
-        self._batches = True  # until it is seen that they are none
+        self._at_once = 1  # until it is seen what they are
 
     def take(self, n: int) -> list[Any]:
         """Return the next ``n`` items, fewer at the end."""
@@ -160,10 +168,11 @@ class Drawing:
                 self._items = iter(self._sampler)
             return list(itertools.islice(self._items, n))
         if len(self._ready) < n:
+            more = n - len(self._ready)
             with self._alike:
                 if self._items is None:
                     self._items = iter(self._sampler)
-                more = n - len(self._ready)
-                self._ready.extend(itertools.islice(self._items, more if self._batches else max(more, AT_ONCE)))
-            self._batches = self._batches and all(is_batch(item) for item in self._ready)
+                self._ready.extend(itertools.islice(self._items, max(more, self._at_once)))
+            if self._at_once == 1 and self._ready:
+                self._at_once = BATCHES_AT_ONCE if is_batch(self._ready[0]) else AT_ONCE
         return [self._ready.popleft() for _ in range(min(n, len(self._ready)))]

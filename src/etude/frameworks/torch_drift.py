@@ -1,7 +1,7 @@
-"""Whether all ranks still train one model: checksums of every parameter, compared.
+"""Drift: whether all ranks still train one model, from checksums of every parameter.
 
-A checksum is exact and of the bits: their sum as whole numbers in 1,024 columns, and these weighted, all modulo 2^64, on
-the device where the parameter is. It is no secret digest; it tells an accident, and reads the memory once.
+A checksum is exact and of the bits: their sum as whole numbers in 1,024 columns, and these weighted, all modulo 2^64,
+on the device where the parameter is. It is no secret digest; it tells an accident, and reads the memory once.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def check(gang: Gang, modules: Mapping[str, nn.Module]) -> list[str]:
     far = [name for name in own if not all(found[name][0] <= found[name][1] for found in there)]
     if not far:
         return [
-            f"{_some(own)} differed between ranks by rounding; all of them have rank 0's values now. Ranks on different "
-            "processors compute a little differently."
+            f"{_some(own)} differed between ranks by rounding; all of them have rank 0's values now. Ranks on "
+            "different processors compute a little differently."
         ]
     name = max(far, key=lambda name: there[worst[name]][name][0])
     distance = there[worst[name]][name][0]
@@ -96,10 +96,11 @@ def check(gang: Gang, modules: Mapping[str, nn.Module]) -> list[str]:
     raise DriftError(
         f"{name} is not the same on all ranks: on {_ranks(differ[name])} it differs from rank 0's by up to "
         f"{distance:.3g}.{others} The ranks train models of their own, and no average of them is meant by your code. "
-        "Usual causes: a parameter is changed elsewhere than by an optimizer (change it alike on all ranks); a learning "
-        "rate or a stop depends on a loss or metric of one rank alone (use what run.report gives back, or evaluate on "
-        "whole loaders); a parameter is drawn anew from a generator that differs by rank (draw it in the model "
-        "function); backward or step is not called on every rank (call it on all, with a loss of 0 where need be)."
+        "Usual causes: a parameter is changed elsewhere than by an optimizer (change it alike on all ranks); a "
+        "learning rate or a stop depends on a loss or metric of one rank alone (use what run.report gives back, or "
+        "evaluate on whole loaders); gradients come from torch.autograd.grad, which gives those of one rank (use "
+        "backward); a parameter is drawn anew from a generator that differs by rank (draw it in the model function); "
+        "backward or step is not called on every rank (call it on all, with a loss of 0 where need be)."
     )
 
 

@@ -33,8 +33,8 @@ class Examples:
     def __init__(self, loaders: Sequence[DataLoader[Any]], watch: Watch) -> None:
         if len(loaders) != 1:
             raise ConfigError(
-                f"A partition assigns the examples of one loader, and data() gives {count(len(loaders), 'loader')} that "
-                "train. Join their data sets, torch.utils.data.ConcatDataset([...]), and make one loader of them."
+                f"A partition assigns the examples of one loader, and data() gives {count(len(loaders), 'loader')} to "
+                "train on. Join their data sets, torch.utils.data.ConcatDataset([...]), and make one loader of them."
             )
         [self._loader] = loaders
         if shares_of(self._loader) is None:

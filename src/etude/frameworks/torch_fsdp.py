@@ -58,23 +58,12 @@ class Sharded:
         self._gang = gang
         self._modules = dict(modules)
         found = {place: _blocks(module, spec) for place, module in modules.items()}
-        if spec.blocks and not any(found.values()):
-            there = sorted({type(part).__name__ for module in modules.values() for part in module.modules()})
-            raise ConfigError(
-                f"FSDP(block={_plain(spec.blocks)}) names no class of the model, whose parts are {', '.join(there)}. Name the "
-                "class of the blocks that it repeats."
-            )
-        for method in spec.methods:
-            if not any(callable(getattr(module, method, None)) for module in modules.values()):
-                raise ConfigError(
-                    f"FSDP(methods={spec.methods!r}) names {method!r}, which no module has. Name methods of what the model "
-                    "function returns."
-                )
+        _refuse_unknown(modules, spec, any(found.values()))
         self.notes = align(gang, modules)
         if not any(found.values()):
             self.notes.append(
-                "FSDP has no block=, so each rank gathers the whole model at each step. Name the class of the blocks that "
-                'it repeats, for instance etude.FSDP(block="DecoderLayer").'
+                "FSDP has no block=, so each rank gathers the whole model at each step. Name the class of the blocks "
+                'that it repeats, for instance etude.FSDP(block="DecoderLayer").'
             )
         self.mesh = mesh_of(modules, gang)
         for place, module in modules.items():
@@ -86,7 +75,7 @@ class Sharded:
                     register_fsdp_forward_method(module, method)
             for part in module.modules():
                 if isinstance(part, FSDPModule):
-                    part.set_custom_reduce_scatter(_Weighted(self))
+                    part.set_custom_reduce_scatter(_Weighted(self))  # type: ignore[arg-type] # it has the methods
 
     def check(self) -> list[str]:
         """Let buffers be rank 0's. Parameters cannot differ: each is in one place alone."""
@@ -127,8 +116,8 @@ def mesh_of(modules: Mapping[str, nn.Module], gang: Gang) -> DeviceMesh:
     kinds = {p.device.type for module in modules.values() for p in module.parameters()} or {"cpu"}
     if len(kinds) > 1:
         raise ConfigError(
-            f"The model has parameters on {' and '.join(sorted(kinds))}, and FSDP shards those of one kind of device. Put "
-            "all of them on one."
+            f"The model has parameters on {' and '.join(sorted(kinds))}, and FSDP shards those of one kind of device. "
+            "Put all of them on one."
         )
     return init_device_mesh(kinds.pop(), (gang.ranks,))
 
@@ -148,8 +137,8 @@ def save(folder: Path, state: Any, gang: Gang) -> None:
     """Write a state in shards; all ranks call it, and it returns when everything is there.
 
     Args:
-        folder: For this state alone; made if it is not there, and on a file system that all ranks share, or the files of
-            a rank stay where it is.
+        folder: For this state alone; made if it is not there, and on a file system that all ranks share, or the files
+            of a rank stay where it is.
         state: Dicts, lists and values with tensors in them, sharded ones and others, such as
             ``{"model": net.state_dict(), "optimizer": optimizer.state_dict()}``.
         gang: The ranks.
@@ -191,8 +180,8 @@ def load(folder: Path, gang: Gang, mesh: DeviceMesh) -> Any:
         raise StateError(f"{folder} holds no complete state: its {INDEX} is missing or damaged ({error}).") from error
     if index["ranks"] != gang.ranks:
         raise StateError(
-            f"{folder} was saved by {index['ranks']} ranks, and {gang.ranks} are to go on. A sharded state is for as many "
-            f"ranks as saved it: go on with ranks={index['ranks']}, or begin from its whole weights."
+            f"{folder} was saved by {index['ranks']} ranks, and {gang.ranks} are to go on. A sharded state is for as "
+            f"many ranks as saved it: go on with ranks={index['ranks']}, or begin from its whole weights."
         )
     mine = index["files"][gang.rank]
     return _put_back(state_file.read(folder / mine["file"], mine["digest"]), mesh)
@@ -203,6 +192,22 @@ def _blocks(module: nn.Module, spec: FSDP) -> list[nn.Module]:
     return [
         part for part in reversed(list(module.modules())) if type(part).__name__ in spec.blocks and part is not module
     ]
+
+
+def _refuse_unknown(modules: Mapping[str, nn.Module], spec: FSDP, blocks: bool) -> None:
+    """Refuse names of what is not in the model."""
+    if spec.blocks and not blocks:
+        there = sorted({type(part).__name__ for module in modules.values() for part in module.modules()})
+        raise ConfigError(
+            f"FSDP(block={_plain(spec.blocks)}) names no class of the model, whose parts are {', '.join(there)}. Name "
+            "the class of the blocks that it repeats."
+        )
+    for method in spec.methods:
+        if not any(callable(getattr(module, method, None)) for module in modules.values()):
+            raise ConfigError(
+                f"FSDP(methods={spec.methods!r}) names {method!r}, which no module has. Name methods of what the model "
+                "function returns."
+            )
 
 
 def _plain(block: str | tuple[str, ...]) -> str:
@@ -219,7 +224,7 @@ def _taken(value: Any, path: str, tensors: dict[str, Any]) -> Any:
         placements = [f"shard {p.dim}" if isinstance(p, Shard) else "replicate" for p in value.placements]
         told = {"shape": list(value.shape), "stride": list(value.stride()), "placements": placements}
         tensors[path] = {**told, "dtype": str(value.dtype).removeprefix("torch."), "files": []}
-        return {LOCAL: value.detach().to_local(), **told}
+        return {LOCAL: value.to_local().detach(), **told}
     if isinstance(value, Mapping):
         return {key: _taken(item, f"{path}.{key}" if path else str(key), tensors) for key, item in value.items()}
     if isinstance(value, list | tuple):

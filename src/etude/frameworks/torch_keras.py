@@ -1,7 +1,8 @@
 """Keras 3 on its torch backend, trained by several ranks.
 
-Its models are modules, and its ``fit`` calls ``loss.backward()``, so gradients are averaged as those of any module. But
-all its variables are parameters of torch: what is not trained stands for buffers, and seeds are whole numbers that count.
+Its models are modules, and its ``fit`` calls ``loss.backward()``, so gradients are averaged as those of any module.
+But all its variables are parameters of torch: what is not trained stands for buffers, and seeds are whole numbers that
+count.
 """
 
 from __future__ import annotations

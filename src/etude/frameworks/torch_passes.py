@@ -90,7 +90,7 @@ class Dealer(Sampler[Any]):
         notes: Whether pieces are kept until somebody has looked at them.
 
     Attributes:
-        sampler: The other one.
+        dealt: The other one.
         rank: Which rank this is.
         ranks: How many there are.
         latest: The pass that was begun last, or is to begin; None before the first.
@@ -99,7 +99,7 @@ class Dealer(Sampler[Any]):
     def __init__(
         self, sampler: Iterable[Any], *, rank: int, ranks: int, generator: torch.Generator, notes: bool = False
     ) -> None:
-        self.sampler = sampler
+        self.dealt = sampler
         self.rank = rank
         self.ranks = ranks
         self.latest: Pass | None = None
@@ -108,6 +108,10 @@ class Dealer(Sampler[Any]):
         self._begun: Pass | None = None  # the one that drew last
         self._next = 0  # the number of the next pass
         self._waiting: Pass | None = None  # from a state
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: no pass that is under way, since nothing can copy what a sampler draws."""
+        return {**vars(self), "latest": None, "_begun": None, "_waiting": None}
 
     @property
     def epoch(self) -> int:
@@ -129,8 +133,7 @@ class Dealer(Sampler[Any]):
 
     def drawing(self) -> Drawing:
         """Return what the other sampler gives in a pass that begins now."""
-        alone = self.ranks == 1 or draws_from_its_own(self.sampler)
-        return Drawing(self.sampler, seed=None if alone else self.seed())
+        return Drawing(self.dealt, seed=None if draws_from_its_own(self.dealt) else self.seed())
 
     def goes_on(self, a_pass: Pass) -> None:
         """Take in that a pass goes on from a state."""
@@ -147,7 +150,7 @@ class Dealer(Sampler[Any]):
     def sources(self) -> list[Source]:
         """Return what a pass draws from."""
         own = Source(self._generator.get_state, self._generator.set_state)
-        return [own, *sources_in(self.sampler)]
+        return [own, *sources_in(self.dealt)]
 
     def extra(self) -> dict[str, Any]:
         """Return what else is in a state."""
@@ -163,7 +166,7 @@ class Dealer(Sampler[Any]):
 
     def _inner(self) -> dict[str, Any]:
         """Return the state of the other sampler, if it has one."""
-        return {"sampler": copy.deepcopy(self.sampler.state_dict())} if isinstance(self.sampler, Stateful) else {}
+        return {"sampler": copy.deepcopy(self.dealt.state_dict())} if isinstance(self.dealt, Stateful) else {}
 
     def bring_back(self, state: Mapping[str, Any]) -> None:
         """Make everything that a pass draws from what it was when the pass of a state began.
@@ -184,7 +187,7 @@ class Dealer(Sampler[Any]):
             )
         self.bring_back_extra(state)
         if "sampler" in state:
-            self.sampler.load_state_dict(copy.deepcopy(state["sampler"]))  # type: ignore[attr-defined]
+            self.dealt.load_state_dict(copy.deepcopy(state["sampler"]))  # type: ignore[attr-defined]
         set_all(sources, state["generators"])
 
     def state_dict(self, done: int | None = None) -> dict[str, Any]:

@@ -7,30 +7,19 @@ otherwise read the addresses of those that are gone. What the groups carry is pl
 from __future__ import annotations
 
 import contextlib
-import json
-import math
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Final, Literal
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
-from etude.core.errors import ConfigError, RankLostError, RanksError
-
-How = Literal["mean", "sum", "rank 0"]
-"""How a metric of several ranks becomes one: the mean weighted by examples, the sum, or what rank 0 has."""
-
-FRAME: Final = 64
-"""Numbers in one message of metrics. Messages of one length never go wrong when ranks say different things."""
-
-HEAD: Final = 4
-"""Of these, at the front of each: whether to stop, the weight, and two numbers that stand for the names."""
+from etude.core.errors import ConfigError, RankLostError
+from etude.frameworks.torch_reports import How, Pending
 
 
-def open_store(host: str = "127.0.0.1", *, timeout_s: float) -> tuple[dist.TCPStore, int]:
+def open_store(host: str = "127.0.0.1", *, timeout_s: float) -> tuple[TCPStore, int]:
     """Return a store that this process serves, and the port of it: rank 0 does this, and tells the others.
 
     Args:
@@ -38,7 +27,7 @@ def open_store(host: str = "127.0.0.1", *, timeout_s: float) -> tuple[dist.TCPSt
         timeout_s: How long anybody waits for a key.
     """
     limit = timedelta(seconds=timeout_s)
-    store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=limit)
+    store = TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=limit)
     return store, store.port
 
 
@@ -48,7 +37,7 @@ def join(
     ranks: int,
     prefix: str,
     timeout_s: float,
-    store: dist.Store | None = None,
+    store: Store | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     local_rank: int = 0,
@@ -81,13 +70,18 @@ def join(
     if torch.cuda.is_available() and dist.is_nccl_available():
         torch.cuda.set_device(local_rank)
         backend = "cpu:gloo,cuda:nccl"
-    with waiting(f"rank {rank} waited for all {ranks} ranks", timeout_s):
-        if store is None:
-            store = dist.TCPStore(host, port, is_master=False, timeout=limit)
-        store = dist.PrefixStore(prefix, store)
-        store.set_timeout(limit)
-        dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
-        control = dist.new_group(backend="gloo", timeout=limit)
+    try:
+        with waiting(f"rank {rank} waited for all {ranks} ranks", timeout_s):
+            if store is None:
+                store = TCPStore(host, port, is_master=False, timeout=limit)
+            store = PrefixStore(prefix, store)
+            store.set_timeout(limit)
+            dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
+            control = dist.new_group(backend="gloo", timeout=limit)
+    except RankLostError:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        raise
     return Gang(rank, ranks, local_rank, timeout_s, control, store)
 
 
@@ -109,17 +103,29 @@ class Gang:
         self.timeout_s = timeout_s
         self.control = control
         self._store = store
+        self._groups: list[Any] = []
         self._reports = 0
 
     def leave(self) -> None:
         """Leave all groups; nobody is waited for."""
+        # Nobody else holds a group, so their threads end here. One that lives on when the interpreter ends, and drops
+        # a tensor then, takes the process down.
+        self._groups.clear()
+        self.control = None
         if dist.is_initialized():
             dist.destroy_process_group()
 
-    def group(self) -> Any:
-        """Return a new gloo group of all ranks; all of them ask for it at the same point."""
+    def group(self) -> int:
+        """Return the number of a new gloo group of all ranks; all of them ask for it at the same point."""
         with self.waiting("a new group"):
-            return dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout_s))
+            self._groups.append(dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout_s)))
+        return len(self._groups) - 1
+
+    def all_reduce(self, tensor: torch.Tensor, group: int | None, *, asynchronously: bool = False) -> Any:
+        """Sum a tensor over all ranks, in a group by its number or in the default one; return what to wait for."""
+        there = None if group is None else self._groups[group]
+        real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+        return dist.all_reduce(real, group=there, async_op=asynchronously)
 
     def gather(self, value: Any) -> list[Any]:
         """Return what every rank gave, by rank: small plain values."""
@@ -190,104 +196,3 @@ def waiting(what: str, timeout_s: float) -> Iterator[None]:
             )
             + f"torch says: {told}"
         ) from error
-
-
-@dataclass(frozen=True)
-class Agreed:
-    """What all ranks know after a report.
-
-    Attributes:
-        values: The metrics, the same on all ranks.
-        stop: Whether any rank is to stop.
-    """
-
-    values: Mapping[str, float]
-    stop: bool
-
-
-class Pending:
-    """A report that is under way between the ranks."""
-
-    def __init__(
-        self, gang: Gang, nth: int, values: dict[str, float], weight: float, stop: bool, how: dict[str, How]
-    ) -> None:
-        self._gang = gang
-        self._nth = nth
-        self._given = list(values)
-        self._names = sorted(values)
-        self._how = how
-        room = FRAME - HEAD
-        said = json.dumps([[name, how.get(name, "mean")] for name in self._names]).encode()
-        head = [float(stop), float(weight), float(zlib.crc32(said)), float(zlib.adler32(said))]
-        given = [float(values[name]) for name in self._names]
-        self._frames: list[tuple[torch.Tensor, Any]] = []
-        with gang.waiting("a report"):
-            for start in range(0, max(len(given), 1), room):
-                part = given[start : start + room]
-                sent = torch.tensor([*head, *part, *[0.0] * (room - len(part))], dtype=torch.float64)
-                found = torch.empty(gang.ranks, FRAME, dtype=torch.float64)
-                work = dist.all_gather(list(found), sent, group=gang.control, async_op=True)
-                self._frames.append((found, (work, sent)))
-
-    def done(self) -> bool:
-        """Say whether all ranks have come to this report, so that ``wait`` returns at once."""
-        return all(work.is_completed() for _, (work, _) in self._frames)
-
-    def wait(self) -> Agreed:
-        """Return what all ranks agreed on; wait for those that are not so far.
-
-        Raises:
-            RanksError: A rank reports other names than rank 0.
-            RankLostError: A rank is lost.
-        """
-        with self._gang.waiting(f"report {self._nth}"):
-            for _, (work, _) in self._frames:
-                work.wait()
-        heads = self._frames[0][0][:, :HEAD].tolist()
-        odd = [rank for rank, head in enumerate(heads) if head[2:] != heads[0][2:]]
-        if odd:
-            self._tell_apart(odd)
-        rows = torch.cat([found[:, HEAD:] for found, _ in self._frames], dim=1).tolist()
-        weights = [head[1] for head in heads]
-        values = {
-            name: one_of([row[nth] for row in rows], weights, self._how.get(name, "mean"))
-            for nth, name in enumerate(self._names)
-        }
-        return Agreed({name: values[name] for name in self._given}, any(head[0] for head in heads))
-
-    def _tell_apart(self, odd: Sequence[int]) -> None:
-        said = {name: self._how.get(name, "mean") for name in self._names}
-        self._gang.post(f"report {self._nth}, rank {self._gang.rank}", json.dumps(said))
-        first, other = (json.loads(self._gang.read(f"report {self._nth}, rank {rank}")) for rank in (0, odd[0]))
-        plain = [
-            ", ".join(name if how == "mean" else f"{name} ({how})" for name, how in x.items()) for x in (first, other)
-        ]
-        raise RanksError(
-            f"Report {self._nth} of rank {odd[0]} has the metrics [{plain[1]}], and that of rank 0 has [{plain[0]}]. "
-            "A report is one of all ranks, so each has to name the same metrics. Report on all ranks "
-            "alike; only rank 0's prints and files show anyway."
-        )
-
-
-def one_of(values: Sequence[float], weights: Sequence[float], how: How) -> float:
-    """Return one value for those of all ranks; equal ones stay what they are, to the bit.
-
-    Args:
-        values: By rank.
-        weights: How many examples each is of; without weight a value counts for nothing.
-        how: What is asked for.
-    """
-    if how == "rank 0":
-        return values[0]
-    if how == "sum":
-        return _sum(values)
-    counted = [(value, weight) for value, weight in zip(values, weights, strict=True) if weight > 0]
-    if not counted:
-        return math.nan
-    if all(value == counted[0][0] for value, _ in counted):
-        return counted[0][0]
-    return _sum([value * weight for value, weight in counted]) / _sum([weight for _, weight in counted])
-
-
-def _sum(values: Sequence[float]) -> float:
-    return math.fsum(values) if all(map(math.isfinite, values)) else sum(values)

@@ -10,11 +10,20 @@ epoch can go on with another number of ranks: all that has to be known is how fa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, get_args
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from etude.core.errors import ConfigError, StateError
 from etude.core.streams import stream_seed
@@ -54,8 +63,8 @@ def distribute(
             else from ``RANK`` and ``WORLD_SIZE`` in the environment, else there is one rank.
         ranks: How many ranks there are.
         batch: For a sampler of batches: ``"per_rank"`` deals whole batches out, so that ranks together have ``ranks``
-            times as many examples in a step; ``"global"`` divides each batch over the ranks, so that any number of
-            ranks makes the steps that one would.
+            times as many examples in a step, and divides the last ones if they do not suffice; ``"global"`` divides
+            each batch over the ranks, so that any number of ranks makes the steps that one would.
         uneven: What is done with examples that cannot be divided evenly. ``"keep"``: each is given once, so some ranks
             get one more; it is the default since nothing is lost or counted twice. With batches of indices it means
             one step more on some ranks only if the last batch of the others is full: then a loop with collectives
@@ -97,6 +106,7 @@ class Distributed(Dealer):
     ) -> None:
         generator = torch.Generator().manual_seed(stream_seed(seed, "sampler", bits=63))
         super().__init__(sampler, rank=rank, ranks=ranks, generator=generator)
+        self.sampler = sampler
         self.batch = batch
         self.uneven = uneven
 
@@ -174,6 +184,8 @@ class Distributed(Dealer):
         while items := drawing.take(size):
             if len(first) < self.ranks:
                 first = [*first, *items][: self.ranks]
+                if size > 1 and not is_batch(items[0]):
+                    _check_enough(len(first), self.ranks)
             yield Round(len(items), self._own(items, first))
 
     def _own(self, items: list[Any], first: list[Any]) -> Piece | None:
@@ -185,7 +197,8 @@ class Distributed(Dealer):
                     'leave batch="global" out.'
                 )
             return self._slice(items[0])
-        if len(items) == self.ranks:
+        short = isinstance(self.sampler, BatchSampler) and len(items[-1]) < len(items[0])
+        if len(items) == self.ranks and not short:
             return Piece(items[self.rank])
         if is_batch(items[0]):
             return self._slice(joined(items))
@@ -258,10 +271,14 @@ def _check_size(sampler: Any, *, ranks: int, batch: Batch) -> None:
             f'batch="global" divides each batch over ranks={ranks}, and batches have {sampler.batch_size}. Make them '
             f'larger, at least {ranks}; or pass batch="per_rank".'
         )
-    if isinstance(indices, Sized) and has_length(indices) and len(indices) < ranks:
+    if isinstance(indices, RandomSampler | SequentialSampler | SubsetRandomSampler | WeightedRandomSampler | range):
+        _check_enough(len(indices), ranks)
+
+
+def _check_enough(n: int, ranks: int) -> None:
+    if n < ranks:
         raise ConfigError(
-            f"ranks={ranks} are more than there are examples: the sampler gives {count(len(indices), 'index')}. Use "
-            f"fewer ranks."
+            f"ranks={ranks} are more than there are examples: the sampler gives {count(n, 'example')}. Use fewer ranks."
         )
 
 

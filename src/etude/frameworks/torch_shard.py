@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
+import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler, Subset
 
 from etude.core.errors import ConfigError
+from etude.core.streams import stream_seed
 from etude.core.text import count
 from etude.frameworks.torch import every
 from etude.frameworks.torch_cuts import training_loaders
+from etude.frameworks.torch_drawing import seed_all
 from etude.frameworks.torch_passes import slice_of
 from etude.frameworks.torch_samplers import check_undivided
 from etude.frameworks.torch_shares import Shares
@@ -40,6 +43,9 @@ WHOLE: Final = "_etude_whole"
 PER_STEP: Final = "_etude_per_step"
 """How many batches of the user's are one step."""
 TELLS: Final = "_etude_tells"
+TRAINS: Final = "_etude_trains"
+"""Whether it is divided for training."""
+BEGINS: Final = "_etude_begins"
 TOLD: Final = "_etude_told"
 NAMES: Final = ("__module__", "__qualname__")
 WAY_OUT: Final = (
@@ -49,19 +55,19 @@ WAY_OUT: Final = (
 
 
 class Drawn(NamedTuple):
-    """A batch that a training loader gives next.
+    """A batch that a divided loader gives next.
 
     Attributes:
         ids: The indices of its examples, as the sampler gave them, in order; None where there are no indices.
         weight: What a mean over this batch counts in the mean over ranks: this rank's examples times ranks, by all of
             this step. 0 means that all its examples are another rank's, and it is there to be as many steps.
-        n: How many examples all ranks have in this step; None if nobody can tell.
+        n: How many examples all ranks have in this step; 0 if nobody can tell.
         loader: Who gives it.
     """
 
     ids: Sequence[Any] | None
     weight: float
-    n: int | None
+    n: int
     loader: DataLoader[Any]
 
 
@@ -76,6 +82,7 @@ def shard(
     batch: Batch = "global",
     evaluation: Evaluation = "whole",
     drawn: Tell | None = None,
+    begins: Callable[[], object] | None = None,
 ) -> Any:
     """Let each loader give this rank's part of its batches; return the data.
 
@@ -90,7 +97,8 @@ def shard(
             ``"per_rank"``: each rank has such a batch, and a step as many as there are ranks.
         evaluation: ``"whole"``: every rank goes through all of what is for evaluation. ``"divided"``: each has its
             part, without padding, and the length of ``loader.dataset`` is that of the part.
-        drawn: Called just before a training loader gives a batch.
+        drawn: Called just before a loader that was divided gives a batch.
+        begins: Called when a pass over a training loader begins, on all ranks at the same point.
 
     Raises:
         ConfigError: A loader cannot be divided; the message says which, and what to do.
@@ -108,10 +116,14 @@ def shard(
         one = _One(loader, _called(loader, number, len(loaders)), rank, ranks)
         if id(loader) in first or not _is_sequential(loader):
             _share(one, batch)
-            setattr(loader, TELLS, drawn)
-            loader.__class__ = _telling(type(loader))
+            setattr(loader, TRAINS, True)
+            setattr(loader, BEGINS, begins)
         elif evaluation == "divided":
             _divide(one)
+        else:
+            continue
+        setattr(loader, TELLS, drawn)
+        loader.__class__ = _telling(type(loader))
     return data
 
 
@@ -157,7 +169,7 @@ def _make_whole(loader: DataLoader[Any]) -> None:
     for name, value in loader.__dict__.pop(WHOLE, {}).items():
         object.__setattr__(loader, name, value)
         loader._iterator = None
-    for name in (PER_STEP, TELLS):
+    for name in (PER_STEP, TELLS, TRAINS, BEGINS):
         loader.__dict__.pop(name, None)
 
 
@@ -168,11 +180,6 @@ def undivide(data: Any) -> None:
         cls = type(loader)
         if TOLD in vars(cls):
             loader.__class__ = cls.__mro__[1]
-
-
-def is_divided(loader: Any) -> bool:
-    """Say whether something is a training loader that gives this rank's part of its batches."""
-    return isinstance(loader, DataLoader) and TELLS in vars(loader)
 
 
 # --- training loaders -----------------------------------------------------------------------------
@@ -218,6 +225,29 @@ def _share(one: _One, batch: Batch) -> None:
     )
     shares.check()
     _set(loader, place, shares)
+    if one.rank:  # the first rank draws what one alone would
+        _set(loader, "worker_init_fn", Reseeded(one.rank, loader.worker_init_fn))
+
+
+class Reseeded:
+    """Begins a worker process of a loader: those of other ranks draw other things for their examples.
+
+    Loaders of all ranks have equal generators, so that orders are equal, and worker processes are seeded from them.
+
+    Args:
+        rank: Which rank this is.
+        begin: The user's function that begins a worker process; None if there is none.
+    """
+
+    def __init__(self, rank: int, begin: Callable[[int], Any] | None) -> None:
+        self._rank = rank
+        self._begin = begin
+
+    def __call__(self, worker: int) -> None:
+        """Seed the global generators, and call the user's function."""
+        seed_all(stream_seed(torch.initial_seed(), "rank", self._rank, bits=63))
+        if self._begin is not None:
+            self._begin(worker)
 
 
 def _sizes(size: int, ranks: int) -> str:
@@ -275,6 +305,8 @@ def _telling(cls: type[Any]) -> type[Any]:
         return _TELLING[cls]
 
     def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 - the inner one begins at once, and draws then
+        if (begins := getattr(self, BEGINS, None)) is not None:
+            begins()
         before = (getattr(self, "next_iter_state", None) or {}).get("_steps_since_snapshot", 0)
         return _told(cls.__iter__(self), self, before)
 
@@ -313,7 +345,7 @@ def _told(batches: Iterator[Any], loader: Any, before: int) -> Iterator[Any]:
 
     def told() -> Iterator[Any]:
         for got in batches:
-            batch, found = got, Drawn(None, 1.0, None, loader)
+            batch, found = got, Drawn(None, 1.0, 0, loader)
             if type(got) is Noted:
                 batch, found = got.batch, Drawn(None, got.weight, got.n, loader)
             elif notes:
@@ -334,6 +366,11 @@ def shares_of(loader: Any) -> Shares | None:
     """Return the sampler that gives this rank its batches; None if a loader has none."""
     found = (loader.batch_sampler, loader.sampler)
     return next((sampler for sampler in found if isinstance(sampler, Shares)), None)
+
+
+def is_shared(loader: Any) -> bool:
+    """Say whether a loader gives several ranks their parts of its batches to train on."""
+    return getattr(loader, TRAINS, False) is True
 
 
 def partition(loader: DataLoader[Any], parts: Sequence[Any]) -> None:

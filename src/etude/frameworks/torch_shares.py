@@ -14,7 +14,7 @@ from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampl
 from etude.core.errors import ConfigError, StateError
 from etude.core.streams import stream_seed
 from etude.core.text import count
-from etude.frameworks.torch_drawing import has_length, is_batch
+from etude.frameworks.torch_drawing import Drawing, has_length, is_batch
 from etude.frameworks.torch_passes import Dealer, Piece, Round, as_list, joined, slice_of
 
 Part = npt.NDArray[np.int64]
@@ -66,15 +66,11 @@ class Shares(Dealer):
         """The indices of each rank, if each has a part of its own; None if all draw from all."""
         return self._parts
 
-    @property
-    def batch_size(self) -> int | None:
-        """How many examples the user's batches have; None if that is not known."""
-        return self._size
-
-    @property
-    def drop_last(self) -> bool:
-        """Whether the user's batch sampler leaves a smaller last batch out."""
-        return bool(getattr(self.sampler, "drop_last", False))
+    def __getattr__(self, name: str) -> Any:
+        """Return what the user's sampler has under a name: its sampler, its batch size, what tells it of epochs."""
+        if name.startswith("__") or "dealt" not in vars(self):
+            raise AttributeError(name)
+        return getattr(self.dealt, name)
 
     def check(self) -> None:
         """Refuse what is known not to be divisible.
@@ -82,9 +78,9 @@ class Shares(Dealer):
         Raises:
             ConfigError: The sampler gives one example at a time, or fewer than there are ranks.
         """
-        if type(self.sampler) in SINGLE and self._per_round == 1 and self.ranks > 1:
+        if type(self.dealt) in SINGLE and self._per_round == 1 and self.ranks > 1:
             raise self._indivisible()
-        inner: Any = getattr(self.sampler, "sampler", None)
+        inner: Any = getattr(self.dealt, "sampler", None)
         if inner is not None and has_length(inner) and len(inner) < self.ranks:
             raise ConfigError(
                 f"{self._name} draws {count(len(inner), 'example')} in a pass, less than there are ranks "
@@ -100,8 +96,12 @@ class Shares(Dealer):
     def __len__(self) -> int:
         if self._parts is not None:
             return self._steps(self._parts)
-        batches = len(self.sampler)  # type: ignore[arg-type]
+        batches = len(self.dealt)  # type: ignore[arg-type]
         return (batches + self._per_round - 1) // self._per_round
+
+    def drawing(self) -> Drawing:
+        """Return what the user's sampler gives in a pass that begins now; on one rank as it would without us."""
+        return Drawing(self.dealt, seed=None) if self.ranks == 1 else super().drawing()
 
     def rounds(self, skip: int) -> Iterator[Round]:
         """Yield the rounds of a pass that begins now, from a position on.
@@ -146,9 +146,9 @@ class Shares(Dealer):
         Raises:
             ConfigError: They are no parts for this many ranks.
         """
-        if self._size is None and type(self.sampler) not in SINGLE:
+        if self._size is None and type(self.dealt) not in SINGLE:
             raise ConfigError(
-                f"{self._name} has a batch sampler of its own, {type(self.sampler).__name__}, that does not say how "
+                f"{self._name} has a batch sampler of its own, {type(self.dealt).__name__}, that does not say how "
                 "many examples a batch has. Give it an attribute batch_size, or the loader a batch_size."
             )
         found = [np.asarray(part) for part in parts]
@@ -175,7 +175,7 @@ class Shares(Dealer):
 
     def _steps(self, parts: list[Part]) -> int:
         each = self._each()
-        if self.drop_last:
+        if getattr(self.dealt, "drop_last", False):
             return min(len(part) for part in parts) // each
         return max(-(-len(part) // each) for part in parts)
 
@@ -185,7 +185,7 @@ class Shares(Dealer):
         drawn = own[torch.randperm(len(own), generator=torch.Generator().manual_seed(seed)).numpy()]
         spare = drawn if len(drawn) else np.concatenate(parts)
         each, lengths = self._each(), [len(part) for part in parts]
-        single = type(self.sampler) in SINGLE
+        single = type(self.dealt) in SINGLE
         for step in range(skip, self._steps(parts)):
             here = slice(step * each, (step + 1) * each)
             n = sum(len(range(length)[here]) for length in lengths)

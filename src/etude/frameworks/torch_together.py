@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -11,16 +12,18 @@ from typing import Any, Final
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader
 
-from etude.core.errors import ConfigError, RankLostError
+from etude.core.errors import ConfigError, RankLostError, RanksError
 from etude.core.ranks import FSDP, Parallel, Rank
 from etude.frameworks import torch_distributing as distributing
 from etude.frameworks.torch import every, modules
+from etude.frameworks.torch_alike import told
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_criterion import tracked
 from etude.frameworks.torch_examples import Examples
 from etude.frameworks.torch_keras import FitGuard, draw_apart, is_keras
-from etude.frameworks.torch_ranks import Gang, Pending, join, open_store
-from etude.frameworks.torch_shard import Drawn, is_divided, shard, shares_of, undivide
+from etude.frameworks.torch_ranks import Gang, join, open_store
+from etude.frameworks.torch_reports import Pending
+from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of, undivide
 from etude.frameworks.torch_watch import Watch
 
 LOOPBACK: Final = "lo"
@@ -52,8 +55,11 @@ class Together:
         self._divided: list[Any] = []  # what data functions gave
         self._examples: Examples | None = None
         self._watches = False  # what criteria see
+        self._trained = False  # since parameters were compared
         self.rank, self.ranks = rank.number, rank.ranks
-        self._seen: float | None = None  # examples of this rank since the last report; None without any batch
+        self._evaluated = (
+            0.0  # how many examples the divided loader has that was gone through last, since the last report
+        )
         self._attaches = parallel.how.attach is not False
         use_interface(rank.host, port)
         self._gang: Gang = join(
@@ -70,7 +76,7 @@ class Together:
 
     def mean(self, values: Mapping[str, float], *, stop: bool) -> Pending:
         """Begin to make one report of those of all ranks."""
-        weight, self._seen = 1.0 if self._seen is None else self._seen, None
+        weight, self._evaluated = self._evaluated or 1.0, 0.0
         return self._gang.mean(values, weight=weight, stop=stop, how=self._parallel.how.reduce)
 
     def agree(self, *flags: bool) -> tuple[bool, ...]:
@@ -87,18 +93,38 @@ class Together:
 
     def shard(self, data: Any) -> Any:
         """Divide the batches of loaders over the ranks, in place, and return the data."""
-        if self._attaches:
-            how = self._parallel.how
-            shard(
-                data,
-                rank=self._gang.rank,
-                ranks=self._gang.ranks,
-                batch=self._parallel.batch,
-                evaluation=how.evaluation,
-                drawn=self._take_note,
-            )
-            self._divided.append(data)
+        if not self._attaches:
+            return data
+        self._compare(told(data))
+        shard(
+            data,
+            rank=self.rank,
+            ranks=self.ranks,
+            batch=self._parallel.batch,
+            evaluation=self._parallel.how.evaluation,
+            drawn=self._take_note,
+            begins=self._begin_pass,
+        )
+        self._divided.append(data)
+        if self.rank == 0:
+            self._say(_how_divided(data, self.ranks, self._parallel.batch))
         return data
+
+    def _compare(self, mine: list[str]) -> None:
+        """Make sure that all ranks have the same data.
+
+        Raises:
+            RanksError: They do not.
+        """
+        first, *others = self.gather(mine)
+        for rank, other in enumerate(others, start=1):
+            for here, there in itertools.zip_longest(first, other, fillvalue="nothing"):
+                if here != there:
+                    raise RanksError(
+                        f"Rank {rank} has other data than rank 0: it has {there}, and rank 0 has {here}. All ranks "
+                        "train on the same data, and each is given its part of every batch: let data() give the same "
+                        "everywhere, and draw by seed alone."
+                    )
 
     def attach(self, model: Any) -> Any:
         """Have the gradients of a model's modules averaged over the ranks, or the modules sharded, and return it.
@@ -111,7 +137,7 @@ class Together:
             self.stand_back("The Trainer of a LightningModule")
         if self._attaches and found:
             for module in filter(is_keras, found.values()):
-                guard = FitGuard(module, is_divided=is_divided, watched=lambda: self._watches)
+                guard = FitGuard(module, is_divided=is_shared, watched=lambda: self._watches)
                 self._keras.append((module, guard))
             sharded = isinstance(self._parallel.how, FSDP)
             attached = self._sharded(found) if sharded else Averager(found, self._gang, begins=self._refuse_twice)
@@ -159,6 +185,7 @@ class Together:
         Raises:
             DriftError: They do not.
         """
+        self._trained = False
         for attached in self._attached:
             for note in attached.check():
                 self._say(note)
@@ -180,7 +207,7 @@ class Together:
 
     def examples(self, data: Any, watch: Watch) -> Examples:
         """Return the training examples of the data, as they are divided by now."""
-        loaders = [loader for loader in every(DataLoader, data) if shares_of(loader) is not None]
+        loaders = [loader for loader in every(DataLoader, data) if is_shared(loader)]
         self._examples = Examples(loaders, watch)
         return self._examples
 
@@ -215,14 +242,40 @@ class Together:
             name = type(optimizer).__name__
             raise ConfigError(distributing.NOBODY.format(optimizer=name, ranks=self.ranks))
 
+    def _begin_pass(self) -> None:
+        """Take a pass over a training loader for an epoch, where the training function asks for none."""
+        if self._trained:
+            self.check()
+
     def _take_note(self, drawn: Drawn) -> None:
         """See how much the batch that comes now counts on this rank."""
-        n = self.ranks if drawn.n is None else drawn.n
-        self._seen = (self._seen or 0.0) + drawn.weight * n / self.ranks
+        if not is_shared(drawn.loader):
+            with contextlib.suppress(TypeError):  # it has no length
+                self._evaluated = float(len(drawn.loader.dataset))  # type: ignore[arg-type] # it may have none
+            return
+        self._trained = True
         for attached in self._attached:
             attached.weight = drawn.weight
         if self._examples is not None:
             self._examples.drawn(drawn)
+
+
+def _how_divided(data: Any, ranks: int, batch: str) -> str:
+    """Say what batches the ranks have."""
+    sizes = {getattr(shares_of(one) or one, "batch_size", None) for one in every(DataLoader, data) if is_shared(one)}
+    if not sizes:
+        return (
+            f"{ranks} ranks train each trial, and data() gives no loader that could be divided: each rank trains on "
+            "all of it. The result is that of one rank, and no sooner there."
+        )
+    rate = "The learning rate is the function's own, and is not scaled."
+    each = " or ".join(str(size) for size in sorted(sizes, key=str))
+    if batch == "per_rank":
+        return f"{ranks} ranks train each trial, with batches of {each} examples on each of them. {rate}"
+    return (
+        f"{ranks} ranks train each trial: the batch of {each} examples that data() asks for is that of all ranks "
+        f"together, and is divided over them. {rate}"
+    )
 
 
 def serve(rank: Rank, timeout_s: float) -> tuple[Any, int]:

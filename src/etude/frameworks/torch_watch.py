@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from torch.amp import is_autocast_available
 from etude.core.errors import ConfigError, ResultError
 from etude.core.text import count
 from etude.frameworks.torch_aspects import Flattened, UnmatchedError, aspects
-from etude.frameworks.torch_losses import PAIR, Form, pair
+from etude.frameworks.torch_losses import PAIR, Form
 
 STEPS: Final = 64
 """So many steps are computed together, at most."""
@@ -35,9 +34,6 @@ WAITING_B: Final = 2**23
 
 COPIED_B: Final = 2**19
 """Scores above this are used at once, without a copy."""
-
-
-NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Taken(NamedTuple):
@@ -129,28 +125,26 @@ class Watch:
             self._further += 1
             return
         self._ids = None
-        scores, targets = pair(args, kwargs)
-        if not self._can_wait(form, args, kwargs) or (size_b := scores.nbytes) > COPIED_B:
+        # This is paid for in every step, with nothing of it in the processor's caches: so little is done, and what
+        # can be looked at later is. The first call is looked at now, so that what is wrong is said in the first step.
+        if kwargs and form.kind.later:
+            args, kwargs = _sorted(args, kwargs)
+        if (
+            self._any
+            and form.kind.later
+            and len(args) == len(PAIR)
+            and isinstance(scores := args[0], torch.Tensor)
+            and isinstance(targets := args[1], torch.Tensor)
+            and not (kwargs and any(map(torch.is_tensor, kwargs.values())))  # which may be changed
+            and (size_b := scores.nbytes) <= COPIED_B
+        ):
+            targets = (targets.detach() if targets.requires_grad else targets).clone()
+            self._waiting.append(_Call(form, flattened, kwargs, ids, scores.detach().clone(), targets))
+            self._waiting_b += size_b
+            if len(self._waiting) >= STEPS or self._waiting_b > WAITING_B:
+                self.flush()
+        else:
             self._at_once(form, args, kwargs, ids, flattened)
-            return
-        # What comes from here on is paid for in each step, with nothing of it in the processor's caches: so little
-        # is done, and all that can be looked at later is.
-        settings = {name: given for name, given in kwargs.items() if name not in PAIR} if kwargs else NOTHING
-        call = _Call(form, flattened, settings, ids, scores.detach().clone(), targets.detach().clone())
-        self._waiting.append(call)
-        self._waiting_b += size_b
-        if len(self._waiting) >= STEPS or self._waiting_b > WAITING_B:
-            self.flush()
-
-    def _can_wait(self, form: Form, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        """Say whether a call may wait: the first may not, so that whatever is wrong is said in the first step."""
-        if not self._any or not form.kind.later or len(args) > len(PAIR):
-            return False
-        if kwargs:
-            args = (*args, *(kwargs[name] for name in PAIR if name in kwargs))
-            if any(torch.is_tensor(given) for name, given in kwargs.items() if name not in PAIR):
-                return False  # it may be changed
-        return len(args) == len(PAIR) and isinstance(args[0], torch.Tensor) and isinstance(args[1], torch.Tensor)
 
     def _at_once(
         self,
@@ -263,6 +257,12 @@ def no_classes(form: Form, missing: frozenset[str]) -> ConfigError:
         f"The measure needs {', '.join(sorted(missing))} of each example, and {form.name} is no loss of classes. "
         "Take a measure of losses: 'mean', 'variance', 'last' or 'ema'."
     )
+
+
+def _sorted(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Return scores and targets without their names, and what else was named."""
+    named = tuple(kwargs[name] for name in PAIR[len(args) :] if name in kwargs)
+    return (*args, *named), {name: given for name, given in kwargs.items() if name not in PAIR}
 
 
 def _in_order(call: _Call, tensor: torch.Tensor) -> torch.Tensor:

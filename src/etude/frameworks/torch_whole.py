@@ -1,8 +1,8 @@
 """States of sharded models and optimizers as whole ones, and back.
 
-A state that a run keeps is the whole one, whatever the ranks hold: anybody can load its weights, and ranks of any number
-can go on from it. All ranks put it together, a tensor at a time, and rank 0 alone holds what comes of it, on the CPU; so
-one machine needs room for the model and its optimizer. Where there is none, ``torch_fsdp.save`` writes shards.
+A state that a run keeps is the whole one, whatever the ranks hold: anybody can load its weights, and ranks of any
+number can go on from it. All ranks put it together, a tensor at a time, and rank 0 alone holds what comes of it, on the
+CPU; so one machine needs room for the model and its optimizer. Where there is none, ``torch_fsdp.save`` writes shards.
 """
 
 from __future__ import annotations

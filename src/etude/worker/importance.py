@@ -1,7 +1,8 @@
 """A partition at work in a run: what the criterion saw goes in, and which examples are whose comes out.
 
-It is the thread that joins three that do not know each other: the partition (``fit.importance``), which reaches a worker
-with the user's functions alone; the loader and the criterion, as their framework has them; and the epochs of the run.
+It is the thread that joins three that do not know each other: the partition (``fit.importance``), which reaches a
+worker with the user's functions alone; the loader and the criterion, as their framework has them; and the epochs of
+the run.
 """
 
 from __future__ import annotations
@@ -36,16 +37,20 @@ class Tracker(Protocol):
         """Return the assignment that holds from this epoch on, if it begins one."""
         ...
 
-    def state(self) -> tuple[bytes, Any]:
-        """Return what was seen, as bytes, and the ids of each rank's examples."""
+    def state(self) -> dict[str, Any]:
+        """Return what an attempt needs to go on."""
         ...
 
     def hand_over(self) -> bytes:
-        """Return what was seen, as bytes, and forget it."""
+        """Return what was seen, for another rank to keep, and forget it."""
         ...
 
-    def restore(self, book: bytes, parts: Any) -> None:
-        """Take in what was seen, as bytes, and the ids of each rank's examples."""
+    def take_over(self, packed: bytes) -> None:
+        """Take in what another rank handed over."""
+        ...
+
+    def restore(self, states: Sequence[Mapping[str, Any]], *, books: bool) -> None:
+        """Go on from what was saved; one of the ranks takes the books."""
         ...
 
     @property
@@ -144,9 +149,9 @@ class Importance:
         leads = self._gang.rank == 0
         for book in self._gang.gather(b"" if leads else self._tracker.hand_over()):
             if leads and book:
-                self._tracker.restore(book, None)
-        book, parts = self._tracker.state()
-        return {"book": np.frombuffer(book, dtype=np.uint8), "parts": parts, "of": (self._moved, self._assigned)}
+                self._tracker.take_over(book)
+        state = self._tracker.state()
+        return {**state, "book": np.frombuffer(state["book"], dtype=np.uint8), "of": [self._moved, self._assigned]}
 
     def restore(self, state: Any) -> None:
         """Go on from a state."""
@@ -178,8 +183,8 @@ class Importance:
             )
             if self._restored is not None:
                 # What all had seen is rank 0's from now on: whose it is does not matter, since it is put together.
-                book = np.asarray(self._restored["book"], dtype=np.uint8).tobytes() if self._gang.rank == 0 else b""
-                self._tracker.restore(book, self._restored["parts"])
+                state = {**self._restored, "book": np.asarray(self._restored["book"], dtype=np.uint8).tobytes()}
+                self._tracker.restore([state], books=self._gang.rank == 0)
                 if self._tracker.parts is not None:
                     self._examples.assign(self._tracker.parts)
         return self._tracker

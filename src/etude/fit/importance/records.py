@@ -52,6 +52,11 @@ class Records:
         """How many examples there are."""
         return len(self.nan)
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was recorded at all."""
+        return all(getattr(self, table) is None for table in FIELDS.values())
+
 
 FIELDS: Final = {LOSS: "losses", CORRECT: "correct", PROBABILITY: "probabilities", EL2N: "el2n"}
 """Aspect -> its table."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,7 @@ class Tracker:
         self._n, self._ranks, self._epochs, self._exchange = n, ranks, epochs, exchange
         self._book = Book(n)
         self._parts: list[Ids] | None = None
+        self._importance: npt.NDArray[np.float64] | None = None
 
     @property
     def parts(self) -> list[Ids] | None:
@@ -103,34 +104,53 @@ class Tracker:
         if self._measure is not None:
             uses = self._schedule.uses(epoch)
             packs = self._exchange(self._book.packed(uses))
-            importance, notes = score(self._measure, merged(packs, n=self._n, epochs=uses))
+            records = merged(packs, n=self._n, epochs=uses)
+            if records.empty:
+                raise ResultError(
+                    f"No loss of any example was recorded in the epochs {uses.start} to {uses.stop - 1}, so there is "
+                    "nothing to assign examples by. Wrap the loss that trains: criterion = run.criterion(criterion)."
+                )
+            importance, notes = score(self._measure, records)
             if self._schedule.window == "interval":
                 self._book.forget(before=epoch)
-        before = self._parts
-        given = importance if importance is not None else np.zeros(self._n)
-        self._parts = assigned(self._partition, given, self._ranks, before)
+        before, self._importance = self._parts, importance
+        self._parts = self._assigned(before)
         self._compare(self._parts)
         return Assignment(self._parts, moved(before or [], self._parts), importance, notes)
 
-    def state(self) -> tuple[bytes, list[Ids] | None]:
-        """Return what an attempt needs to go on: what this rank saw, and the ids of each rank's examples."""
-        return self._book.packed(), self._parts
+    def _assigned(self, before: list[Ids] | None) -> list[Ids]:
+        given = self._importance if self._importance is not None else np.zeros(self._n)
+        return assigned(self._partition, given, self._ranks, before)
+
+    def state(self) -> dict[str, Any]:
+        """Return what an attempt needs to go on: bytes and arrays."""
+        return {"book": self._book.packed(), "parts": self._parts, "importance": self._importance}
 
     def hand_over(self) -> bytes:
-        """Return what this rank saw, for another to keep, and forget it."""
+        """Return what this rank saw, for another one to keep, and forget it."""
         packed = self._book.packed()
         self._book = Book(self._n)
         return packed
 
-    def restore(self, book: bytes, parts: Sequence[npt.ArrayLike] | None) -> None:
-        """Take in what was seen, by whatever rank, and the ids of each rank's examples, if there are any.
+    def take_over(self, packed: bytes) -> None:
+        """Take in what another rank handed over."""
+        self._book.unpack(packed)
 
-        With another number of ranks than before these hold until the next assignment only where they are as many.
+    def restore(self, states: Sequence[Mapping[str, Any]], *, books: bool) -> None:
+        """Go on from what the ranks had saved. Were they more or fewer, examples are assigned again by what is known.
+
+        Args:
+            states: Of each rank that there was.
+            books: Whether this rank takes what they all saw; one of the ranks has to.
         """
-        if book:
-            self._book.unpack(book)
-        if parts is not None:
-            self._parts = [np.asarray(part, dtype=np.int64) for part in parts]
+        for state in states:
+            if books:
+                self._book.unpack(state["book"])
+            if state["parts"] is not None:
+                self._parts = [np.asarray(part, dtype=np.int64) for part in state["parts"]]
+                self._importance = state["importance"]
+        if self._parts is not None and len(self._parts) != self._ranks:
+            self._parts = self._assigned(self._parts)
 
     def _compare(self, parts: Sequence[Ids]) -> None:
         told = hashlib.sha256(b";".join(part.tobytes() for part in parts)).digest()
