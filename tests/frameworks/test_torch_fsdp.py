@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import safetensors.torch
 import torch
@@ -15,8 +16,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from etude.core.errors import ConfigError, StateError
+from etude.core.ranks import DDP, FSDP, read_parallel
 from etude.frameworks import torch_fsdp
-from etude.frameworks.sharding import FSDP
 from etude.frameworks.torch_ranks import Gang
 
 
@@ -60,7 +61,7 @@ def batch(step: int, n: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
 def one_model_on_all(gang: Gang, folder: str) -> None:
     """It trains as on one rank, with uneven batches; what was saved goes on to the bit."""
     model, reference = net(), net()
-    sharded = torch_fsdp.Sharded({"": model}, FSDP("Block", methods=("loss",)), gang)
+    sharded = torch_fsdp.Sharded({"": model}, FSDP(block="Block", methods=("loss",)), gang)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     alone = torch.optim.AdamW(reference.parameters(), lr=0.01)
     part = slice(0, 3) if gang.rank == 0 else slice(3, 5)
@@ -131,7 +132,7 @@ def states_that_cannot_be_loaded(gang: Gang, folder: str) -> list[str]:
 
 def what_cannot_be_sharded(gang: Gang, folder: str) -> list[str]:
     told = []
-    for spec in (FSDP("DecoderLayer"), FSDP("Block", methods=("lose",))):
+    for spec in (FSDP(block="DecoderLayer"), FSDP(block="Block", methods=("lose",))):
         with pytest.raises(ConfigError) as refused:
             torch_fsdp.Sharded({"": net()}, spec, gang)
         told.append(str(refused.value))
@@ -167,12 +168,22 @@ def test_a_block_or_method_that_is_not_there_is_refused(ranks: list[dict[str, An
     ]
 
 
-@pytest.mark.parametrize("block", ["", (), ("Block", 3)])
+@pytest.mark.parametrize("block", ["", ("Block", 3)])
 def test_a_block_needs_a_name(block: Any) -> None:
-    with pytest.raises(ConfigError, match=r"names no class, and without blocks each rank would gather the whole model"):
+    with pytest.raises(ConfigError) as refused:
         FSDP(block=block)
+    assert str(refused.value) == (
+        f"FSDP(block={block!r}) has something in it that is no name. Name the class of the repeated blocks, for "
+        'instance FSDP(block="DecoderLayer"); or leave block out.'
+    )
 
 
-def test_one_block_or_several() -> None:
-    assert FSDP("A") == FSDP(block=("A",))
-    assert FSDP(("A", "B"), methods=["loss"]).methods == ("loss",)  # type: ignore[arg-type]
+def test_one_block_or_several_or_none() -> None:
+    assert FSDP(block="A") == FSDP(block=("A",))
+    assert FSDP(block=("A", "B"), methods=["loss"]).methods == ("loss",)  # type: ignore[arg-type]
+    found = read_parallel(2, "fsdp", "global")
+    assert found is not None
+    assert found.how == FSDP()
+    assert msgspec.json.decode(msgspec.json.encode(FSDP(block="A")), type=DDP | FSDP) == FSDP(block="A")
+    with pytest.raises(ConfigError, match=r"it shards the model itself"):
+        FSDP(attach=False)

@@ -59,21 +59,57 @@ class DDP(msgspec.Struct, frozen=True, kw_only=True, tag="ddp", omit_defaults=Tr
 
 
 class FSDP(DDP, frozen=True, kw_only=True, tag="fsdp", omit_defaults=True):
-    """Data-parallel training with the model divided over the ranks (FSDP2 of PyTorch).
+    """Data-parallel training with parameters, gradients and optimizer state sharded over the ranks (FSDP2 of PyTorch).
+
+    A block is gathered as a whole while it computes, and given back afterwards; what is in no block is one more. Each
+    rank needs room for its share of the model and for a block or two.
 
     Args:
-        block: Names of the module classes that are divided as a unit each, such as ``"DecoderLayer"``.
+        block: The name of the class of the model's repeated blocks, such as ``"DecoderLayer"``, or several names.
+            Without any, the model is gathered as a whole.
+        methods: Methods that are called in place of ``forward`` and need the parameters, such as ``"loss"``.
 
     Raises:
         ConfigError: A value cannot be.
+
+    Source:
+        Zhao et al. 2023, "PyTorch FSDP", doi:10.14778/3611540.3611569; ``torch.distributed.fsdp.fully_shard``.
+
+    Example:
+        >>> FSDP(block="DecoderLayer").block
+        ('DecoderLayer',)
     """
 
     block: str | tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field, given in (("block", self.block), ("methods", self.methods)):
+            names = (given,) if isinstance(given, str) else tuple(given)
+            if not all(isinstance(name, str) and name for name in names):
+                what = "the class of the repeated blocks" if field == "block" else "methods of the model"
+                example = 'block="DecoderLayer"' if field == "block" else 'methods="loss"'
+                raise ConfigError(
+                    f"FSDP({field}={given!r}) has something in it that is no name. Name {what}, for instance "
+                    f"FSDP({example}); or leave {field} out."
+                )
+            msgspec.structs.force_setattr(self, field, names)
+        if self.evaluation == "divided":
+            raise ConfigError(
+                'FSDP(evaluation="divided") cannot be: blocks are gathered from all ranks for each batch, so all need '
+                'equally many. Leave evaluation out, or take DDP(evaluation="divided").'
+            )
+        if self.attach is False:
+            raise ConfigError(
+                "FSDP(attach=False) cannot be: it shards the model itself. For a library that is to shard it, pass "
+                "DDP(attach=False), which leaves all to it."
+            )
 
     @property
     def blocks(self) -> tuple[str, ...]:
         """The names of the classes, as a tuple."""
-        return (self.block,) if isinstance(self.block, str) else tuple(self.block)
+        return (self.block,) if isinstance(self.block, str) else self.block
 
 
 class Parallel(msgspec.Struct, frozen=True):

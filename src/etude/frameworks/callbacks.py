@@ -30,8 +30,12 @@ class Keeping(Protocol):
     kept: Any
     twice: bool
 
-    def again(self) -> None:
-        """Bring back once more what was brought back."""
+
+class Ranks(Protocol):
+    """What a run does together with the other ranks of its trial."""
+
+    def stand_back(self, who: str, *, draws_alike: bool = False) -> None:
+        """Leave the ranks to a library that sees to them itself."""
         ...
 
 
@@ -39,6 +43,7 @@ class Running(Protocol):
     """What a callback wants of a run handle."""
 
     keeper: Keeping
+    together: Ranks
     trial: int | None
 
     @property
@@ -56,6 +61,10 @@ class Running(Protocol):
 
     def epochs(self, n: int) -> Generator[int, bool | None, None]:
         """Give the epochs; one that is sent True is the last."""
+        ...
+
+    def bring_back_again(self) -> None:
+        """Bring back once more what was brought back."""
         ...
 
 
@@ -116,7 +125,7 @@ class Turns:
 
     def again(self) -> None:
         """Bring everything back once more: the trainer has drawn and reset since it was asked to begin."""
-        self.run.keeper.again()
+        self.run.bring_back_again()
 
     def end(self, *, over: bool = False) -> bool:
         """End an epoch: it is saved, and stops or pauses here if the study says so.

@@ -15,6 +15,10 @@ LIBRARIES: Final = {"keras": "etude.frameworks.keras", "sklearn": "etude.framewo
 """Library -> our module for it, whose ``handle`` answers as the one here does. They come first: with torch as its
 backend a Keras model has ``state_dict`` too, and that leaves out its optimizer."""
 
+SHARDS: Final = "etude.frameworks.torch_fsdp"
+"""Our module that shards models. As long as it is not loaded, nothing is sharded by us."""
+OF_SHARDS: Final = "etude.frameworks.torch_whole"
+
 
 @runtime_checkable
 class Handle(Protocol):
@@ -88,23 +92,34 @@ def handle(thing: Any, *, path: str) -> Handle | None:
 
 
 class _StateDict:
-    """An object with ``state_dict``: that of a module is its weights."""
+    """An object with ``state_dict``: that of a module is its weights. What is sharded over ranks is put together."""
 
     def __init__(self, thing: Stateful) -> None:
         self._thing = thing
         torch = sys.modules.get("torch")
         self._is_module = torch is not None and isinstance(thing, torch.nn.Module)
         self._is_loader = torch is not None and isinstance(thing, torch.utils.data.DataLoader)
+        self._is_optimizer = torch is not None and isinstance(thing, torch.optim.Optimizer)
 
     def weights(self) -> Any:
-        return self._thing.state_dict() if self._is_module else None
+        return _whole(self._thing.state_dict()) if self._is_module else None
 
     def rest(self) -> Any:
-        return None if self._is_module else self._thing.state_dict()
+        return None if self._is_module else _whole(self._thing.state_dict())
 
     def bring_back(self, weights: Any, rest: Any) -> None:
-        self._thing.load_state_dict(weights if self._is_module else rest)
+        state = weights if self._is_module else rest
+        if SHARDS in sys.modules and (self._is_module or self._is_optimizer):
+            sharding = importlib.import_module(OF_SHARDS)
+            parts_of = sharding.parts_of_module if self._is_module else sharding.parts_of_optimizer
+            state = parts_of(self._thing, state)
+        self._thing.load_state_dict(state)
         if (
             self._is_loader
         ):  # a loader of torch draws when it makes ready to go on: now, and not when it is gone through
             self._thing.state_dict()
+
+
+def _whole(state: Any) -> Any:
+    """Return a state as that of one rank, which it is unless somebody has sharded things."""
+    return importlib.import_module(OF_SHARDS).whole(state) if SHARDS in sys.modules else state

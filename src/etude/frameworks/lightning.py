@@ -59,6 +59,7 @@ class Hooks:
         Args:
             trainer: That is about to fit.
         """
+        self._turns.run.together.stand_back("Lightning's Trainer")
         if self._content is None:
             self._content = _Content()
             self._turns.run.keep(lightning=self._content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Final, TypeVar
 
@@ -172,7 +173,12 @@ def take_moments(optimizer: Any, state: Mapping[str, Any], *, path: str) -> None
                     f"{path} is to begin with the state of another optimizer, whose {name} is {tuple(moment.shape)} "
                     f"where its own parameter {number} is {tuple(parameter.shape)}. Leave .with_optimizer() out."
                 )
-    optimizer.load_state_dict({"state": state["state"], "param_groups": own["param_groups"]})
+    begins = {"state": state["state"], "param_groups": own["param_groups"]}
+    if "etude.frameworks.torch_fsdp" in sys.modules:  # else nobody has sharded anything
+        from etude.frameworks.torch_whole import parts_of_optimizer
+
+        begins = parts_of_optimizer(optimizer, begins)
+    optimizer.load_state_dict(begins)
 
 
 def place(model: Any, *, device: str) -> Any:

@@ -11,7 +11,7 @@ there is none. From an inner end we go on to the outer one by way of the node th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import torch
@@ -44,14 +44,18 @@ class Averager:
     Args:
         modules: By their place in the model; a module that is there twice, or shares parameters, is averaged once.
         gang: The ranks; all of them attach at the same point. With one rank leave the averager out.
+        begins: Called when a backward begins to give gradients; what it raises ends the backward.
 
     Raises:
         ConfigError: A module cannot be averaged.
         RanksError: The ranks have models of different forms.
     """
 
-    def __init__(self, modules: Mapping[str, nn.Module], gang: Gang) -> None:
+    def __init__(
+        self, modules: Mapping[str, nn.Module], gang: Gang, *, begins: Callable[[], object] = lambda: None
+    ) -> None:
         self.weight = 1.0
+        self._begins = begins
         self._gang = gang
         self._modules = dict(modules)
         _refuse_sparse(modules)
@@ -122,6 +126,8 @@ class Averager:
         task = _task()
         if self._tasks:
             self._send_at_end()
+        else:
+            self._begins()
         self._tasks.add(task)
         Variable._execution_engine.queue_callback(lambda: self._end(task))
 
@@ -215,7 +221,7 @@ def _slots(modules: Mapping[str, nn.Module]) -> dict[str, list[Slot]]:
     for place, module in modules.items():
         slots = []
         for name, param in module.named_parameters(prefix=place):
-            is_quantised = not (param.is_floating_point() or param.is_complex())  # and so never trained
+            is_quantised = not (param.is_floating_point() or param.is_complex())  # or a seed of Keras: never trained
             if id(param) not in seen and not is_quantised:
                 seen.add(id(param))
                 slots.append(Slot(name, param))

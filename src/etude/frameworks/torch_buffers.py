@@ -17,17 +17,21 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from etude.frameworks.torch_keras import untrained
 from etude.frameworks.torch_ranks import Gang
 
 
 class Place(NamedTuple):
-    """Where a buffer is: it may be replaced by another tensor."""
+    """Where a buffer is: it may be replaced by another tensor. One of Keras is a parameter that nobody trains."""
 
     module: nn.Module
     name: str
 
     def now(self) -> torch.Tensor | None:
-        """Return what is there."""
+        """Return what is there; None if it is no buffer any more."""
+        found = self.module._parameters.get(self.name)
+        if found is not None:
+            return None if found.requires_grad else found
         return self.module._buffers.get(self.name)
 
 
@@ -55,6 +59,9 @@ class Buffers:
                 ):
                     seen.add(id(buffer))
                     (self._always if isinstance(part, _NormBase) else self._seldom).append(Place(part, name))
+        for variable in untrained(module):
+            if variable.tensor.is_floating_point():
+                self._seldom.append(Place(variable.holder, variable.key))
         self._before: dict[Place, torch.Tensor] = {}
         self._stamps: list[Any] = []
         self.remember()

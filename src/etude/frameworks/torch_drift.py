@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from etude.core.errors import ConfigError, DriftError, RanksError
+from etude.frameworks.torch_keras import untrained
 from etude.frameworks.torch_ranks import Gang
 
 COLUMNS: Final = 1024
@@ -198,19 +199,25 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _parameters(modules: Mapping[str, nn.Module]) -> Tensors:
-    """Return all parameters by their names, each once."""
+    """Return all parameters by their names, each once; but for those of which each rank has a part."""
     found: dict[int, tuple[str, torch.Tensor]] = {}
     for place, module in modules.items():
+        others = {id(variable.tensor) for variable in untrained(module)}
         for name, parameter in module.named_parameters(prefix=place):
-            found.setdefault(id(parameter), (name, parameter))
+            if id(parameter) not in others and not hasattr(parameter, "placements"):
+                found.setdefault(id(parameter), (name, parameter))
     return dict(found.values())
 
 
 def _buffers(modules: Mapping[str, nn.Module]) -> Tensors:
+    """Return all buffers by their names, each once, and what stands for them in models of Keras."""
     found: dict[int, tuple[str, torch.Tensor]] = {}
     for place, module in modules.items():
         for name, buffer in module.named_buffers(prefix=place):
             found.setdefault(id(buffer), (name, buffer))
+        for variable in untrained(module, prefix=place):
+            if not variable.is_seed:
+                found.setdefault(id(variable.tensor), (variable.name, variable.tensor))
     return dict(found.values())
 
 

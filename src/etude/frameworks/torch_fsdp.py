@@ -16,9 +16,9 @@ import torch.distributed as dist
 from torch import nn
 
 from etude.core.errors import ConfigError, StateError
+from etude.core.ranks import FSDP
 from etude.frameworks import state_file
-from etude.frameworks.sharding import FSDP
-from etude.frameworks.torch_drift import align
+from etude.frameworks.torch_drift import align, check
 from etude.frameworks.torch_ranks import Gang
 from etude.frameworks.trees import take_apart
 
@@ -56,20 +56,15 @@ class Sharded:
     def __init__(self, modules: Mapping[str, nn.Module], spec: FSDP, gang: Gang) -> None:
         self.weight = 1.0
         self._gang = gang
+        self._modules = dict(modules)
         found = {place: _blocks(module, spec) for place, module in modules.items()}
-        if not any(found.values()):
-            there = sorted({type(part).__name__ for module in modules.values() for part in module.modules()})
-            raise ConfigError(
-                f"FSDP(block={_plain(spec.block)}) names no class of the model, whose parts are {', '.join(there)}. "
-                "Name the class of the blocks that it repeats."
-            )
-        for method in spec.methods:
-            if not any(callable(getattr(module, method, None)) for module in modules.values()):
-                raise ConfigError(
-                    f"FSDP(methods={spec.methods!r}) names {method!r}, which no module has. Name methods of what the "
-                    "model function returns."
-                )
+        _refuse_unknown(modules, spec, any(found.values()))
         self.notes = align(gang, modules)
+        if not any(found.values()):
+            self.notes.append(
+                "FSDP has no block=, so each rank gathers the whole model at each step. Name the class of the blocks "
+                'that it repeats, for instance etude.FSDP(block="DecoderLayer").'
+            )
         self.mesh = mesh_of(modules, gang)
         for place, module in modules.items():
             for block in found[place]:
@@ -81,6 +76,16 @@ class Sharded:
             for part in module.modules():
                 if isinstance(part, FSDPModule):
                     part.set_custom_reduce_scatter(_Weighted(self))  # type: ignore[arg-type] # it has the methods
+
+    def check(self) -> list[str]:
+        """Let buffers be rank 0's. Parameters cannot differ: each is in one place alone."""
+        return check(self._gang, self._modules)
+
+    def remember_buffers(self) -> None:
+        """Do nothing: buffers are not averaged after each backward, but become rank 0's at each check."""
+
+    def detach(self) -> None:
+        """Do nothing: modules stay sharded for good."""
 
 
 class _Weighted:
@@ -185,8 +190,24 @@ def load(folder: Path, gang: Gang, mesh: DeviceMesh) -> Any:
 def _blocks(module: nn.Module, spec: FSDP) -> list[nn.Module]:
     """Return the blocks of a module, the innermost first."""
     return [
-        part for part in reversed(list(module.modules())) if type(part).__name__ in spec.block and part is not module
+        part for part in reversed(list(module.modules())) if type(part).__name__ in spec.blocks and part is not module
     ]
+
+
+def _refuse_unknown(modules: Mapping[str, nn.Module], spec: FSDP, blocks: bool) -> None:
+    """Refuse names of what is not in the model."""
+    if spec.blocks and not blocks:
+        there = sorted({type(part).__name__ for module in modules.values() for part in module.modules()})
+        raise ConfigError(
+            f"FSDP(block={_plain(spec.blocks)}) names no class of the model, whose parts are {', '.join(there)}. Name "
+            "the class of the blocks that it repeats."
+        )
+    for method in spec.methods:
+        if not any(callable(getattr(module, method, None)) for module in modules.values()):
+            raise ConfigError(
+                f"FSDP(methods={spec.methods!r}) names {method!r}, which no module has. Name methods of what the model "
+                "function returns."
+            )
 
 
 def _plain(block: str | tuple[str, ...]) -> str:

@@ -9,19 +9,21 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from torch import nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader
 
-from etude.core.errors import RankLostError, RanksError
-from etude.core.ranks import Parallel, Rank
+from etude.core.errors import ConfigError, RankLostError, RanksError
+from etude.core.ranks import FSDP, Parallel, Rank
+from etude.frameworks import torch_distributing as distributing
 from etude.frameworks.torch import every, modules
 from etude.frameworks.torch_alike import told
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_criterion import tracked
 from etude.frameworks.torch_examples import Examples
+from etude.frameworks.torch_keras import FitGuard, draw_apart, is_keras
 from etude.frameworks.torch_ranks import Gang, join, open_store
 from etude.frameworks.torch_reports import Pending
-from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of
+from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of, undivide
 from etude.frameworks.torch_watch import Watch
 
 LOOPBACK: Final = "lo"
@@ -51,8 +53,11 @@ class Together:
     ) -> None:
         self._parallel = parallel
         self._say = say
-        self._averagers: list[Averager] = []
+        self._attached: list[Any] = []  # averagers, or what shards
+        self._keras: list[tuple[Any, FitGuard]] = []
+        self._divided: list[Any] = []  # what data functions gave
         self._examples: Examples | None = None
+        self._watches = False  # what criteria see
         self._trained = False  # since parameters were compared
         self.rank, self.ranks = rank.number, rank.ranks
         self._evaluated = (
@@ -70,6 +75,7 @@ class Together:
             port=port,
             local_rank=rank.local,
         )
+        self._hook = register_optimizer_step_pre_hook(self._before_step)
 
     def mean(self, values: Mapping[str, float], *, stop: bool) -> Pending:
         """Begin to make one report of those of all ranks."""
@@ -102,6 +108,7 @@ class Together:
             drawn=self._take_note,
             begins=self._begin_pass,
         )
+        self._divided.append(data)
         if self.rank == 0:
             self._say(_how_divided(data, self.ranks, self._parallel.batch))
         return data
@@ -123,14 +130,57 @@ class Together:
                     )
 
     def attach(self, model: Any) -> Any:
-        """Have the gradients of a model's modules averaged over the ranks, and return it."""
+        """Have the gradients of a model's modules averaged over the ranks, or the modules sharded, and return it.
+
+        Raises:
+            ConfigError: That cannot be.
+        """
         found = modules(model)
-        if self._attaches and found and not any(_trains_itself(module) for module in found.values()):
-            averager = Averager(found, self._gang)
-            for note in averager.notes:
+        if self._parallel.how.attach is None and any(map(distributing.trains_itself, found.values())):
+            self.stand_back("The Trainer of a LightningModule")
+        if self._attaches and found:
+            for module in filter(is_keras, found.values()):
+                guard = FitGuard(module, is_divided=is_shared, watched=lambda: self._watches)
+                self._keras.append((module, guard))
+            sharded = isinstance(self._parallel.how, FSDP)
+            attached = self._sharded(found) if sharded else Averager(found, self._gang, begins=self._refuse_twice)
+            for note in attached.notes:
                 self._say(note)
-            self._averagers.append(averager)
+            self._attached.append(attached)
+            self._draw_apart()
         return model
+
+    def _sharded(self, found: Mapping[str, Any]) -> Any:
+        from etude.frameworks.torch_fsdp import Sharded  # takes a second to load, and few want it
+
+        assert isinstance(self._parallel.how, FSDP)
+        if odd := next(filter(is_keras, found.values()), None):
+            raise ConfigError(
+                f'{type(odd).__name__} is a model of Keras, whose variables FSDP cannot shard. Use parallel="ddp".'
+            )
+        return Sharded(found, self._parallel.how, self._gang)
+
+    def stand_back(self, who: str) -> None:
+        """Leave the ranks to a library that sees to them itself; what was done is undone.
+
+        Args:
+            who: Which one.
+
+        Raises:
+            ConfigError: Something was asked for that only we can do.
+        """
+        if not self._attaches:
+            return
+        how = self._parallel.how
+        if how.attach or isinstance(how, FSDP):
+            given = 'parallel="fsdp"' if isinstance(how, FSDP) else "DDP(attach=True)"
+            raise ConfigError(distributing.NOT_LEFT.format(who=who, given=given))
+        if self._examples is not None:
+            raise ConfigError(distributing.NO_PARTITION.format(who=who))
+        self._attaches = False
+        self._detach()
+        undivide(self._divided)
+        self._say(distributing.LEFT.format(who=who))
 
     def check(self) -> None:
         """Make sure that all ranks have the same parameters.
@@ -139,17 +189,19 @@ class Together:
             DriftError: They do not.
         """
         self._trained = False
-        for averager in self._averagers:
-            for note in averager.check():
+        for attached in self._attached:
+            for note in attached.check():
                 self._say(note)
 
     def remember(self) -> None:
         """Take buffers as they are for the same on all ranks: a state was brought back."""
-        for averager in self._averagers:
-            averager.remember_buffers()
+        for attached in self._attached:
+            attached.remember_buffers()
+        self._draw_apart()
 
     def watch(self, needs: frozenset[str], wants: frozenset[str]) -> Watch:
         """Return what remembers so much of what criteria see."""
+        self._watches = bool(needs)
         return Watch(needs, wants)
 
     def criterion(self, loss: Any, watch: Watch, **settings: Any) -> Any:
@@ -164,9 +216,34 @@ class Together:
 
     def leave(self) -> None:
         """Part with the others."""
-        for averager in self._averagers:
-            averager.detach()
+        self._detach()
+        self._hook.remove()
         self._gang.leave()
+
+    def _detach(self) -> None:
+        for attached in self._attached:
+            attached.detach()
+        for _, guard in self._keras:
+            guard.remove()
+        self._attached.clear()
+        self._keras.clear()
+
+    def _draw_apart(self) -> None:
+        """Let models of Keras draw otherwise than those of rank 0, as which they are now."""
+        for module, _ in self._keras:
+            draw_apart(module, self.rank)
+
+    def _refuse_twice(self) -> None:
+        """Refuse to average what a library averages too: it divides examples as well."""
+        if self._attaches and (who := distributing.library_at_work()):
+            raise ConfigError(distributing.TWICE.format(who=who, ranks=self.ranks))
+
+    def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
+        """Refuse to train what nobody averages."""
+        self._refuse_twice()
+        if self._attaches and not self._attached:
+            name = type(optimizer).__name__
+            raise ConfigError(distributing.NOBODY.format(optimizer=name, ranks=self.ranks))
 
     def _begin_pass(self) -> None:
         """Take a pass over a training loader for an epoch, where the training function asks for none."""
@@ -180,8 +257,8 @@ class Together:
                 self._evaluated = float(len(drawn.loader.dataset))  # type: ignore[arg-type] # it may have none
             return
         self._trained = True
-        for averager in self._averagers:
-            averager.weight = drawn.weight
+        for attached in self._attached:
+            attached.weight = drawn.weight
         if self._examples is not None:
             self._examples.drawn(drawn)
 
@@ -202,11 +279,6 @@ def _how_divided(data: Any, ranks: int, batch: str) -> str:
         f"{ranks} ranks train each trial: the batch of {each} examples that data() asks for is that of all ranks "
         f"together, and is divided over them. {rate}"
     )
-
-
-def _trains_itself(module: nn.Module) -> bool:
-    """Whether a module's trainer sees to ranks: a LightningModule."""
-    return any(cls.__name__ == "LightningModule" for cls in type(module).__mro__)
 
 
 def serve(rank: Rank, timeout_s: float) -> tuple[Any, int]:

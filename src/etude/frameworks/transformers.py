@@ -54,6 +54,8 @@ class Callback(TrainerCallback):  # type: ignore[misc]
 
         For ``trainer.train(resume_from_checkpoint=...)``, when the trainer is made.
         """
+        # It has seeded all ranks alike, and each shuffles for itself.
+        self._turns.run.together.stand_back("The Trainer of Transformers", draws_alike=True)
         if self._files is None:
             self._files = _Files()
             self._turns.run.keep(transformers=self._files)
@@ -89,9 +91,8 @@ class Callback(TrainerCallback):  # type: ignore[misc]
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """Have the trainer write a checkpoint, after it has logged and evaluated."""
         self._forget_folder()  # it has been read
-        if state.is_world_process_zero:
-            self._epoch_ended = True
-            control.should_save = True
+        self._epoch_ended = True
+        control.should_save = True  # on all ranks: they report, and stop, together
         return control
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:

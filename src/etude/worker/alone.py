@@ -10,6 +10,7 @@ class Alone:
 
     number: Final = 0
     ranks: Final = 1
+    draws_alike: Final = True
 
     def begin(self) -> None:
         """Nobody is to be met."""
@@ -21,6 +22,9 @@ class Alone:
     def attach(self, model: Any) -> Any:
         """Return the model: its gradients are what they are."""
         return model
+
+    def stand_back(self, who: str, *, draws_alike: bool = False) -> None:
+        """There are no ranks."""
 
     def remember(self) -> None:
         """There is nobody else."""

@@ -203,6 +203,7 @@ class Run:
         self._within: Within | None = None
         self._loops = 0
         self._depth = 0  # of loops of epochs
+        self._place: tuple[int, ...] = ()  # where this rank last drew from streams of its own
         self._asked: Counter[str] = Counter()
         self._own_streams: list[tuple[str, Callable[[int], None]]] = []  # generators by name, and what seeds them anew
 
@@ -384,10 +385,17 @@ class Run:
 
         States are those of rank 0, and so are the generators that come back with them.
         """
-        if self.rank:
+        self._place = place
+        if self.rank and not self.together.draws_alike:
             seed_generators(self.seed, *self.together.stream("train"), *place)
             for name, seed_anew in self._own_streams:
                 seed_anew(stream_seed(self.seed, *self.together.stream("user", name), *place))
+
+    def bring_back_again(self) -> None:
+        """Bring back once more what was brought back: a trainer draws, and resets, before it begins."""
+        self.keeper.again()
+        self.together.remember()
+        self._draw_anew(*self._place)
 
     def finish(self) -> None:
         """Come to the end, together with all other ranks; our own part of the handle."""

@@ -46,6 +46,10 @@ class Gang(Protocol):
         """Have the gradients of a model averaged over the ranks."""
         ...
 
+    def stand_back(self, who: str) -> None:
+        """Leave the ranks to a library that sees to them itself."""
+        ...
+
     def check(self) -> None:
         """Make sure that all ranks have the same parameters."""
         ...
@@ -74,6 +78,7 @@ class Together:
         number: Which rank it is.
         ranks: How many there are.
         say: Tells users something.
+        draws_alike: Whether ranks go on from the generators of rank 0, and not from some of their own.
     """
 
     def __init__(
@@ -94,6 +99,7 @@ class Together:
         self._announce = announce
         self._await_port = await_port
         self.say = say
+        self.draws_alike = False
         self._gang: Gang | None = None
 
     def begin(self) -> None:
@@ -132,6 +138,16 @@ class Together:
     def attach(self, model: Any) -> Any:
         """Have the gradients of a model averaged over the ranks, and return it."""
         return self.gang.attach(model)
+
+    def stand_back(self, who: str, *, draws_alike: bool = False) -> None:
+        """Leave the ranks to a library that sees to them itself.
+
+        Args:
+            who: Which one.
+            draws_alike: Whether it seeds all ranks alike, and relies on that: it may shuffle with what they draw.
+        """
+        self.draws_alike = draws_alike
+        self.gang.stand_back(who)
 
     def remember(self) -> None:
         """Take what models have beside parameters for the same on all ranks: a state was brought back."""
