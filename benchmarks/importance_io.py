@@ -25,6 +25,8 @@ FORMS: Final = {
 
 USUAL: Final = {"n": 5_000, "batch": 500, "warmup": 5, "interval": 30, "epochs": 65}
 SMALL: Final = {"n": 400, "batch": 100, "warmup": 2, "interval": 3, "epochs": 8}
+FRAMES: Final = (1_500, 9_000)
+"""Lengths of real frames: the usual one of Ethernet, and that of its jumbo frames."""
 LIMIT_S: Final = 1200.0
 JOIN_S: Final = 60.0
 NODES: Final = ("one", "two")
@@ -37,7 +39,8 @@ def cells(small: bool) -> Sequence[Cell]:
         raise SystemExit(f"No network namespaces can be made here: {lacks}.")
     sizes = {**(SMALL if small else USUAL), "measure": "variance"}
     forms = ["sticky, interval 30"] if small else FORMS
-    return [Cell(f"étude {form}", {**sizes, "partition": FORMS[form]}, limit_s=LIMIT_S) for form in forms]
+    trained = [Cell(f"étude {form}", {**sizes, "partition": FORMS[form]}, limit_s=LIMIT_S) for form in forms]
+    return [*trained, Cell("étude frames", {"n": sizes["n"], "frames": FRAMES})]
 
 
 def work(args: Mapping[str, Any], place: Path) -> Result:
@@ -45,12 +48,26 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
 
     records, which = cifar(args["n"])
     records.tofile(place / "records")
+    if "frames" in args:
+        return framed(args, place, RECORD_B)
     with networks.network(NODES) as (hub, nodes), contextlib.ExitStack() as started:
         port = served(started, hub, place / "records", RECORD_B)
         told = trained(started, args, hub, nodes, port, place)
     if told["state"] != "finished":
         raise SystemExit(f"the training came to no end: {told}")
     return {**counted(args, told, [read(place / name) for name in NODES], RECORD_B), "details": {"records": which}}
+
+
+def framed(args: Mapping[str, Any], place: Path, record_b: int) -> Result:
+    """Return what links carry beyond the records where they carry real frames."""
+    from benchmarks.moved.frames import beyond
+
+    with networks.network(NODES[:1]) as (hub, [node]), contextlib.ExitStack() as started:
+        port = served(started, hub, place / "records", record_b)
+        return {
+            f"frames_{frame_b}_percent": beyond(hub, node, port, frame_b=frame_b, n=args["n"], cache=place / "cache")
+            for frame_b in args["frames"]
+        }
 
 
 def served(started: contextlib.ExitStack, hub: networks.Place, path: Path, record_b: int) -> int:
@@ -145,6 +162,7 @@ BENCHMARK = Benchmark(
         Quantity("kb_per_epoch", "kB", 1),
         Quantity("moved_percent", "%", 2),
         Quantity("told_off_percent", "%", 2),
+        *(Quantity(f"frames_{frame_b}_percent", "%", 2) for frame_b in FRAMES),
     ),
     targets=(
         *(
@@ -177,7 +195,9 @@ BENCHMARK = Benchmark(
         "keeps as much. counted_mb: what the data set fetched. kb_per_epoch: over the links in the last 30\n"
         "epochs, with the assignment in the first of them. moved: of all examples, in an assignment, as Étude\n"
         "says; told_off compares that with the links. With 2 ranks half of the examples move in a random\n"
-        "assignment, and a quarter in a sticky one."
+        "assignment, and a quarter in a sticky one. The kernel cuts nothing into frames where nobody needs it to,\n"
+        "so that headers are few here. frames: what is carried beyond the records, headers, requests and\n"
+        "acknowledgements, where each frame is a real one of so many bytes; this comes to all forms alike."
     ),
 )
 

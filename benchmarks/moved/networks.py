@@ -66,12 +66,12 @@ def network(nodes: Sequence[str]) -> Iterator[tuple[Place, list[Place]]]:
         hub.run("ip", "link", "add", CONTROL, "type", "bridge")
         _set_up(hub, CONTROL, f"{control_of()}/24")
         for number, node in enumerate(places):
-            for link, towards in ((DATA, f"data{number}"), (CONTROL, f"control{number + 1}")):
-                ends = ("name", link, "netns", str(node.pid)), ("name", towards, "netns", str(hub.pid))
+            for link, other in ((DATA, towards(number)), (CONTROL, f"control{number + 1}")):
+                ends = ("name", link, "netns", str(node.pid)), ("name", other, "netns", str(hub.pid))
                 subprocess.run(hub.command("ip", "link", "add", *ends[1], "type", "veth", "peer", *ends[0]), check=True)
             hub.run("ip", "link", "set", f"control{number + 1}", "master", CONTROL)
             _set_up(hub, f"control{number + 1}")
-            _set_up(hub, f"data{number}", f"{server_of(number)}/24")
+            _set_up(hub, towards(number), f"{server_of(number)}/24")
             _set_up(node, CONTROL, f"{NET}.0.{number + 2}/24")
             _set_up(node, DATA, f"{NET}.{number + 1}.2/24")
         yield hub, places
@@ -85,6 +85,11 @@ def control_of() -> str:
 def server_of(number: int) -> str:
     """Return the address of the middle towards a node, for data."""
     return f"{NET}.{number + 1}.1"
+
+
+def towards(number: int) -> str:
+    """Return the name, in the middle, of the link to a node for data."""
+    return f"data{number}"
 
 
 def bytes_over(link: str) -> int:
