@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from benchmarks.figure import figure
 from benchmarks.live import predicts_page
+from benchmarks.paper4 import overheads
 from benchmarks.paper4 import page as paper4_page
 from benchmarks.paper5 import page as paper5_page
 
@@ -37,11 +38,18 @@ PAGES: Final = {
         "Weights that outlive their trial, measured",
         ("weights_live", "weights_storage", "weights_stall"),
     ),
+    "importance": (
+        "What importance costs, and what partitions save, measured",
+        ("importance_exact", "importance_overhead", "importance_repartition", "importance_moved", "importance_io"),
+    ),
 }
 """Page -> its title, and the benchmarks on it."""
 
 DRAWN: Final = ("asynchrony", "paper2")
 """Benchmarks with a figure beside their rows."""
+
+BESIDE: Final = {"importance_repartition": overheads.beside}
+"""Benchmarks whose rows have others beside them, and what writes those."""
 
 WRITTEN: Final = {"partitions_paper4": paper4_page.files, "weights_paper5": paper5_page.files}
 """Benchmarks with a page of their own, and what writes it."""
@@ -91,6 +99,8 @@ def section(result: Mapping[str, Any]) -> str:
     for target in result["targets"]:
         met = "met" if target["met"] else "**missed**"
         lines.append(f"| {target['what']} | {target['target']} | {target['measured']:,.4g} | {met} |")
+    if write := BESIDE.get(result["benchmark"]):
+        lines += ["", "\n".join(write(result)).rstrip()]
     if note := _note(result["benchmark"]):
         lines += ["", " ".join(note.split())]
     return "\n".join([*lines, ""])

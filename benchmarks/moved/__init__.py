@@ -1,0 +1,1 @@
+"""What partitions save in data that is moved: networks of our own, a server of records, and who fetches them."""
