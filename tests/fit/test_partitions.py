@@ -16,7 +16,8 @@ import etude
 from etude.core.errors import ConfigError, ResultError
 from etude.fit.importance.assigning import assigned, check_partition, schedule_of, wanted_by
 from etude.fit.importance.measures import Variance
-from etude.fit.importance.partitions import hardest_first, moved, rank_of, seeded
+from etude.fit.importance.orders import hardest_first, moved, rank_of
+from etude.fit.importance.partitions import seeded
 from etude.fit.importance.schedule import Schedule
 from etude.partitions import Blocks, Random, SnakeStripes, StickyStripes, Stripes
 

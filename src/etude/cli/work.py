@@ -224,6 +224,11 @@ def resume(
     call |= {"engine": engine} if engine is not None else {}
     _refuse_what_no_journal_holds(search.meta, call, place, folder)
     is_fit = search.verb == "fit"
+    if search.verb == "compare":  # partitions are values, which no journal can hold
+        raise ConfigError(
+            f"Study {folder.name} compares partitions, which no journal can hold. Run the script again instead "
+            f"({place.rpartition(':')[0]}): the same call goes on."
+        )
     given = _same_call_of_fit(call) if is_fit else _same_call(call)
     given |= {"trials": trials} if trials is not None else {}
     asked = options.read_workers(workers, wait_for_workers)
