@@ -186,10 +186,12 @@ def judge(arms: Sequence[Arm], *, mode: Mode, margin: float | None, level: float
     claims = []
     for (arm, reference), difference, p_same in zip(pairs, found, alike, strict=True):
         gain = difference.difference if mode == "max" else -difference.difference
-        if difference.p_holm <= level:
+        if p_same <= level:  # also if it is certain that there is a difference: it would not matter
+            verdict = Verdict.SAME
+        elif difference.p_holm <= level:
             verdict = Verdict.WON if gain > 0 else Verdict.LOST
         else:
-            verdict = Verdict.SAME if p_same <= level else Verdict.UNKNOWN
+            verdict = Verdict.UNKNOWN
         spread = deviation(arm.values, reference.values) if math.isfinite(difference.difference) else math.nan
         seen = math.nan
         if math.isfinite(spread) and len(arm.values) > 1:
