@@ -29,7 +29,7 @@ PAGES: Final = {
     "weights-prefix": ("Common beginnings, measured", ("weights_prefix",)),
     "importance": (
         "Which examples matter, measured",
-        ("importance_exact", "importance_overhead", "importance_repartition"),
+        ("importance_exact", "importance_overhead", "importance_repartition", "importance_verdict"),
     ),
     "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
     "weights": (

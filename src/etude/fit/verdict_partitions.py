@@ -162,7 +162,8 @@ class PartitionComparison:
         for arm in self.arms:
             known = f"accuracy {fmean(arm.accuracy):.4g}, worst class {fmean(arm.worst):.4g}" if arm.accuracy else ""
             classes = f"classes of a rank off by {arm.imbalance:.1%}" if math.isfinite(arm.imbalance) else ""
-            moved = f"{arm.repartitions:g} assignments, {arm.moved_b / 2**20:.3g} MB moved" if arm.repartitions else ""
+            assigned = f"{arm.repartitions:g} assignment{'s' * (arm.repartitions != 1)}"
+            moved = f"{assigned}, {arm.moved_b / 2**20:.3g} MB moved" if arm.repartitions else ""
             yield f"  {arm.name}: {'; '.join(part for part in (known, classes, moved) if part) or 'not known'}"
 
 

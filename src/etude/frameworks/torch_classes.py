@@ -103,7 +103,9 @@ def _counted(model: torch.nn.Module, loader: DataLoader[Any]) -> tuple[list[int]
         x, y = batch
         scores = model(x)
         if y.dim() != 1 or y.dtype.is_floating_point or y.dtype in (torch.bool, torch.complex64, torch.complex128):
-            raise _UnfitError(f"targets are {str(y.dtype).removeprefix('torch.')} of {y.dim()} dimensions, and no classes")
+            raise _UnfitError(
+                f"targets are {str(y.dtype).removeprefix('torch.')} of {y.dim()} dimensions, and no classes"
+            )
         if not torch.is_tensor(scores) or scores.dim() != 2 or len(scores) != len(y) or scores.shape[1] < 2:  # noqa: PLR2004
             raise _UnfitError("the model does not give a score for each class of each example")
         n = scores.shape[1]
