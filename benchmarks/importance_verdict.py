@@ -38,7 +38,8 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
     from benchmarks.verdict_digits import EXPERIMENT
     from etude.fit.verdict_partitions import REFERENCES
 
-    how = {"warmup": 1, "interval": 1, "ignore": 0} if args["small"] else {"warmup": 5, "interval": 5, "ignore": 1}
+    usual = {"warmup": 5, "interval": 5, "ignore": 1}
+    how: dict[str, Any] = {"warmup": 1, "interval": 1, "ignore": 0} if args["small"] else usual
     partitions = {"stripes": etude.partitions.Stripes(**how), "blocks": etude.partitions.Blocks(**how)}
     began = time.monotonic()
     found = etude.compare_partitions(

@@ -36,7 +36,7 @@ def train(model: Any, data: Any, run: Any, *, lr: float = 0.003, epochs: int = 2
     net.eval()
     with torch.no_grad():
         right = sum((net(x).argmax(1) == y).sum().item() for x, y in parts.test)
-    return 100 * right / len(parts.test.dataset)
+    return float(100 * right / len(parts.test.dataset))
 
 
 EXPERIMENT: Final = etude.Experiment(train, model=digits.model, data=data, metric="accuracy", mode="max")

@@ -136,9 +136,9 @@ def compare_partitions(
     if unfinished := [trial for trial in trials if trial.state != "finished"]:
         first, numbers = unfinished[0], [trial.number for trial in unfinished]
         raise StudyError(
-            f"Of {count(len(trials), 'run')}, {numbers} did not come to their end, and a comparison of the others would "
-            f"be one of what went well. Trial {first.number}, with {first.params[ARM]}, {first.state}: {first.reason}. "
-            f"See: etude trials {live.search.folder}"
+            f"Of {count(len(trials), 'run')}, {numbers} did not come to their end, and a comparison of the others "
+            f"would be one of what went well. Trial {first.number}, with {first.params[ARM]}, {first.state}: "
+            f"{first.reason}. See: etude trials {live.search.folder}"
         )
     arms = [_arm(each, trials[nth :: len(asked)]) for nth, each in enumerate(asked)]
     mode = experiment.metrics.modes[experiment.metrics.main]

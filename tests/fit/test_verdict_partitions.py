@@ -138,7 +138,7 @@ def test_the_best_of_equal_ones_is_ahead_by_chance_and_a_better_one_is_not() -> 
     assert better.p < 0.01 < equal.p
 
 
-@pytest.mark.parametrize("seeds", [2, 6, 13])
+@pytest.mark.parametrize("seeds", [2, 6, 13, 20])
 def test_the_least_p_value_is_that_of_pairs_that_are_all_on_one_side(seeds: int) -> None:
     assert least_p(seeds) == pytest.approx(paired([1.0 + n for n in range(seeds)], [0.0] * seeds).p)
 

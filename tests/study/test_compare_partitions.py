@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,14 @@ def test_what_only_stands_elsewhere_is_part_of_what_a_study_is() -> None:
     assert told.own == {"measure": by_last}
     assert identity(Stripes()).own == {}
     assert identity(Halves()).text == ""
+
+
+def test_resume_sends_one_to_the_script_which_has_the_partitions(tmp_path: Path) -> None:
+    from etude.cli import work
+
+    meta = {"question": {"verb": "compare"}}
+    with pytest.raises(ConfigError, match=r"Run the script again instead \(try\.py\): the same call goes on"):
+        work._refuse_what_no_journal_holds(meta, {}, "try.py:experiment", tmp_path)
 
 
 def refusal(call: Callable[[], object]) -> str:

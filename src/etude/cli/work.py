@@ -224,11 +224,6 @@ def resume(
     call |= {"engine": engine} if engine is not None else {}
     _refuse_what_no_journal_holds(search.meta, call, place, folder)
     is_fit = search.verb == "fit"
-    if search.verb == "compare":  # partitions are values, which no journal can hold
-        raise ConfigError(
-            f"Study {folder.name} compares partitions, which no journal can hold. Run the script again instead "
-            f"({place.rpartition(':')[0]}): the same call goes on."
-        )
     given = _same_call_of_fit(call) if is_fit else _same_call(call)
     given |= {"trials": trials} if trials is not None else {}
     asked = options.read_workers(workers, wait_for_workers)
@@ -375,6 +370,11 @@ def _tell_and_leave(search: Search, *, as_json: bool) -> None:
 
 
 def _refuse_what_no_journal_holds(meta: Mapping[str, Any], call: Mapping[str, Any], place: str, folder: Path) -> None:
+    if (meta.get("question") or {}).get("verb") == "compare":
+        raise ConfigError(
+            f"Study {folder.name} compares partitions, which no journal can hold. Run the script again instead "
+            f"({place.rpartition(':')[0]}): the same call goes on."
+        )
     if own := in_no_journal(call):
         argv = newest_run(meta).get("argv")
         if isinstance(argv, list) and argv[:2] == ["etude", "tune"]:  # the script holds no call
