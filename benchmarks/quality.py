@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
-from etude.fit.compared import holm
+from etude.fit.paired import holm
 
 Params = Mapping[str, Any]
 

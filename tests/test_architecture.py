@@ -96,6 +96,7 @@ ARROWS: Final = {
     "partitions": {"fit"},
     "measures": {"fit"},
     "comparing": {"core", "fit", "call", "final", "results", "fitted", "experiment"},
+    "comparing_partitions": {"core", "fit", "tune", "call", "launch", "partitioned", "results", "experiment"},
     "demo": {"core", "worker"},
     "cli": None,  # on top: it may import everything
     "etude": None,  # the window shows everything

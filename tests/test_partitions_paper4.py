@@ -17,7 +17,9 @@ import pytest
 from benchmarks import partitions_paper4
 from benchmarks.page import kept
 from benchmarks.paper4 import compared, figures, judged, page, runs, seeds, selected
-from benchmarks.paper4.printed import SETTINGS, WORKLOADS, Setting
+from benchmarks.paper4.printed import MARGIN, SETTINGS, WORKLOADS, Setting
+
+from etude.fit.paired import same, smallest_seen
 
 COLUMNS = (
     "source_file,id,epoch_1,epoch_2,best_accuracy,best_epoch,"
@@ -238,14 +240,14 @@ def test_better_and_worse_are_counted_apart():
 def test_settings_are_the_same_where_their_difference_is_small_for_certain(off: float, least: float, most: float):
     vanilla = [80.0, 81.0, 82.0, 83.0, 84.0, 85.0]
     mine = [value + off + aside for value, aside in zip(vanilla, (0.1, -0.1, 0.05, -0.05, 0.1, -0.1), strict=True)]
-    assert least - 1e-6 <= judged.same(mine, vanilla) <= most + 1e-6
+    assert least - 1e-6 <= same(mine, vanilla, margin=MARGIN) <= most + 1e-6
 
 
 def test_the_smallest_difference_that_is_found_is_that_of_the_books():
     # Ten pairs, two-sided .05, power .8: .996 deviations (tables of Cohen 1988, by noncentral t)
-    assert judged.smallest_seen(1.0, pairs=10, level=0.05) == pytest.approx(0.996, abs=2e-3)
-    assert judged.smallest_seen(2.0, pairs=10, level=0.05) == pytest.approx(1.992, abs=4e-3)
-    assert judged.smallest_seen(1.0, pairs=20, level=0.05) < 0.7
+    assert smallest_seen(1.0, pairs=10, level=0.05) == pytest.approx(0.996, abs=2e-3)
+    assert smallest_seen(2.0, pairs=10, level=0.05) == pytest.approx(1.992, abs=4e-3)
+    assert smallest_seen(1.0, pairs=20, level=0.05) < 0.7
 
 
 # --- the page ---------------------------------------------------------------------------------------

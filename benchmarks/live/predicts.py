@@ -26,8 +26,8 @@ from benchmarks.paper5.judged import charges_of
 from benchmarks.paper5.printed import RANDOM as RANDOM_ARM
 from benchmarks.paper5.printed import WORKLOADS
 from etude.fit.clocks import Target
-from etude.fit.compared import holm
 from etude.fit.costs import Clock
+from etude.fit.paired import holm
 
 PROBE: Final = "probe gap"
 TUNED: Final = "tuning epochs / training epochs"

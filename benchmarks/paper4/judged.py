@@ -21,8 +21,9 @@ from benchmarks.paper4.runs import Run, arms
 from benchmarks.paper4.seeds import FIRST
 from benchmarks.paper4.selected import selected
 from etude.fit.clocks import Curve, Target, shared_horizon, time_to
-from etude.fit.compared import Arm, compare, holm
+from etude.fit.compared import Arm, compare
 from etude.fit.costs import RANDOM
+from etude.fit.paired import deviation, holm, same, smallest_seen
 
 LEVEL: Final = 0.05
 ALIKE: Final = 1e-9
@@ -103,9 +104,9 @@ def _table(workload: Workload, runs: Mapping[Setting | None, Sequence[Run]]) -> 
     tested = {measure: against(each) for measure, each in values.items()}
     best = values["best"]
     for setting, one in tested["best"].items():
-        one["p"]["same"] = same(best[setting], best[None])
+        one["p"]["same"] = same(best[setting], best[None], margin=MARGIN)
     every: Values = {None: best[None], Setting(0, 0): _over_settings(best)}
-    deviations = [_deviation_of_pairs(best[setting], best[None]) for setting in tested["best"]]
+    deviations = [deviation(best[setting], best[None]) for setting in tested["best"]]
     usual = median(deviations)
     return {
         "table": workload.table,
@@ -156,7 +157,7 @@ def against(values: Values) -> dict[Setting, Result]:
             continue
         paired, mine, vanilla = start.better, values[setting], values[None]
         # No t-test can be made of numbers that are all the same
-        varies = _deviation_of_pairs(mine, vanilla) > ALIKE, stdev(mine) + stdev(vanilla) > ALIKE
+        varies = deviation(mine, vanilla) > ALIKE, stdev(mine) + stdev(vanilla) > ALIKE
         found[setting] = {
             "gain": paired.difference,
             "low": paired.low,
@@ -172,49 +173,8 @@ def against(values: Values) -> dict[Setting, Result]:
     return found
 
 
-def same(mine: Sequence[float], vanilla: Sequence[float], *, margin: float = MARGIN) -> float:
-    """Return the p-value for the claim that two settings differ by less than a margin.
-
-    It is the larger one of two one-sided t-tests of pairs.
-
-    Source:
-        Schuirmann 1987, "A Comparison of the Two One-Sided Tests Procedure and the Power Approach for Assessing the
-        Equivalence of Average Bioavailability".
-    """
-    from scipy.stats import ttest_1samp
-
-    off = [a - b for a, b in zip(mine, vanilla, strict=True)]
-    return max(
-        float(ttest_1samp(off, -margin, alternative="greater").pvalue),
-        float(ttest_1samp(off, margin, alternative="less").pvalue),
-    )
-
-
-def smallest_seen(deviation: float, *, pairs: int, level: float, power: float = 0.8) -> float:
-    """Return the smallest true difference that a two-sided t-test of pairs would find that often.
-
-    Args:
-        deviation: Of the differences of pairs.
-        pairs: How many.
-        level: Of the test.
-        power: How often, as a share.
-    """
-    from scipy.stats import nct, t
-
-    bar = t.isf(level / 2, pairs - 1)
-    low, high = 0.0, 20.0  # in standard errors; to beyond any bar here
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        low, high = (low, middle) if nct.sf(bar, pairs - 1, middle) >= power else (middle, high)
-    return float(high * deviation / math.sqrt(pairs))
-
-
 def _moments(values: Sequence[float]) -> tuple[float, float, int]:
     return fmean(values), stdev(values), len(values)
-
-
-def _deviation_of_pairs(mine: Sequence[float], vanilla: Sequence[float]) -> float:
-    return stdev(a - b for a, b in zip(mine, vanilla, strict=True))
 
 
 def _by_epoch(curves: Mapping[Setting | None, Sequence[Sequence[float]]]) -> Result:

@@ -8,16 +8,11 @@ at. That keeps what settings share: the seeds, and the one arm of random partiti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from benchmarks.common import Result
+from etude.fit.chance import deal_out, share
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[np.float64]]
-
-DEALS: Final = 19_999
 LEVEL: Final = 0.05
 
 
@@ -31,12 +26,12 @@ def selected(values: Sequence[Sequence[float]]) -> Result:
     from scipy.stats import f
 
     table = np.array(values)
-    dealt = _dealt(table)
+    dealt = deal_out(table)
     off = dealt[:, 1:] - dealt[:, :1]
     found = table[1:].mean(axis=1) - table[0].mean()
     most, least = off.max(axis=1), off.min(axis=1)
     bar, floor = float(np.quantile(most, 1 - LEVEL)), float(np.quantile(least, LEVEL))
-    among = _dealt(table[1:])
+    among = deal_out(table[1:])
     lead = found.max() - found.mean()
     leads = among.max(axis=1) - among.mean(axis=1)
     settings, seeds = table[1:].shape
@@ -47,34 +42,18 @@ def selected(values: Sequence[Sequence[float]]) -> Result:
         "gain": float(found.max()),
         "by_chance": float(np.median(most)),
         "bar": bar,
-        "p": _share(most >= found.max() - 1e-9),
+        "p": share(most >= found.max() - 1e-9),
         "beyond": int((found > bar).sum()),
         "loss": float(found.min()),
         "loss_by_chance": float(np.median(least)),
         "floor": floor,
-        "loss_p": _share(least <= found.min() + 1e-9),
+        "loss_p": share(least <= found.min() + 1e-9),
         "below": int((found < floor).sum()),
         "lead": float(lead),
         "lead_by_chance": float(np.median(leads)),
-        "lead_p": _share(leads >= lead - 1e-9),
+        "lead_p": share(leads >= lead - 1e-9),
         "spread": float(found.std(ddof=1)),
         "spread_by_chance": (noise / seeds) ** 0.5,
         "spread_p": float(f.sf(ratio, settings - 1, (settings - 1) * (seeds - 1))),
         "left": max(0.0, 1 - 1 / ratio),
     }
-
-
-def _dealt(table: Array) -> Array:
-    """Return the means of all settings, deal by deal, each seed's values dealt out anew."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    found: Array = np.zeros((DEALS, len(table)))
-    for seed in table.T:
-        found += rng.permuted(np.tile(seed, (DEALS, 1)), axis=1) / table.shape[1]
-    return found
-
-
-def _share(extreme: Any) -> float:
-    """Return a p-value, with the runs as they are counted among the deals."""
-    return float((1 + extreme.sum()) / (1 + DEALS))

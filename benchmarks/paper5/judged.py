@@ -23,9 +23,9 @@ from etude.fit.clocks import (
     shared_horizon,
     time_to,
 )
-from etude.fit.compared import holm
 from etude.fit.costs import RANDOM as NO_CHARGES
 from etude.fit.costs import VALIDATION_PRICE, Charges, Clock, Cost, inherited
+from etude.fit.paired import holm
 
 PRICES: Final = (0.0, VALIDATION_PRICE, 1.0)
 """Of validating with an example over training with it: free, the forward pass alone, and as dear as training."""

@@ -19,6 +19,7 @@ from etude.core.version import VERSION
 if TYPE_CHECKING:
     from etude import measures, partitions
     from etude.comparing import compare_starts
+    from etude.comparing_partitions import compare_partitions
     from etude.core.data import Data
     from etude.core.errors import (
         ConfigError,
@@ -126,6 +127,7 @@ _HOME = {
     "soup": "etude.fit.soups",
     "partitions": "etude.partitions",
     "measures": "etude.measures",
+    "compare_partitions": "etude.comparing_partitions",
     "compare_starts": "etude.comparing",
     "Fit": "etude.fitted",
     "forecast": "etude.forecasting.forecast",
@@ -213,6 +215,7 @@ __all__ = [
     "Weights",
     "callback",
     "choice",
+    "compare_partitions",
     "compare_starts",
     "distribute",
     "forecast",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from etude.fit.importance.orders import moved
 from etude.fit.importance.partitions import (
     Blocks,
     Partition,
     Random,
+    RandomSubsets,
     SnakeStripes,
     StickyStripes,
     Stripes,
-    moved,
 )
 from etude.fit.importance.schedule import Schedule, Stage
 
@@ -17,6 +18,7 @@ __all__ = [
     "Blocks",
     "Partition",
     "Random",
+    "RandomSubsets",
     "Schedule",
     "SnakeStripes",
     "Stage",

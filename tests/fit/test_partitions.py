@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 import etude
 from etude.core.errors import ConfigError, ResultError
 from etude.fit.importance.assigning import assigned, check_partition, schedule_of, wanted_by
+from etude.fit.importance.balance import imbalance
 from etude.fit.importance.measures import Variance
-from etude.fit.importance.partitions import hardest_first, moved, rank_of, seeded
+from etude.fit.importance.orders import hardest_first, moved, rank_of
+from etude.fit.importance.partitions import seeded
 from etude.fit.importance.schedule import Schedule
-from etude.partitions import Blocks, Random, SnakeStripes, StickyStripes, Stripes
+from etude.partitions import Blocks, Random, RandomSubsets, SnakeStripes, StickyStripes, Stripes
 
 EVERY = (Random(seed=3), Stripes(), Blocks(), SnakeStripes(), StickyStripes())
 
@@ -156,6 +158,44 @@ def test_random_draws_from_its_seed_and_anew_each_interval() -> None:
     assert seeded(Random(), 7) == Random(seed=7)
     assert seeded(Random(seed=1), 7) == Random(seed=1)
     assert seeded(Stripes(), 7) == Stripes()
+
+
+def test_random_subsets_are_as_large_as_parts_and_each_rank_draws_by_itself() -> None:
+    subsets, n = RandomSubsets(seed=3), 1001
+    first = assigned(subsets, np.zeros(n), 4)
+    assert [len(part) for part in first] == [251, 250, 250, 250]
+    assert all((np.diff(part) > 0).all() for part in first)
+    reached = len(np.unique(np.concatenate(first))) / n
+    assert reached == pytest.approx(1 - (1 - 1 / 4) ** 4, abs=0.03)  # so many of all in expectation, and not all
+    again = assigned(subsets, np.zeros(n), 4, first)
+    assert moved(first, again) == sum(len(np.setdiff1d(new, old)) for old, new in zip(first, again, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(first, subsets.assign(np.zeros(n), 4), strict=True))
+    assert seeded(RandomSubsets(), 7) == RandomSubsets(seed=7)
+    assert [stage.first for stage in subsets.schedule.stages(epochs=3)] == [0, 1, 2]
+    with pytest.raises(ConfigError, match=r"RandomSubsets.*is no whole number"):
+        RandomSubsets(seed="x")  # type: ignore[arg-type]
+
+
+def test_a_partition_that_says_so_need_not_give_each_example_to_one_rank() -> None:
+    class Few(Own):
+        covers = False
+
+    assert [part.tolist() for part in assigned(Few([[0, 1], [1]]), np.zeros(3), 2)] == [[0, 1], [1]]
+    with pytest.raises(ResultError, match="it has 1 more than once"):
+        assigned(Few([[0], [1, 1]]), np.zeros(3), 2)
+
+
+def test_examples_that_a_rank_had_not_have_moved() -> None:
+    assert moved([], [[0, 1], [2]]) == 3
+    assert moved([[0, 1], [2]], [[0], [1], [2]]) == 2
+    assert moved([[0, 1], [1, 2]], [[1, 2], [1, 2]]) == 1
+
+
+def test_how_far_the_classes_of_a_rank_are_from_those_of_the_data() -> None:
+    labels = [0] * 6 + [1] * 2
+    assert imbalance([[0, 1, 2, 6], [3, 4, 5, 7]], labels) == 0.0
+    assert imbalance([[0, 1, 2, 3], [4, 5, 6, 7]], labels) == pytest.approx(0.25)
+    assert imbalance([[0, 6], []], labels) == pytest.approx(0.25)
 
 
 def test_a_partition_is_a_value() -> None:

@@ -683,8 +683,8 @@ def test_a_partition_with_drop_last_leaves_out_what_does_not_fill_a_batch() -> N
             "a list of arrays of integers.",
         ),
         (
-            [np.arange(3), np.arange(2, 4)],
-            "A partition has an example twice. Each example is in one part, and once.",
+            [np.array([0, 1, 1]), np.arange(2, 4)],
+            "A partition has an example twice in one part. Give each to a rank once.",
         ),
         (
             [np.arange(0), np.arange(0)],

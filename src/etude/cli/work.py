@@ -370,6 +370,11 @@ def _tell_and_leave(search: Search, *, as_json: bool) -> None:
 
 
 def _refuse_what_no_journal_holds(meta: Mapping[str, Any], call: Mapping[str, Any], place: str, folder: Path) -> None:
+    if (meta.get("question") or {}).get("verb") == "compare":
+        raise ConfigError(
+            f"Study {folder.name} compares partitions, which no journal can hold. Run the script again instead "
+            f"({place.rpartition(':')[0]}): the same call goes on."
+        )
     if own := in_no_journal(call):
         argv = newest_run(meta).get("argv")
         if isinstance(argv, list) and argv[:2] == ["etude", "tune"]:  # the script holds no call

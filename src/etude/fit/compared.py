@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Final
+from typing import Any
 
-from etude.core.errors import ConfigError
 from etude.core.metrics import Mode
 from etude.core.text import count
 from etude.fit.clocks import (
@@ -26,9 +25,7 @@ from etude.fit.clocks import (
     time_to,
 )
 from etude.fit.costs import UNITS, Charges, Clock, Unit
-
-LEVEL: Final = 0.95
-"""Of the intervals."""
+from etude.fit.paired import Paired, corrected, paired, told
 
 
 @dataclass(frozen=True)
@@ -44,25 +41,6 @@ class Arm:
     name: str
     curves: tuple[Curve, ...]
     charges: Charges
-
-
-@dataclass(frozen=True)
-class Paired:
-    """How far a start is from random weights, over pairs of runs with the same seed.
-
-    Attributes:
-        difference: The mean of the start's values less those of random weights.
-        low: Lower end of its 95 % interval, by a bootstrap over the pairs.
-        high: Upper end.
-        p: Of a permutation test that lets each pair change sides, two-sided.
-        p_holm: The same, corrected by Holm for all starts of the comparison.
-    """
-
-    difference: float
-    low: float
-    high: float
-    p: float
-    p_holm: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -98,13 +76,12 @@ def compare(arms: Sequence[Arm], *, mode: Mode, target: Target | None) -> list[S
         ConfigError: scipy is missing.
 
     Source:
-        Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure". The paired permutation test and the
-        bootstrap are ``scipy.stats.permutation_test`` and ``bootstrap`` (BCa).
+        See ``fit.paired``.
     """
     best = [tuple(_best(curve.values, mode) for curve in arm.curves) for arm in arms]
-    better = _corrected([_paired(one, best[0]) for one in best[1:]])
+    better = corrected([paired(one, best[0]) for one in best[1:]])
     times = [_times(arms, clock, target) for clock in Clock] if target is not None else []
-    sooner = [_corrected([_paired(one, clocked[0]) for one in clocked[1:]]) for clocked, _ in times]
+    sooner = [corrected([paired(one, clocked[0]) for one in clocked[1:]]) for clocked, _ in times]
     found = []
     for nth, arm in enumerate(arms):
         found.append(
@@ -113,7 +90,7 @@ def compare(arms: Sequence[Arm], *, mode: Mode, target: Target | None) -> list[S
                 best[nth],
                 better[nth - 1] if nth else None,
                 {clock: means[nth] for clock, (_, means) in zip(Clock, times, strict=False)},
-                {clock: paired[nth - 1] for clock, paired in zip(Clock, sooner, strict=False)} if nth else {},
+                {clock: pairs[nth - 1] for clock, pairs in zip(Clock, sooner, strict=False)} if nth else {},
             )
         )
     return found
@@ -134,49 +111,6 @@ def _times(
     epochs = [tuple(min(run.spent.epochs, horizons["epochs"]) for run in runs) for runs in reached]
     means = [{unit: restricted_mean(runs, unit=unit, horizon=horizons[unit]) for unit in UNITS} for runs in reached]
     return epochs, means
-
-
-def _paired(values: Sequence[float], others: Sequence[float]) -> Paired:
-    import numpy as np
-
-    try:
-        from scipy.stats import bootstrap, permutation_test
-    except ImportError as error:
-        raise ConfigError("Starts are compared with scipy, which is missing. Install it: pip install scipy.") from error
-    differences = np.array(values) - np.array(others)
-    mean = float(differences.mean())
-    if len(differences) < 2 or np.ptp(differences) == 0 or not np.isfinite(differences).all():  # noqa: PLR2004
-        return Paired(mean, mean, mean, 1.0 if mean == 0 or len(differences) < 2 else _alike(len(differences)))  # noqa: PLR2004
-    generator = np.random.default_rng(0)
-    tested = permutation_test(
-        (np.array(values), np.array(others)),
-        lambda one, other, axis: (one - other).mean(axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        rng=generator,
-    )
-    interval = bootstrap((differences,), np.mean, confidence_level=LEVEL, rng=generator).confidence_interval
-    return Paired(mean, float(interval.low), float(interval.high), float(tested.pvalue))
-
-
-def _alike(n: int) -> float:
-    """Return the p-value if all of ``n`` pairs differ by the same: it takes all of them to change sides, or none."""
-    return 0.5 ** (n - 1)
-
-
-def _corrected(found: Sequence[Paired]) -> list[Paired]:
-    """Return the same with Holm's correction."""
-    return [replace(one, p_holm=p) for one, p in zip(found, holm([one.p for one in found]), strict=True)]
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Return p-values for all claims at once, by Holm: the least one times their number, and so on."""
-    order = sorted(range(len(ps)), key=ps.__getitem__)
-    found, most = [0.0] * len(ps), 0.0
-    for rank, place in enumerate(order):
-        most = max(most, min(1.0, (len(ps) - rank) * ps[place]))
-        found[place] = most
-    return found
 
 
 @dataclass(frozen=True)
@@ -215,26 +149,19 @@ class Comparison:
         seeds = len(self.starts[0].best)
         lines = [f"{count(len(self.starts), 'start')}, each with {count(seeds, 'seed')}; best {self.metric}:"]
         for start in self.starts:
-            told = f"  {fmean(start.best):.4g}  {start.name}"
+            line = f"  {fmean(start.best):.4g}  {start.name}"
             if start.better is not None:
-                told += f": {_told(start.better)} against random"
-            lines.append(told)
+                line += f": {told(start.better)} against random"
+            lines.append(line)
         if self.target is not None:
             lines.append(f"Epochs to {self.metric} {self.target.value:g}, by who pays for the weights:")
             for start in self.starts:
                 means = {clock: by_unit["epochs"] for clock, by_unit in start.times.items()}
                 shown = ", ".join(f"{clock.value} {_mean(mean)}" for clock, mean in means.items())
                 lines.append(f"  {start.name}: {shown}")
-                for clock, paired in start.sooner.items():
-                    lines.append(f"    {clock.value}: {_told(paired)} epochs against random")
+                for clock, pairs in start.sooner.items():
+                    lines.append(f"    {clock.value}: {told(pairs)} epochs against random")
         return "\n".join(lines)
-
-
-def _told(paired: Paired) -> str:
-    return (
-        f"{paired.difference:+.4g} ({paired.low:+.4g} to {paired.high:+.4g}), p = {paired.p:.3g}, "
-        f"{paired.p_holm:.3g} corrected"
-    )
 
 
 def _mean(mean: RestrictedMean) -> str:

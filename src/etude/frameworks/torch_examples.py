@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import DataLoader
 
 from etude.core.errors import ConfigError
 from etude.core.text import count
+from etude.frameworks.torch_classes import labels_of
 from etude.frameworks.torch_shard import Drawn, partition, shares_of
 from etude.frameworks.torch_watch import Taken, Watch
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class Examples:
@@ -46,6 +52,11 @@ class Examples:
         watch.asleep = True
         self.n = len(self._loader.dataset)  # type: ignore[arg-type] # it has a length, since it has indices
         self.example_b = _bytes_of(self._loader.dataset)
+
+    @functools.cached_property
+    def labels(self) -> npt.NDArray[np.int64] | None:
+        """The class of each, by its index; None if the data set does not say."""
+        return labels_of(self._loader.dataset)
 
     @property
     def called(self) -> bool:

@@ -110,7 +110,7 @@ def shard(
         raise ConfigError(f"rank={rank} cannot be one of ranks={ranks}. They are counted from 0: rank is below ranks.")
     loaders = list(every(DataLoader, data))
     for loader in loaders:
-        _make_whole(loader)
+        make_whole(loader)
     first = {id(loader) for loader in training_loaders(data)}
     for number, loader in enumerate(loaders, start=1):
         one = _One(loader, _called(loader, number, len(loaders)), rank, ranks)
@@ -164,7 +164,7 @@ def _set(loader: DataLoader[Any], name: str, value: Any) -> None:
     loader._iterator = None  # it may have worker processes that go by what was there
 
 
-def _make_whole(loader: DataLoader[Any]) -> None:
+def make_whole(loader: DataLoader[Any]) -> None:
     """Undo what was done to a loader: it may be older than this run, and serve many."""
     for name, value in loader.__dict__.pop(WHOLE, {}).items():
         object.__setattr__(loader, name, value)
@@ -381,7 +381,7 @@ def partition(loader: DataLoader[Any], parts: Sequence[Any]) -> None:
 
     Args:
         loader: A training loader that was divided by ``shard``.
-        parts: For each rank the indices of its examples. No example is in two of them.
+        parts: For each rank the indices of its examples, each once.
 
     Raises:
         ConfigError: They are no parts for this many ranks, or the loader has no indices.

@@ -158,10 +158,9 @@ class Shares(Dealer):
                 f"A partition for {count(self.ranks, 'rank')} is one array of indices for each, and given is [{told}]. "
                 "Return a list of arrays of integers."
             )
-        everything = np.concatenate(found)
-        if len(np.unique(everything)) < len(everything):
-            raise ConfigError("A partition has an example twice. Each example is in one part, and once.")
-        if not len(everything):
+        if any(len(np.unique(part)) < len(part) for part in found):
+            raise ConfigError("A partition has an example twice in one part. Give each to a rank once.")
+        if not sum(map(len, found)):
             raise ConfigError("A partition has no examples. Give at least one to a rank.")
         self._parts = [part.astype(np.int64) for part in found]
 

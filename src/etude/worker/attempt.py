@@ -263,7 +263,7 @@ def execute(
             run.end_probe()
         run.finish()
         value, extra = read_result(returned, metrics=run.metrics, reported=run.last)
-        extra |= run.importance.told()
+        extra |= {**run.importance.told(), **bound.by_class()}
     except StopSeen:
         pass
     except HoldSeen:

@@ -11,7 +11,7 @@ the global generators of ``random``, numpy, torch and Keras are set before a cal
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from etude.core.data import Data
 from etude.core.errors import ResultError
@@ -24,6 +24,9 @@ from etude.worker.seeds import seed_generators, seeded
 from etude.worker.together import Together
 
 Functions = Mapping[str, Callable[..., Any]]
+
+BY_CLASS: Final = "by_class"
+"""Where beside the metrics of a trial it stands what the finished model makes of each class."""
 
 
 class Bound:
@@ -59,6 +62,8 @@ class Bound:
         self._look = look
         self._data: list[Any] = []  # what data() returned, once it did
         self._models = 0
+        self._judged = False
+        self._built: list[Any] = []  # what model() returned, if it is to be judged
         self._wants_derived = [p.name for p in signature.parameters.values() if p.kind is Kind.DERIVED]
         self.derived: dict[str, Any] = {}
         self._raised: tuple[BaseException, str] | None = None
@@ -69,11 +74,22 @@ class Bound:
         if "partition" in self._functions and (asked := self._call("partition")) is not None:
             assert isinstance(self._run.together, Together), "a call for one rank has no partition"
             gang = self._run.together.gang
-            self._run.importance = Importance(asked, gang, seed=self._run.seed, say=self._run.together.say)
+            self._judged = asked.judged
+            if asked.partition is not None:
+                self._run.importance = Importance(asked, gang, seed=self._run.seed, say=self._run.together.say)
         if self._wants_derived:
             self.data()
         seed_generators(self._run.seed, *self._run.together.stream("train"))
         return self._call("train", model=self.model, data=self.data, run=self._run)
+
+    def by_class(self) -> dict[str, Any]:
+        """Return what the finished model makes of each class of the untouched data; nothing if nobody asked."""
+        torch = torch_adapter()
+        if not self._judged or torch is None or self._run.rank:
+            return {}
+        from etude.frameworks import torch_classes
+
+        return {BY_CLASS: torch_classes.judged(self._built, self._data[0] if self._data else None)}
 
     def data(self) -> Any:
         """Return the data; it is loaded once."""
@@ -113,7 +129,10 @@ class Bound:
             self._start(built)
         if torch := torch_adapter():
             built = torch.place(built, device=self._run.device)
-        return self._run.together.attach(built)
+        attached = self._run.together.attach(built)
+        if self._judged:
+            self._built.append(attached)
+        return attached
 
     def raised_in(self, error: BaseException) -> str:
         """Return the role of the function that raised ``error``."""

@@ -62,8 +62,14 @@ class Tracker(Protocol):
 class Asked(Protocol):
     """The partition of a trial (``fit.importance.asked``)."""
 
+    partition: Any
+    judged: bool
     needs: frozenset[str]
     wants: frozenset[str]
+
+    def imbalance(self, parts: Any, labels: Any) -> float:
+        """Return how far the classes of a rank are from those of all examples, of the rank where they are farthest."""
+        ...
 
     def tracker(
         self, *, n: int, ranks: int, exchange: Callable[[bytes], Sequence[bytes]], seed: int, epochs: int
@@ -78,6 +84,7 @@ class Examples(Protocol):
     n: int
     example_b: int
     called: bool
+    labels: Any
 
     def record(self, wanted: bool) -> None:
         """Say whether what the criterion sees is wanted from now on."""
@@ -114,6 +121,7 @@ class Importance:
         self._restored: Mapping[str, Any] | None = None
         self._moved = 0
         self._assigned = 0
+        self._imbalance = 0.0
 
     def see(self, data: Any) -> None:
         """Take in what the data function gave, with its loaders divided."""
@@ -136,6 +144,8 @@ class Importance:
             self._moved += assignment.moved if self._assigned > 1 else 0
             for note in assignment.notes:
                 self._say(note)
+            if self._asked.judged and self._examples.labels is not None:
+                self._imbalance = max(self._imbalance, self._asked.imbalance(assignment.parts, self._examples.labels))
             self._examples.assign(assignment.parts)
         self._examples.record(tracker.records(epoch))
 
@@ -151,13 +161,14 @@ class Importance:
             if leads and book:
                 self._tracker.take_over(book)
         state = self._tracker.state()
-        return {**state, "book": np.frombuffer(state["book"], dtype=np.uint8), "of": [self._moved, self._assigned]}
+        numbers = [self._moved, self._assigned, self._imbalance]
+        return {**state, "book": np.frombuffer(state["book"], dtype=np.uint8), "of": numbers}
 
     def restore(self, state: Any) -> None:
         """Go on from a state."""
         if state is not None:
             self._restored = state
-            self._moved, self._assigned = state["of"]
+            self._moved, self._assigned, self._imbalance = state["of"]
 
     def told(self) -> dict[str, float]:
         """Return what came of it, beside the metrics of the trial.
@@ -167,10 +178,12 @@ class Importance:
         """
         if self._tracker is None or self._examples is None:
             raise ResultError(NO_EPOCHS)
+        knows = self._asked.judged and self._examples.labels is not None
         return {
             "repartitions": self._assigned,
             "examples_moved": self._moved,
             "bytes_moved": self._moved * self._examples.example_b,
+            **({"class_imbalance": self._imbalance} if knows else {}),
         }
 
     def _made(self, epochs: int) -> Tracker:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from etude.core.errors import ConfigError, ResultError
 from etude.core.text import brief
 from etude.fit.importance.measures import Measure, measure_of
-from etude.fit.importance.partitions import Ids, Partition
+from etude.fit.importance.orders import Ids
+from etude.fit.importance.partitions import Partition, covers
 from etude.fit.importance.schedule import Schedule
 
 SHOWN = 5
@@ -59,7 +60,7 @@ def wanted_by(partition: Partition) -> Measure | None:
 def assigned(
     partition: Partition, importance: npt.ArrayLike, ranks: int, previous: Sequence[npt.ArrayLike] | None = None
 ) -> list[Ids]:
-    """Return a partition's assignment, if it is one: each example for one rank.
+    """Return a partition's assignment, if it is one: each example for one rank, unless it says that it does not.
 
     Raises:
         ResultError: It is not; the message says what is wrong with it.
@@ -85,10 +86,13 @@ def assigned(
     outside = ids[(ids < 0) | (ids >= n)]
     if outside.size:
         raise ResultError(f"{wrong}there is no example {_some(outside)}. Ids are those from 0 to {n - 1}.")
-    times = np.bincount(ids, minlength=n)
-    if (times > 1).any():
-        raise ResultError(f"{wrong}it has {_some(np.flatnonzero(times > 1))} more than once. Give each to one rank.")
-    if (times == 0).any():
+    whole = covers(partition)
+    for some in [ids] if whole else parts:
+        times = np.bincount(some, minlength=n)
+        if (times > 1).any():
+            mend = "Give each to one rank" if whole else "Give each to a rank once"
+            raise ResultError(f"{wrong}it has {_some(np.flatnonzero(times > 1))} more than once. {mend}.")
+    if whole and (times == 0).any():
         raise ResultError(f"{wrong}{_some(np.flatnonzero(times == 0))} is missing. Give each to one rank.")
     return [part.astype(np.int64) for part in parts]
 

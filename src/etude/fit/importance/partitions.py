@@ -17,7 +17,7 @@ import hashlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,8 @@ from etude.core.errors import ConfigError
 from etude.core.streams import stream_seed
 from etude.core.text import brief
 from etude.fit.importance.measures import measure_of
+from etude.fit.importance.orders import Ids, hardest_first, rank_of
 from etude.fit.importance.schedule import Schedule, Window
-
-Ids = npt.NDArray[np.int64]
 
 
 @runtime_checkable
@@ -36,6 +35,7 @@ class Partition(Protocol):
     """Assigns examples to ranks. Equal arguments give equal answers, on every rank.
 
     One of a user's own may also have ``schedule``, a ``Schedule``, and ``measure``; else it has those of ``Stripes()``.
+    One with ``covers = False`` may give an example to several ranks, or to none.
     """
 
     def assign(
@@ -55,8 +55,8 @@ class Partition(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Random:
-    """Any examples for any rank, drawn anew for each interval. What the others are to be better than.
+class _Drawn:
+    """What partitions that need no importance have in common.
 
     Args:
         warmup: Epochs before the first assignment; 0 for none.
@@ -71,7 +71,8 @@ class Random:
     def __post_init__(self) -> None:
         _ = self.schedule
         if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
-            raise ConfigError(f"Random(seed={brief(self.seed)}) is no whole number. Pass one, or leave it out.")
+            name = type(self).__name__
+            raise ConfigError(f"{name}(seed={brief(self.seed)}) is no whole number. Pass one, or leave it out.")
 
     @property
     def schedule(self) -> Schedule:
@@ -83,17 +84,63 @@ class Random:
         """None: it needs no importance."""
         return None
 
+    def _stream(self, n: int, ranks: int, previous: Sequence[npt.ArrayLike] | None) -> np.random.Generator:
+        """Return what it draws from after ``previous``."""
+        told = hashlib.sha256()
+        for part in previous or ():
+            told.update(np.ascontiguousarray(part, dtype=np.int64).tobytes() + b";")
+        return np.random.default_rng(
+            stream_seed(self.seed or 0, "partition", n, ranks, told.hexdigest() if previous else "first")
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Random(_Drawn):
+    """Any examples for any rank, drawn anew for each interval. What the others are to be better than.
+
+    Args:
+        warmup: Epochs before the first assignment; 0 for none.
+        interval: Epochs for which an assignment holds.
+        seed: What it draws with, beside ``previous``; None for that of the trial, and for 0 where it is used alone.
+    """
+
     def assign(
         self, importance: npt.ArrayLike, ranks: int, previous: Sequence[npt.ArrayLike] | None = None
     ) -> list[Ids]:
         """Return the ids of each rank's examples; only the length of ``importance`` counts."""
         n = len(_checked(importance, ranks))
-        told = hashlib.sha256()
-        for part in previous or ():
-            told.update(np.ascontiguousarray(part, dtype=np.int64).tobytes() + b";")
-        number = stream_seed(self.seed or 0, "partition", n, ranks, told.hexdigest() if previous else "first")
-        drawn = np.random.default_rng(number).permutation(n)
+        drawn = self._stream(n, ranks, previous).permutation(n)
         return [np.sort(part) for part in np.array_split(drawn, ranks)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSubsets(_Drawn):
+    """A random subset of all examples for each rank, drawn anew for each interval: the second one to be better than.
+
+    Ranks draw by themselves, so that two may have the same example, and others none: each has as many as in ``Random``.
+
+    Args:
+        warmup: Epochs before the first assignment; 0 for none.
+        interval: Epochs for which an assignment holds.
+        seed: What it draws with, beside ``previous``; None for that of the trial, and for 0 where it is used alone.
+
+    Source: Okanovic et al. 2024, "Repeated Random Sampling for Minimizing the Time-to-Accuracy of Learning", ICLR, with
+    replacement between epochs. There one machine trains a subset; here each rank does.
+    """
+
+    warmup: int = 0
+    interval: int = 1
+
+    covers: ClassVar[bool] = False
+
+    def assign(
+        self, importance: npt.ArrayLike, ranks: int, previous: Sequence[npt.ArrayLike] | None = None
+    ) -> list[Ids]:
+        """Return the ids of each rank's examples; only the length of ``importance`` counts."""
+        n = len(_checked(importance, ranks))
+        drawing = self._stream(n, ranks, previous)
+        sizes = [len(part) for part in np.array_split(np.arange(n), ranks)]
+        return [np.sort(drawing.permutation(n)[:size]) for size in sizes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,41 +257,14 @@ class StickyStripes(_Ranked):
         return _by_rank(order, seat % ranks, ranks)
 
 
-def hardest_first(importance: npt.NDArray[np.float64]) -> Ids:
-    """Return all ids from the highest importance to the lowest: NaN first, equal ones by id.
-
-    Example:
-        >>> hardest_first(np.array([1.0, np.nan, 2.0, np.inf, 2.0])).tolist()
-        [1, 3, 2, 4, 0]
-    """
-    order = np.argsort(-importance, kind="stable")  # NaN comes last, in the order of ids
-    nan = np.count_nonzero(np.isnan(importance))
-    return np.roll(order, nan)
-
-
-def rank_of(parts: Sequence[npt.ArrayLike], n: int) -> Ids:
-    """Return the rank of each of ``n`` examples; -1 for one that no rank has."""
-    found = np.full(n, -1, dtype=np.int64)
-    for rank, part in enumerate(parts):
-        ids = np.asarray(part, dtype=np.int64)
-        found[ids[(ids >= 0) & (ids < n)]] = rank
-    return found
-
-
-def moved(previous: Sequence[npt.ArrayLike], new: Sequence[npt.ArrayLike]) -> int:
-    """Return how many examples another rank has now, so that it has to fetch them.
-
-    Example:
-        >>> moved([[0, 1], [2, 3]], [[0, 2], [1, 3]])
-        2
-    """
-    n = sum(len(np.asarray(part)) for part in new)
-    return int(np.count_nonzero(rank_of(previous, n) != rank_of(new, n)))
+def covers(partition: Partition) -> bool:
+    """Say whether a partition gives each example to one rank; a value with ``covers = False`` need not."""
+    return bool(getattr(partition, "covers", True))
 
 
 def seeded(partition: Partition, seed: int) -> Partition:
     """Return the partition with the trial's seed, if it draws and has no seed of its own."""
-    if isinstance(partition, Random) and partition.seed is None:
+    if isinstance(partition, _Drawn) and partition.seed is None:
         return replace(partition, seed=seed)
     return partition
 

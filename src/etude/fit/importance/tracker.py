@@ -16,7 +16,8 @@ import numpy.typing as npt
 from etude.core.errors import ConfigError, ResultError
 from etude.fit.importance.assigning import assigned, check_partition, schedule_of, wanted_by
 from etude.fit.importance.measures import score
-from etude.fit.importance.partitions import Ids, Partition, moved, seeded
+from etude.fit.importance.orders import Ids, moved
+from etude.fit.importance.partitions import Partition, seeded
 from etude.fit.importance.records import Book, merged
 
 Exchange = Callable[[bytes], Sequence[bytes]]
@@ -28,7 +29,7 @@ class Assignment(NamedTuple):
 
     Attributes:
         parts: The ids of each rank's examples, ascending.
-        moved: How many examples another rank has than before; of the first assignment, all.
+        moved: How many examples ranks have that they had not before; of the first assignment, all.
         importance: Of each example; None if the partition needs none.
         notes: What the user should know.
     """

@@ -1,0 +1,173 @@
+"""Numbers that come in pairs, and what can be told of their differences: intervals, tests, and what they could miss.
+
+Two runs with the same seed are a pair. What both owe to the seed falls out of their difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+from typing import Any, Final
+
+from etude.core.errors import ConfigError
+
+LEVEL: Final = 0.95
+"""Of the intervals."""
+
+RESAMPLES: Final = 9999
+"""So many ways for pairs to change sides are tried, where there are more; what was found counts as one of them."""
+
+CLOSE: Final = 1e-6
+"""How far an end may be from where a bisection would come to, in standard errors."""
+
+ALIKE: Final = 1e-9
+"""Differences that vary by no more do not vary: what is left is rounding."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """How far some runs are from others, over pairs with the same seed.
+
+    Attributes:
+        difference: The mean of their values less those of the others.
+        low: Lower end of its 95 % interval, by a bootstrap over the pairs.
+        high: Upper end.
+        p: Of a permutation test that lets each pair change sides, two-sided.
+        p_holm: The same, corrected by Holm for all claims that are made together.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_holm: float = math.nan
+
+
+def paired(values: Sequence[float], others: Sequence[float]) -> Paired:
+    """Compare values with others, pair by pair.
+
+    If a difference is no number, or infinite, nothing can be told: p is 1.
+
+    Raises:
+        ConfigError: scipy is missing.
+
+    Source:
+        ``scipy.stats.permutation_test`` and ``bootstrap`` (BCa).
+    """
+    import numpy as np
+
+    stats = _scipy()
+    differences = np.array(values) - np.array(others)
+    mean, n = float(differences.mean()), len(differences)
+    if n < 2 or not np.isfinite(differences).all():  # noqa: PLR2004
+        return Paired(mean, mean, mean, 1.0)
+    if np.ptp(differences) <= ALIKE:
+        return Paired(mean, mean, mean, 1.0 if abs(mean) <= ALIKE else least_p(n))
+    generator = np.random.default_rng(0)
+    tested = stats.permutation_test(
+        (np.array(values), np.array(others)),
+        lambda one, other, axis: (one - other).mean(axis=axis),
+        permutation_type="samples",
+        n_resamples=RESAMPLES,
+        vectorized=True,
+        rng=generator,
+    )
+    interval = stats.bootstrap((differences,), np.mean, confidence_level=LEVEL, rng=generator).confidence_interval
+    return Paired(mean, float(interval.low), float(interval.high), float(tested.pvalue))
+
+
+def told(found: Paired) -> str:
+    """Return it in words: the difference, its interval, and both p-values."""
+    return (
+        f"{found.difference:+.4g} ({found.low:+.4g} to {found.high:+.4g}), p = {found.p:.3g}, "
+        f"{found.p_holm:.3g} corrected"
+    )
+
+
+def least_p(pairs: int) -> float:
+    """Return the least p-value that so many pairs can have: it takes all of them to change sides, or none.
+
+    Example:
+        >>> least_p(6)
+        0.03125
+    """
+    return max(0.5 ** (pairs - 1), 2.0 / (RESAMPLES + 1)) if pairs > 1 else 1.0
+
+
+def corrected(found: Sequence[Paired]) -> list[Paired]:
+    """Return the same with Holm's correction."""
+    return [replace(one, p_holm=p) for one, p in zip(found, holm([one.p for one in found]), strict=True)]
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return p-values for all claims at once: the least one times their number, and so on.
+
+    Source:
+        Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
+    """
+    order = sorted(range(len(ps)), key=ps.__getitem__)
+    found, most = [0.0] * len(ps), 0.0
+    for rank, place in enumerate(order):
+        most = max(most, min(1.0, (len(ps) - rank) * ps[place]))
+        found[place] = most
+    return found
+
+
+def same(values: Sequence[float], others: Sequence[float], *, margin: float) -> float:
+    """Return the p-value for the claim that values differ from others by less than a margin.
+
+    It is the larger one of two one-sided t-tests of pairs.
+
+    Args:
+        values: Of the runs, pair by pair.
+        others: Of those that they are compared with.
+        margin: In their unit, to be fixed beforehand.
+
+    Source:
+        Schuirmann 1987, "A Comparison of the Two One-Sided Tests Procedure and the Power Approach for Assessing the
+        Equivalence of Average Bioavailability".
+    """
+    off = [a - b for a, b in zip(values, others, strict=True)]
+    if not all(map(math.isfinite, off)):
+        return 1.0
+    if max(off) - min(off) <= ALIKE:
+        return 0.0 if abs(fmean(off)) < margin else 1.0
+    ttest = _scipy().ttest_1samp
+    return max(
+        float(ttest(off, -margin, alternative="greater").pvalue), float(ttest(off, margin, alternative="less").pvalue)
+    )
+
+
+def deviation(values: Sequence[float], others: Sequence[float]) -> float:
+    """Return the standard deviation of the differences of pairs."""
+    return stdev(a - b for a, b in zip(values, others, strict=True))
+
+
+def smallest_seen(deviation: float, *, pairs: int, level: float, power: float = 0.8) -> float:
+    """Return the smallest true difference that a two-sided t-test of pairs would find that often.
+
+    Args:
+        deviation: Of the differences of pairs.
+        pairs: How many.
+        level: Of the test.
+        power: How often, as a share.
+    """
+    stats = _scipy()
+    bar = stats.t.isf(level / 2, pairs - 1)
+    low, high = 0.0, 20.0  # in standard errors
+    while stats.nct.sf(bar, pairs - 1, high) < power:
+        low, high = high, 2 * high
+    while high - low > CLOSE:
+        middle = (low + high) / 2
+        low, high = (low, middle) if stats.nct.sf(bar, pairs - 1, middle) >= power else (middle, high)
+    return float(high * deviation / math.sqrt(pairs))
+
+
+def _scipy() -> Any:
+    try:
+        from scipy import stats
+    except ImportError as error:
+        raise ConfigError("Runs are compared with scipy, which is missing. Install it: pip install scipy.") from error
+    return stats
