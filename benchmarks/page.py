@@ -28,10 +28,6 @@ PAGES: Final = {
         ("chaos", "driver", "simulate", "fidelity", "asynchrony", "paper2"),
     ),
     "weights-prefix": ("Common beginnings, measured", ("weights_prefix",)),
-    "importance": (
-        "Which examples matter, measured",
-        ("importance_exact", "importance_overhead", "importance_repartition", "importance_verdict"),
-    ),
     "ranks": ("Several ranks, measured", ("parallel_equal", "parallel_step", "parallel_elastic")),
     "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
     "weights": (

@@ -89,10 +89,10 @@ def train(model: Any, data: Any, run: Any, *, lr: float = 0.1, epochs: int = 100
 
 
 @torch.no_grad()
-def accuracy(net: nn.Module, loader: Any) -> float:
+def accuracy(net: nn.Module, loader: DataLoader[Any]) -> float:
     net.eval()
-    right = sum((net(x).argmax(1) == y).sum().item() for x, y in loader)
-    return right / len(loader.dataset)
+    right: int = sum(int((net(x).argmax(1) == y).sum()) for x, y in loader)
+    return right / len(loader.dataset)  # type: ignore[arg-type] # a TensorDataset
 
 
 experiment = etude.Experiment(train, model=model, data=data, metric="accuracy", mode="max")
@@ -115,7 +115,9 @@ if __name__ == "__main__":
         parser.error(f"--gpus needs two GPUs or more, and there are {ranks}. Leave it out.")
 
     sizes = (PAPER if args.gpus else SMALL) | ({"images": args.images} if args.images else {})
-    first = {"warmup": 15, "ignore": 5, "interval": 10} if args.gpus else {"warmup": 3, "ignore": 1, "interval": 1}
+    first: dict[str, Any] = (
+        {"warmup": 15, "ignore": 5, "interval": 10} if args.gpus else {"warmup": 3, "ignore": 1, "interval": 1}
+    )
     arms = {
         "vanilla": None,
         "stripes": etude.partitions.Stripes(**first),

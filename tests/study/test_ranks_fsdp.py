@@ -102,7 +102,7 @@ def weights_of(study: etude.Search) -> dict[str, torch.Tensor]:
 
 
 def apart(here: torch.Tensor, there: torch.Tensor, name: str) -> float:
-    """Return how far weights are apart; but for the bias of keys, which attention does not see: all it gets is noise."""
+    """Return how far weights are apart; but for the bias of keys, which attention does not see: it gets noise."""
     third = len(here) // 3
     seen = torch.ones(len(here), dtype=torch.bool)
     if name.endswith("in_proj_bias"):

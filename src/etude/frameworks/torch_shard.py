@@ -176,7 +176,7 @@ def make_whole(loader: DataLoader[Any]) -> None:
 def undivide(data: Any) -> None:
     """Let all loaders give what they would give to one rank: a library divides their batches itself."""
     for loader in every(DataLoader, data):
-        _make_whole(loader)
+        make_whole(loader)
         cls = type(loader)
         if TOLD in vars(cls):
             loader.__class__ = cls.__mro__[1]

@@ -60,9 +60,7 @@ class Together:
         self._watches = False  # what criteria see
         self._trained = False  # since parameters were compared
         self.rank, self.ranks = rank.number, rank.ranks
-        self._evaluated = (
-            0.0  # how many examples the divided loader has that was gone through last, since the last report
-        )
+        self._evaluated = 0.0  # examples of the divided loader that was gone through last, since the last report
         self._attaches = parallel.how.attach is not False
         use_interface(rank.host, port)
         self._gang: Gang = join(
