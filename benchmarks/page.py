@@ -36,7 +36,10 @@ PAGES: Final = {
     ),
     "importance": (
         "What importance costs, and what partitions save, measured",
-        ("importance_exact", "importance_overhead", "importance_repartition", "importance_moved", "importance_io"),
+        (
+            *("importance_exact", "importance_overhead", "importance_repartition", "importance_moved", "importance_io"),
+            "importance_verdict",
+        ),
     ),
 }
 """Page -> its title, and the benchmarks on it."""
