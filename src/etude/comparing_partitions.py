@@ -21,7 +21,7 @@ from etude.fit.importance.assigning import check_partition
 from etude.fit.importance.partitions import Partition, RandomSubsets
 from etude.fit.plan import FitPlan, Wanted
 from etude.fit.prepared import read_seeds
-from etude.fit.verdict_partitions import Arm, PartitionComparison, check_seeds, judge, lead, verdicts
+from etude.fit.verdict_partitions import LEVEL, Arm, PartitionComparison, beside, check_seeds, judge, lead, verdicts
 from etude.launch import Launch
 from etude.partitioned import Partitioned, called, identity
 from etude.results import TrialResult
@@ -44,7 +44,7 @@ def compare_partitions(
     seeds: int | Sequence[int] = 20,
     ranks: int = 2,
     margin: float | None = None,
-    level: float = 0.05,
+    level: float = LEVEL,
     parallel: object = "ddp",
     batch: str = "global",
     workers: int | tuple[int, int | None] | None = None,
@@ -143,15 +143,15 @@ def compare_partitions(
     arms = [_arm(each, trials[nth :: len(asked)]) for nth, each in enumerate(asked)]
     mode = experiment.metrics.modes[experiment.metrics.main]
     claims = judge(arms, mode=mode, margin=margin, level=level)
-    known = all(arm.worst for arm in arms)
-    by_worst = [dataclasses.replace(arm, values=arm.worst) for arm in arms] if known else []
+    untouched, worst = beside(arms, level=level)
     return PartitionComparison(
         metric=experiment.metrics.main,
         mode=mode,
         ranks=ranks,
         arms=tuple(arms),
         claims=tuple(claims),
-        worst=tuple(judge(by_worst, mode="max", margin=None, level=level)),
+        untouched=tuple(untouched),
+        worst=tuple(worst),
         verdicts=verdicts(claims),
         best=lead(arms, mode=mode),
         margin=margin,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from etude.fit.verdict_partitions import (
     Arm,
     PartitionComparison,
     Verdict,
+    beside,
     check_seeds,
     judge,
     lead,
@@ -37,13 +39,15 @@ def arms(**shifts: float) -> list[Arm]:
 
 def compared(given: Sequence[Arm], *, mode: Any = "max", margin: float | None = None, **more: Any) -> Any:
     claims = judge(given, mode=mode, margin=margin, level=0.05)
+    untouched, worst = beside(given, level=0.05)
     return PartitionComparison(
         metric="accuracy",
         mode=mode,
         ranks=2,
         arms=tuple(given),
         claims=tuple(claims),
-        worst=more.pop("worst", ()),
+        untouched=tuple(untouched),
+        worst=tuple(worst),
         verdicts=verdicts(claims),
         best=lead(given, mode=mode),
         margin=margin,
@@ -164,6 +168,20 @@ def test_seeds_that_can_show_nothing_are_refused_with_the_number_that_could() ->
         "partitions= has 200, so 400 claims are made at once, and no number of seeds could tell any of them from "
         "chance at level=0.05. Pass fewer partitions."
     )
+
+
+def test_untouched_data_have_claims_of_their_own_unless_the_metric_is_their_accuracy() -> None:
+    given = arms(none=0.0, subsets=0.0, ours=2.0)
+    known = [replace(arm, accuracy=tuple(v / 100 for v in arm.values), worst=arm.values) for arm in given]
+    found = compared(known)
+    assert found.untouched == ()
+    assert verdicts(found.worst) == {"ours": Verdict.WON}
+    worse = [replace(known[0]), replace(known[1]), replace(known[2], accuracy=(0.1,) * SEEDS)]
+    found = compared(worse)
+    assert found.verdicts == {"ours": Verdict.WON}
+    assert verdicts(found.untouched) == {"ours": Verdict.LOST}
+    assert "Mean accuracy on untouched data:" in str(found).splitlines()
+    assert compared([*known[:2], given[2]]).worst == ()
 
 
 def test_what_stands_beside_the_mean_is_told() -> None:

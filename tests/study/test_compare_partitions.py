@@ -92,7 +92,7 @@ def test_partitions_are_compared_seed_by_seed_with_none_and_with_random_subsets(
     assert all(arm.moved_b > 0 and 0 < arm.imbalance < 1 for arm in (subsets, *others))
     assert len({arm.values for arm in found.arms}) > 1
     assert set(found.verdicts.values()) <= set(Verdict)
-    assert str(found).splitlines()[0].endswith("(accuracy, 4 seeds, 2 ranks).")
+    assert str(found).splitlines()[0].endswith("(accuracy, 4 seeds, 2 ranks, level 0.5).")
 
     again = compare()
     assert again.fit.folder == found.fit.folder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from statistics import fmean, median
 from typing import Any, Final
@@ -21,6 +21,10 @@ from etude.fit.paired import Paired, corrected, deviation, holm, least_p, paired
 
 REFERENCES: Final = 2
 """How many arms all others are compared with: they come first."""
+
+
+LEVEL: Final = 0.05
+"""How often one of all claims may be made of nothing, unless it is said otherwise."""
 
 
 class Verdict(Enum):
@@ -88,7 +92,9 @@ class PartitionComparison:
         ranks: How many trained each run.
         arms: The runs without a partition, those with random subsets, and those with each partition.
         claims: Each partition against each of these two, by the metric.
-        worst: The same by the accuracy of the worst class; empty where that is not known.
+        untouched: The same by the accuracy on untouched data, corrected by itself; empty where that is not known, or is
+            the metric.
+        worst: The same by the accuracy of the worst class there, corrected by itself; empty where that is not known.
         verdicts: What each partition comes to.
         best: How far the best partition is ahead of none, and how far chance would bring it; None if runs came to no
             number.
@@ -103,11 +109,12 @@ class PartitionComparison:
     ranks: int
     arms: tuple[Arm, ...]
     claims: tuple[Claim, ...]
+    untouched: tuple[Claim, ...]
     worst: tuple[Claim, ...]
     verdicts: Mapping[str, Verdict]
     best: Best | None
     margin: float | None = None
-    level: float = 0.05
+    level: float = LEVEL
     notes: tuple[str, ...] = ()
     fit: Any = field(default=None, repr=False)
 
@@ -123,6 +130,7 @@ class PartitionComparison:
     def _lines(self) -> Iterator[str]:
         none, subsets = (arm.name for arm in self.arms[:REFERENCES])
         seeds = f"{self.metric}, {count(len(self.arms[0].values), 'seed')}, {count(self.ranks, 'rank')}"
+        seeds += f", level {self.level:g}" if self.level != LEVEL else ""
         if self.won:
             yield f"{' and '.join(self.won)} won: better than {none} and than {subsets} ({seeds})."
         else:
@@ -141,6 +149,9 @@ class PartitionComparison:
                 f"The best of {len(self.verdicts)} partitions is ahead of {none} by {self.best.gain:.3g}; the best of "
                 f"equal ones would be by {self.best.by_chance:.3g} (p = {self.best.p:.3g})."
             )
+        if self.untouched:
+            yield "Mean accuracy on untouched data:"
+            yield from self._table(self.untouched, [arm.accuracy for arm in self.arms])
         if self.worst:
             yield "Mean accuracy of the worst class:"
             yield from self._table(self.worst, [arm.worst for arm in self.arms])
@@ -199,6 +210,24 @@ def judge(arms: Sequence[Arm], *, mode: Mode, margin: float | None, level: float
             seen = smallest_seen(spread, pairs=len(arm.values), level=level / len(pairs))
         claims.append(Claim(arm.name, reference.name, difference, p_same, seen, verdict))
     return claims
+
+
+def beside(arms: Sequence[Arm], *, level: float) -> tuple[list[Claim], list[Claim]]:
+    """Return the claims by the accuracy on untouched data, unless that is the metric, and by that of the worst class.
+
+    Each are corrected by themselves; empty where the accuracy is not known of all.
+    """
+    if not all(arm.accuracy for arm in arms):
+        return [], []
+    is_metric = any(
+        all(math.isclose(value, scale * share) for a in arms for value, share in zip(a.values, a.accuracy, strict=True))
+        for scale in (1.0, 100.0)
+    )
+    overall = [] if is_metric else [replace(arm, values=arm.accuracy) for arm in arms]
+    return (
+        judge(overall, mode="max", margin=None, level=level),
+        judge([replace(arm, values=arm.worst) for arm in arms], mode="max", margin=None, level=level),
+    )
 
 
 def verdicts(claims: Sequence[Claim]) -> dict[str, Verdict]:
