@@ -12,6 +12,8 @@ ENGINES := .venv-engines
 ENGINES_STAMP := $(ENGINES)/.setup-done
 CODE := src tests $(wildcard benchmarks examples)
 
+comma := ,
+
 # Further options for `uv pip install`, for instance: make setup UV_FLAGS="--index-url https://..."
 UV_FLAGS ?=
 
@@ -23,8 +25,24 @@ help: ## List the targets
 
 setup: $(STAMP) ## Make the virtual environment; does nothing if it is up to date
 
+# $(call install,ENVIRONMENT,WHAT)
 # uv reads no pip configuration, so wheels that lie on disk are handed over to it. Where there are none,
 # torch comes from its own index for CPU builds: the default build on Linux brings gigabytes for GPUs.
+define install
+options=(); \
+for place in $$($(BIN)/python -m pip config get global.find-links 2>/dev/null || true) $${PIP_FIND_LINKS:-}; do \
+    options+=(--find-links "$$place"); \
+done; \
+if [ $${#options[@]} -eq 0 ]; then options+=(--torch-backend cpu); fi; \
+$(BIN)/python -m uv pip install --compile-bytecode --quiet --python $(1)/bin/python "$${options[@]}" $(UV_FLAGS) \
+    -c constraints-dev.txt $(2); \
+found=$$($(BIN)/python -m uv pip list --quiet --python $(1)/bin/python | awk '/^nvidia-/ { print $$1 }' | xargs); \
+if [ -n "$$found" ]; then \
+    echo "setup: a GPU build of torch was installed ($$found)." >&2; \
+    echo "The tests want the CPU build. Run: make clean setup UV_FLAGS='--torch-backend cpu'" >&2; exit 1; \
+fi
+endef
+
 $(STAMP): pyproject.toml constraints-dev.txt
 	@if [ ! -x $(BIN)/python ]; then \
 	    python=python3; if python3.11 -c '' 2>/dev/null; then python=python3.11; fi; \
@@ -34,18 +52,7 @@ $(STAMP): pyproject.toml constraints-dev.txt
 	    $$python -m venv $(VENV); \
 	fi
 	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install -qq --disable-pip-version-check uv
-	@options=(); \
-	for place in $$($(BIN)/python -m pip config get global.find-links 2>/dev/null || true) $${PIP_FIND_LINKS:-}; do \
-	    options+=(--find-links "$$place"); \
-	done; \
-	if [ $${#options[@]} -eq 0 ]; then options+=(--torch-backend cpu); fi; \
-	$(BIN)/python -m uv pip install --compile-bytecode --quiet --python $(BIN)/python "$${options[@]}" $(UV_FLAGS) \
-	    -c constraints-dev.txt -e . --group dev
-	@found=$$($(BIN)/python -m uv pip list --quiet --python $(BIN)/python | awk '/^nvidia-/ { print $$1 }' | xargs); \
-	if [ -n "$$found" ]; then \
-	    echo "setup: a GPU build of torch was installed ($$found)." >&2; \
-	    echo "The tests want the CPU build. Run: make clean setup UV_FLAGS='--torch-backend cpu'" >&2; exit 1; \
-	fi
+	@$(call install,$(VENV),-e . --group dev)
 	@touch $@
 	@echo "setup: done"
 
@@ -72,8 +79,7 @@ $(ENGINES_STAMP): $(STAMP)
 	        exit 1 ;; \
 	esac
 	@$(BIN)/python -m uv venv --quiet --clear --python $(BIN)/python $(ENGINES)
-	@$(BIN)/python -m uv pip install --compile-bytecode --quiet --python $(ENGINES)/bin/python $(UV_FLAGS) \
-	    -c constraints-dev.txt -e '.[ray,spark]' --group engines
+	@$(call install,$(ENGINES),-e '.[ray$(comma)spark]' --group engines)
 	@touch $@
 	@echo "setup: $(ENGINES) done"
 
