@@ -71,7 +71,7 @@ SCRIPT = """
                 optimizer.zero_grad()
                 criterion(net(x, training=True), y).backward()
                 optimizer.step()
-            run.report(val_loss=float(net.evaluate(valid, verbose=0)))
+            run.report(val_loss=float(net.evaluate(valid, verbose=0)), loss=0.0)
 
     def log(study, rank, attempt=1):
         folder = study.folder / "trials" / "00000" / f"attempt-{attempt}"
