@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
-from etude.core.errors import ConfigError, RankLostError
+from etude.core.errors import ConfigError, RankLostError, RanksError
 from etude.frameworks.torch_reports import How, Pending
 
 
