@@ -19,7 +19,7 @@ from etude.core.errors import ConfigError, StateError
 from etude.core.ranks import FSDP
 from etude.frameworks import state_file
 from etude.frameworks.torch_drift import align, check
-from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_ranks import Gang, here
 from etude.frameworks.trees import take_apart
 
 try:
@@ -131,6 +131,40 @@ def full_state(module: nn.Module, gang: Gang) -> dict[str, torch.Tensor]:
         if gang.rank == 0:
             whole[name] = full.detach().cpu().clone()
     return whole
+
+
+def save_shards(folder: Path, state: Any) -> None:
+    """Write a state in shards, in a training function: ``save`` for the ranks that this process is one of.
+
+    Args:
+        folder: The same on all ranks; ``run.folder`` is another on each.
+        state: As ``save`` takes it.
+
+    Raises:
+        RanksError: This process is no rank.
+    """
+    save(folder, state, here())
+
+
+def load_shards(folder: Path, module: nn.Module) -> Any:
+    """Return this rank's part of a saved state, for a module that is sharded as the one was that was saved.
+
+    Args:
+        folder: Where it was saved.
+        module: A sharded one, such as the model.
+
+    Raises:
+        StateError: It is not complete, damaged, or of another number of ranks.
+        ConfigError: The module is not sharded.
+        RanksError: This process is no rank.
+    """
+    for parameter in module.parameters():
+        if isinstance(parameter, DTensor):
+            return load(folder, here(), parameter.device_mesh)
+    raise ConfigError(
+        f"{type(module).__name__} has no sharded parameters, and what is in {folder} is. Train with "
+        "parallel=etude.FSDP(...), or load whole weights."
+    )
 
 
 def save(folder: Path, state: Any, gang: Gang) -> None:

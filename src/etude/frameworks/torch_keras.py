@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 from etude.core.errors import ConfigError
-from etude.core.text import brief
 
 VARIABLES: Final = "_torch_params"
 """Where a layer has its variables as parameters."""
@@ -89,7 +88,7 @@ class FitGuard:
     def __init__(self, model: Any, *, is_divided: Callable[[Any], bool], watched: Callable[[], bool]) -> None:
         if not model.built:
             raise ConfigError(
-                f"model() returned {brief(model)}, a model of Keras that is not built: it has no weights yet whose "
+                f"model() returned a {type(model).__name__} of Keras that is not built: it has no weights yet whose "
                 "gradients could be averaged. Let it begin with keras.Input(shape=...), or call its build(input_shape)."
             )
         self._model = model
