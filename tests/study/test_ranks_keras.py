@@ -128,8 +128,8 @@ TOLD = [
     "ConfigError: Keras's fit was called with a DataLoader that data() did not give, and only loaders that data() "
     "gives for training are divided over ranks: each rank would train on all examples. Return it from data(), and pass "
     "what data() gives.",
-    "ConfigError: model() returned a Sequential of Keras that is not built: it has no weights yet whose gradients could "
-    "be averaged. Let it begin with keras.Input(shape=...), or call its build(input_shape).",
+    "ConfigError: model() returned a Sequential of Keras that is not built: it has no weights yet whose gradients "
+    "could be averaged. Let it begin with keras.Input(shape=...), or call its build(input_shape).",
     "ConfigError: Keras's fit cannot be with a partition by importance: it computes its loss where run.criterion does "
     "not see it. Write the loop yourself, with criterion = run.criterion(...); or take a partition that goes by no "
     "measure, such as partition=etude.partitions.Random().",
