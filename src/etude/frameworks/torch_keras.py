@@ -58,13 +58,20 @@ def untrained(module: nn.Module, *, prefix: str = "") -> Iterator[Variable]:
                     yield Variable(part, key, f"{name}.{key}", parameter)
 
 
-def draw_apart(module: nn.Module, rank: int) -> None:
-    """Let a rank draw otherwise than rank 0, whose seeds the module has now: its dropout is for other examples."""
+def draw_apart(module: nn.Module, rank: int, own: dict[int, int]) -> None:
+    """Let a rank draw otherwise than rank 0: its dropout is for other examples.
+
+    Args:
+        module: Its seeds are those of rank 0, which made it or whose state it was given, or this rank's own by now.
+        rank: Which rank this is.
+        own: By the seed's id what it was set to; it is kept up to date.
+    """
     with torch.no_grad():
         for variable in untrained(module):
-            if variable.is_seed:
-                first = variable.tensor.view(-1)[0]
+            first = variable.tensor.view(-1)[0] if variable.is_seed else None
+            if first is not None and int(first) != own.get(id(variable.tensor)):
                 first.fill_((int(first) + rank * APART) & 0x7FFFFFFF)
+                own[id(variable.tensor)] = int(first)
 
 
 def is_keras(module: nn.Module) -> bool:

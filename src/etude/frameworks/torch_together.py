@@ -55,6 +55,7 @@ class Together:
         self._say = say
         self._attached: list[Any] = []  # averagers, or what shards
         self._keras: list[tuple[Any, FitGuard]] = []
+        self._own_seeds: dict[int, int] = {}  # of models of Keras
         self._divided: list[Any] = []  # what data functions gave
         self._examples: Examples | None = None
         self._watches = False  # what criteria see
@@ -229,7 +230,7 @@ class Together:
     def _draw_apart(self) -> None:
         """Let models of Keras draw otherwise than those of rank 0, as which they are now."""
         for module, _ in self._keras:
-            draw_apart(module, self.rank)
+            draw_apart(module, self.rank, self._own_seeds)
 
     def _refuse_twice(self) -> None:
         """Refuse to average what a library averages too: it divides examples as well."""
