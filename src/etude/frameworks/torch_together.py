@@ -60,7 +60,7 @@ class Together:
         self._watches = False  # what criteria see
         self._trained = False  # since parameters were compared
         self.rank, self.ranks = rank.number, rank.ranks
-        self._evaluated = 0.0  # examples of the divided loader that was gone through last, since the last report
+        self._evaluated = 0.0  # examples of the divided loader that was gone through last
         self._attaches = parallel.how.attach is not False
         use_interface(rank.host, port)
         self._gang: Gang = join(
@@ -77,8 +77,7 @@ class Together:
 
     def mean(self, values: Mapping[str, float], *, stop: bool) -> Pending:
         """Begin to make one report of those of all ranks."""
-        weight, self._evaluated = self._evaluated or 1.0, 0.0
-        return self._gang.mean(values, weight=weight, stop=stop, how=self._parallel.how.reduce)
+        return self._gang.mean(values, weight=self._evaluated or 1.0, stop=stop, how=self._parallel.how.reduce)
 
     def agree(self, *flags: bool) -> tuple[bool, ...]:
         """Return for each flag whether any rank has it set."""
@@ -267,7 +266,7 @@ def _how_divided(data: Any, ranks: int, batch: str) -> str:
     if not sizes:
         return (
             f"{ranks} ranks train each trial, and data() gives no loader that could be divided: each rank trains on "
-            "all of it. The result is that of one rank, and no sooner there."
+            "all of it, in an order of its own if the training function draws one. Return a DataLoader from data()."
         )
     rate = "The learning rate is the function's own, and is not scaled."
     each = " or ".join(str(size) for size in sorted(sizes, key=str))

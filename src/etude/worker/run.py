@@ -203,6 +203,7 @@ class Run:
         self._within: Within | None = None
         self._loops = 0
         self._depth = 0  # of loops of epochs
+        self._outermost = -1  # which of those that are in no other one it is in, or was last
         self._place: tuple[int, ...] = ()  # where this rank last drew from streams of its own
         self._asked: Counter[str] = Counter()
         self._own_streams: list[tuple[str, Callable[[int], None]]] = []  # generators by name, and what seeds them anew
@@ -262,6 +263,8 @@ class Run:
             return
         keeps = self.keeper.kept is not None and self._within is None
         loop, self._loops = self._loops, self._loops + keeps
+        is_outermost = not self._depth
+        self._outermost += is_outermost
         for epoch in range(self._go_on(loop, n) if keeps else 0, n):
             if self._line.halted:
                 self._stop()
@@ -271,10 +274,10 @@ class Run:
             self.epoch = epoch
             within = self._look_within(loop, epoch, n) if keeps else None
             self._within = self._within or within
-            self._draw_anew(loop, epoch)
-            self._depth += 1
-            if self._depth == 1:  # epochs within epochs are none of the training's
+            if is_outermost:  # epochs within epochs are none of the training's
+                self._draw_anew(epoch)
                 self.importance.begin(epoch, n)
+            self._depth += 1
             try:
                 over = yield epoch
             finally:
@@ -372,10 +375,10 @@ class Run:
     def _look_within(self, loop: int, epoch: int, n: int) -> Within:
         def save(batch: int, place: dict[str, Any]) -> None:
             self._line.save(self._state(loop, epoch, n, batch=batch, place=place))
-            self._draw_anew(loop, epoch, batch)
+            self._draw_anew(epoch, batch)
 
         def brought_back(batch: int) -> None:
-            self._draw_anew(loop, epoch, batch)
+            self._draw_anew(epoch, batch)
 
         ahead, self._ahead = self._ahead, None
         return Within(self.keeper, save=save, brought_back=brought_back, warn=self._line.warn, ahead=ahead)
@@ -387,15 +390,22 @@ class Run:
         """
         self._place = place
         if self.rank and not self.together.draws_alike:
-            seed_generators(self.seed, *self.together.stream("train"), *place)
+            where = (self._outermost, *place)
+            seed_generators(self.seed, *self.together.stream("train"), *where)
             for name, seed_anew in self._own_streams:
-                seed_anew(stream_seed(self.seed, *self.together.stream("user", name), *place))
+                seed_anew(stream_seed(self.seed, *self.together.stream("user", name), *where))
 
     def bring_back_again(self) -> None:
         """Bring back once more what was brought back: a trainer draws, and resets, before it begins."""
         self.keeper.again()
         self.together.remember()
         self._draw_anew(*self._place)
+
+    def reduced(self, value: float, extra: Mapping[str, Any]) -> tuple[float, dict[str, Any]]:
+        """Return the metrics of the result as they are for all ranks, and the rest as it is; our own part."""
+        main, *others = self.metrics
+        agreed = self.together.reduce({main: value, **{name: extra[name] for name in others}})
+        return agreed[main], {**extra, **{name: agreed[name] for name in others}}
 
     def finish(self) -> None:
         """Come to the end, together with all other ranks; our own part of the handle."""

@@ -157,6 +157,11 @@ class Together:
         """Return the name of a random stream that is this rank's own; rank 0 has that of a single one."""
         return (*name, "rank", self.number) if self.number else name
 
+    def reduce(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        """Return metrics as they are for all ranks."""
+        reduced: Mapping[str, float] = self.gang.mean(metrics, stop=False).wait().values
+        return reduced
+
     def has_lost(self, error: BaseException) -> bool:
         """Whether an error only says that other ranks are gone, or do not answer."""
         if torch_adapter() is None:
