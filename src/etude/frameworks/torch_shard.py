@@ -3,8 +3,8 @@
 Every rank draws the global batch that one rank would draw, from the user's own sampler, and takes its slice of it. So
 shuffling, weights, buckets and the order are the sampler's own, and the position, which counts batches, says nothing
 of ranks. What can be read from a training loader is that of the whole: its data set, its batch size, and its length,
-which is the number of steps; so a schedule or a loss that is computed from them stays what it is on one rank. Only its
-batches are smaller.
+which is the number of steps; so a schedule that is computed from them stays what it is on one rank. Only its batches
+are smaller, so a sum over them that is divided by the size of the whole is not.
 """
 
 from __future__ import annotations

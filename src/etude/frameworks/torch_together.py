@@ -22,7 +22,7 @@ from etude.frameworks.torch_criterion import tracked
 from etude.frameworks.torch_examples import Examples
 from etude.frameworks.torch_keras import FitGuard, draw_apart, is_keras
 from etude.frameworks.torch_ranks import Gang, join, open_store
-from etude.frameworks.torch_reports import Pending
+from etude.frameworks.torch_reports import PLACE, Pending
 from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of, undivide
 from etude.frameworks.torch_watch import Watch
 
@@ -79,9 +79,19 @@ class Together:
         """Begin to make one report of those of all ranks."""
         return self._gang.mean(values, weight=self._evaluated or 1.0, stop=stop, how=self._parallel.how.reduce)
 
-    def agree(self, *flags: bool) -> tuple[bool, ...]:
-        """Return for each flag whether any rank has it set."""
-        return tuple(any(one) for one in zip(*self._gang.gather(flags), strict=True))
+    def agree(self, at: str, *flags: bool) -> tuple[bool, ...]:
+        """Return for each flag whether any rank has it set.
+
+        Args:
+            at: Where in the training all ranks are by that.
+            flags: Those of this rank.
+
+        Raises:
+            RanksError: A rank is elsewhere.
+        """
+        said = {f"{PLACE}{at}": 0.0, **{str(nth): float(flag) for nth, flag in enumerate(flags)}}
+        agreed = self._gang.mean(said).wait().values
+        return tuple(agreed[str(nth)] > 0 for nth in range(len(flags)))
 
     def broadcast(self, thing: Any) -> Any:
         """Return what rank 0 gives."""

@@ -416,7 +416,7 @@ class ChildLine:
         """Take a state; it is written soon."""
         self._states.save(state)
 
-    def turn(self) -> None:
+    def turn(self, at: str) -> None:
         """Nobody else is waited for."""
 
     def settle(self) -> None:

@@ -32,6 +32,7 @@ T = TypeVar("T")
 L = TypeVar("L")
 
 
+MEAN: Final = "run.mean"
 IMPORTANCE: Final = "importance"
 """Where in a state the importance of examples is."""
 
@@ -106,8 +107,8 @@ class Line(Protocol):
         """Have a state written down, without waiting; one that is still to be written gives way to it."""
         ...
 
-    def turn(self) -> None:
-        """Come to the end of an epoch, or of the training: if there are several ranks, all of them do."""
+    def turn(self, at: str) -> None:
+        """Come to a place in the training, in words: if there are several ranks, all of them do."""
         ...
 
     def settle(self) -> None:
@@ -135,7 +136,7 @@ class NoLine:
     def save(self, state: State) -> None:
         """Forget the state."""
 
-    def turn(self) -> None:
+    def turn(self, at: str) -> None:
         """There is nobody else."""
 
     def settle(self) -> None:
@@ -283,7 +284,7 @@ class Run:
             finally:
                 self._depth -= 1
                 self._within = None if within is not None else self._within
-            self._line.turn()
+            self._line.turn("the end of an epoch")
             if within is not None:
                 within.end()
                 self._line.save(self._state(loop, epoch + 1, n, over=bool(over)))
@@ -407,9 +408,20 @@ class Run:
         agreed = self.together.reduce({main: value, **{name: extra[name] for name in others}})
         return agreed[main], {**extra, **{name: agreed[name] for name in others}}
 
+    def mean(self, value: float) -> float:
+        """Return the mean of a number over all ranks; alone, the number. It waits for the others.
+
+        For what the training function decides by a number that each rank finds for itself, such as a training loss:
+        all ranks have to decide alike. ``run.report`` needs none of this.
+
+        Raises:
+            ResultError: It is no number.
+        """
+        return self.together.reduce({MEAN: self._number("value", value)})[MEAN]
+
     def finish(self) -> None:
         """Come to the end, together with all other ranks; our own part of the handle."""
-        self._line.turn()
+        self._line.turn("the end of the training")
 
     def check_inherited(self) -> None:
         """Make sure that what comes with the weights has been taken.
@@ -516,7 +528,7 @@ class Run:
 
     def _stop(self) -> NoReturn:
         if not self.stop_seen:
-            self._line.turn()
+            self._line.turn("a stop")
         self.stop_seen = True
         raise Stop
 

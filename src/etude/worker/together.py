@@ -30,8 +30,8 @@ class Gang(Protocol):
         """Begin to make one report of those of all ranks; it has ``wait()``, which returns ``values`` and ``stop``."""
         ...
 
-    def agree(self, *flags: bool) -> tuple[bool, ...]:
-        """Return for each flag whether any rank has it set."""
+    def agree(self, at: str, *flags: bool) -> tuple[bool, ...]:
+        """Return for each flag whether any rank has it set, at a place that all come to."""
         ...
 
     def broadcast(self, thing: Any) -> Any:

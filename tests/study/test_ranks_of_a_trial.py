@@ -335,6 +335,44 @@ def test_ranks_that_report_other_metrics_are_told_so() -> None:
     assert "rank 1 has the metrics [loss, more], and that of rank 0 has [loss]" in final.trials[0].reason
 
 
+def train_and_report_alone(model, data, run):
+    model()
+    for _ in run.epochs(2):
+        if run.rank == 0:
+            run.report(loss=1.0)
+    return 1.0
+
+
+def test_a_report_of_rank_0_alone_is_told_with_both_places() -> None:
+    alone = etude.Experiment(train_and_report_alone, model=model, data=data, metric="loss", mode="min")
+    [trial] = alone.fit(at={}, ranks=2, retries=0).trials
+    assert "came to the end of an epoch, and rank 0 to a report of [loss]" in trial.reason
+
+
+def train_by_own_loss(model, data, run, epochs: int = 50):
+    net, (loader, _) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    losses = []
+    for epoch in run.epochs(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            optimizer.step()
+        losses.append(run.mean(loss.item()))
+        if epoch and losses[-1] > 0.9 * losses[-2]:
+            break
+    run.log(f"left after {len(losses)} with {losses[-1]!r}")
+    return losses[-1]
+
+
+def test_ranks_that_decide_by_a_mean_decide_alike() -> None:
+    final = etude.Experiment(train_by_own_loss, model=model, data=data, metric="loss", mode="min").fit(at={}, ranks=2)
+    first, second = (log_of(final, rank=rank).split("left after ")[1] for rank in (0, 1))
+    assert first == second
+    assert final.best.attempts == 1
+
+
 def train_and_tell(model, data, run):
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
     run.log(" ".join(os.environ[name] for name in names), "MASTER_PORT" in os.environ)
