@@ -18,7 +18,7 @@ import msgspec
 
 from etude.core.events import Ended, How, Joined, Left, Outcome
 from etude.core.ranks import Rank
-from etude.wire.messages import Abandon, Forget, Meet, Meeting, Message, Run
+from etude.wire.messages import Abandon, Forget, Halt, Meet, Meeting, Message, Run
 
 WELL: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED})
 """Ways for a rank to end after which the others come to their end by themselves."""
@@ -144,7 +144,7 @@ class Gangs:
     # --- what the driver wants of gangs -----------------------------------------------------------
 
     def send(self, name: str, message: Message) -> None:
-        """Send a message to a gang: an attempt to all of its workers, word about one to that of rank 0."""
+        """Send a message to a gang: an attempt and its end to all of its workers, other word to that of rank 0."""
         gang = self._gangs.get(name)
         if gang is None:
             return
@@ -153,7 +153,7 @@ class Gangs:
             for rank, member in zip(self._ranked(gang), gang.members, strict=True):
                 points = message.points if rank.number == 0 else ()  # rank 0 lets the others know what it went on from
                 self._send(member, msgspec.structs.replace(message, rank=rank, points=points))
-        elif isinstance(message, Forget):
+        elif isinstance(message, Forget | Halt):  # each worker sees to it that its rank stops in time
             for member in gang.members:
                 self._send(member, message)
         else:

@@ -651,7 +651,7 @@ MESSAGES = {
     "ranks_at_other_batches": (
         "The weights of the 2 ranks' gradients are 1.5 together, and would be 2 if all of them were at the same batch. "
         "A rank is at another one: it left an epoch early, or took a batch more. Let all ranks go through their "
-        "loaders alike; agree on leaving an epoch with run.report."
+        "loaders alike; decide by run.mean(value) when to leave an epoch."
     ),
     "lazy_modules": (
         "weight, bias has no shape yet: the module is lazy, so ranks would make it from numbers of their own. Let one "

@@ -173,13 +173,34 @@ def two_loaders() -> Any:
     return DataLoader(Numbered(), batch_size=12, shuffle=True), DataLoader(Numbered(), batch_size=12, shuffle=True)
 
 
+def sampled() -> Any:
+    return DataLoader(Numbered(), batch_size=12, sampler=torch.utils.data.SubsetRandomSampler(range(24)))
+
+
+def train_twice(model, data, run):
+    model(), data()
+    criterion = run.criterion(nn.CrossEntropyLoss())
+    for _ in range(2):
+        for _ in run.epochs(2):
+            for x, y, _ in data():
+                criterion(model()(x), y).backward()
+            run.report(loss=0.0)
+
+
 def test_what_cannot_be_partitioned_is_refused(experiment: etude.Experiment, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"assigns training examples to ranks, and ranks=1 has them all"):
         experiment.fit(at={}, partition=STRIPES)
     with pytest.raises(ConfigError, match=r"partition='stripes'.* assigns no examples"):
         experiment.fit(at={}, ranks=2, partition="stripes")
-    for load, why in ((streamed, "Endless has none"), (two_loaders, "gives 2 loaders to train on")):
+    for load, why in (
+        (streamed, "Endless has none"),
+        (two_loaders, "gives 2 loaders to train on"),
+        (sampled, "draws by a SubsetRandomSampler"),
+    ):
         other = etude.Experiment(train, model=model, data=load, metric="loss", mode="min")
         assert why in other.fit(at={}, ranks=2, partition=STRIPES).trials[0].reason
+    twice = etude.Experiment(train_twice, model=model, data=data, metric="loss", mode="min")
+    with pytest.raises(StudyError, match=r"several loops of run\.epochs"):
+        twice.fit(at={}, ranks=2, partition=STRIPES)
     with pytest.raises(StudyError, match=r"run\.criterion was not called"):
         experiment.fit(at={"watched": False}, ranks=2, partition=STRIPES)

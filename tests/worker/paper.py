@@ -47,7 +47,7 @@ class Paper:
         if len(self.saved) == self.dies_after:
             raise KilledError
 
-    def turn(self) -> None:
+    def turn(self, at: str) -> None:
         """Nobody else is there."""
 
     def settle(self) -> None:

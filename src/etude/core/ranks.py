@@ -130,7 +130,9 @@ class Parallel(msgspec.Struct, frozen=True):
         """What of it changes the numbers of a trial, as text."""
         reduced = dict(sorted(self.how.reduce.items()))
         told = f"{type(self.how).__name__.lower()}, {self.ranks} ranks, batch {self.batch}"
-        return f"{told}, evaluation {self.how.evaluation}, metrics {reduced or 'mean'}"
+        told += f", evaluation {self.how.evaluation}, metrics {reduced or 'mean'}"
+        told += f", attached: {self.how.attach}" if self.how.attach is not None else ""
+        return told + (f", blocks {', '.join(self.how.blocks)}" if isinstance(self.how, FSDP) else "")
 
 
 class Rank(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Final, TypeVar
@@ -305,5 +306,7 @@ def every(cls: type[T], value: Any) -> Iterator[T]:
         elif isinstance(value, list | tuple) and len(value) <= MOST_LOADERS:
             for item in value:
                 yield from look(item)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            yield from look(tuple(getattr(value, field.name) for field in dataclasses.fields(value)))
 
     return look(value)

@@ -69,7 +69,7 @@ class Averager:
             group = None if at_end or on_gpus else gang.group()  # the user's own collectives go through the default
             self._lanes.append(Lane(place, slots, gang, group, early=not at_end))
             self._buffers.append(Buffers(modules[place], gang, group))
-        self._known = {id(slot.param) for lane in self._lanes for slot in lane.slots}
+        gang.averaged.update(id(slot.param) for lane in self._lanes for slot in lane.slots)
         self._left: list[torch.Tensor] = []
         self._tasks: set[int] = set()
         self._handles: list[Any] = [self._listen(lane, slot) for lane in self._lanes for slot in lane.slots]
@@ -80,11 +80,13 @@ class Averager:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self._gang.averaged.difference_update(id(slot.param) for lane in self._lanes for slot in lane.slots)
+        self._gang.averaged.difference_update(map(id, self._left))
 
     def leave(self, parameters: Iterable[torch.Tensor]) -> None:
         """Let optimizers change these parameters, which are no part of the modules, with this rank's own gradients."""
         self._left += parameters
-        self._known.update(map(id, self._left))
+        self._gang.averaged.update(map(id, self._left))
 
     def check(self) -> list[str]:
         """Compare all parameters over all ranks, and let buffers be rank 0's; return notes on what was taken over.
@@ -195,7 +197,7 @@ class Averager:
             )
         for group in optimizer.param_groups:
             for param in group["params"]:
-                if id(param) not in self._known and param.grad is not None and isinstance(param, nn.Parameter):
+                if id(param) not in self._gang.averaged and param.grad is not None and isinstance(param, nn.Parameter):
                     self._refuse_unknown(optimizer)
 
     def _refuse_unknown(self, optimizer: torch.optim.Optimizer) -> None:
@@ -204,7 +206,7 @@ class Averager:
             names.get(id(param), f"one of shape {tuple(param.shape)}")
             for group in optimizer.param_groups
             for param in group["params"]
-            if id(param) not in self._known and param.grad is not None and isinstance(param, nn.Parameter)
+            if id(param) not in self._gang.averaged and param.grad is not None and isinstance(param, nn.Parameter)
         ]
         some = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")  # noqa: PLR2004
         raise RanksError(

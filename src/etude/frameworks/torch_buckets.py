@@ -145,7 +145,8 @@ class Bucket:
             raise RanksError(
                 f"The weights of the {gang.ranks} ranks' gradients are {total:.4g} together, and would be {gang.ranks} "
                 "if all of them were at the same batch. A rank is at another one: it left an epoch early, or took a "
-                "batch more. Let all ranks go through their loaders alike; agree on leaving an epoch with run.report."
+                "batch more. Let all ranks go through their loaders alike; decide by run.mean(value) when to leave an "
+                "epoch."
             )
 
 

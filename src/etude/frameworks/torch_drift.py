@@ -97,7 +97,7 @@ def check(gang: Gang, modules: Mapping[str, nn.Module]) -> list[str]:
         f"{name} is not the same on all ranks: on {_ranks(differ[name])} it differs from rank 0's by up to "
         f"{distance:.3g}.{others} The ranks train models of their own, and no average of them is meant by your code. "
         "Usual causes: a parameter is changed elsewhere than by an optimizer (change it alike on all ranks); a "
-        "learning rate or a stop depends on a loss or metric of one rank alone (use what run.report gives back, or "
+        "learning rate or a stop depends on a loss or metric of one rank alone (use run.mean(value), or "
         "evaluate on whole loaders); gradients come from torch.autograd.grad, which gives those of one rank (use "
         "backward); a parameter is drawn anew from a generator that differs by rank (draw it in the model function); "
         "backward or step is not called on every rank (call it on all, with a loss of 0 where need be)."

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
 from etude.core.errors import ConfigError
 from etude.core.text import count
 from etude.frameworks.torch_classes import labels_of
 from etude.frameworks.torch_shard import Drawn, partition, shares_of
+from etude.frameworks.torch_shares import Shares
 from etude.frameworks.torch_watch import Taken, Watch
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Examples:
                 f"A partition assigns examples by their index, and the data set {type(self._loader.dataset).__name__} "
                 "has none. Give it __getitem__ and __len__."
             )
+        _check_draws_all(shares_of(self._loader))
         self._watch = watch
         watch.asleep = True
         self.n = len(self._loader.dataset)  # type: ignore[arg-type] # it has a length, since it has indices
@@ -79,6 +81,30 @@ class Examples:
     def assign(self, parts: Any) -> None:
         """Let each rank draw from a part of its own, from the next pass on."""
         partition(self._loader, parts)
+
+
+def _check_draws_all(shares: Shares | None) -> None:
+    """Refuse a sampler that does not draw each example once: a partition would take its place.
+
+    Raises:
+        ConfigError: It does not, or nobody can tell.
+    """
+    sampler: Any = shares.sampler if shares is not None else None
+    while isinstance(sampler, BatchSampler):
+        sampler = sampler.sampler
+    if (
+        isinstance(sampler, RandomSampler)
+        and not sampler.replacement
+        and sampler.num_samples == len(sampler.data_source)
+    ):
+        return
+    if isinstance(sampler, SequentialSampler | range):
+        return
+    raise ConfigError(
+        f"A partition assigns all examples of a data set, each to one rank, and the loader draws by a "
+        f"{type(sampler).__name__}, which may draw some of them only, or some more often. Leave the sampler out, with "
+        "shuffle=True; for a part of a data set, make it one: torch.utils.data.Subset(dataset, indices)."
+    )
 
 
 def _bytes_of(dataset: Any) -> int:

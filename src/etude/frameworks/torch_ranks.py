@@ -110,6 +110,7 @@ class Gang:
         local_rank: Its number on its machine.
         timeout_s: After how many seconds a rank that does not answer counts as lost.
         control: A group for all that is no gradient.
+        averaged: Which parameters are averaged, of whatever model; an optimizer may change no others.
     """
 
     def __init__(self, rank: int, ranks: int, local_rank: int, timeout_s: float, control: Any, store: Any) -> None:
@@ -120,6 +121,7 @@ class Gang:
         self.control = control
         self._store = store
         self._groups: list[Any] = []
+        self.averaged: set[int] = set()
         self._reports = 0
 
     def leave(self) -> None:

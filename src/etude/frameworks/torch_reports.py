@@ -30,6 +30,10 @@ HEAD: Final = 4
 """Of these, at the front of each: whether to stop, the weight, and two numbers that stand for the names."""
 
 
+PLACE: Final = "\0"
+"""With this begins the name of a place in the training that all ranks come to, and which is no metric."""
+
+
 class Line(Protocol):
     """What a report needs of the ranks."""
 
@@ -117,6 +121,12 @@ class Pending:
         said = {name: self._how.get(name, "mean") for name in self._names}
         self._gang.post(f"report {self._nth}, rank {self._gang.rank}", json.dumps(said))
         first, other = (json.loads(self._gang.read(f"report {self._nth}, rank {rank}")) for rank in (0, odd[0]))
+        if any(name.startswith(PLACE) for name in (*first, *other)):
+            raise RanksError(
+                f"Rank {odd[0]} came to {_place(other)}, and rank 0 to {_place(first)}. All ranks go the same way "
+                "through the training function: report, and leave a loop of epochs, on all of them or on none. "
+                "run.mean(value) makes one number of theirs to decide by."
+            )
         plain = [
             ", ".join(name if how == "mean" else f"{name} ({how})" for name, how in x.items()) for x in (first, other)
         ]
@@ -125,6 +135,12 @@ class Pending:
             "A report is one of all ranks, so each has to name the same metrics. Report on all ranks "
             "alike; only rank 0's prints and files show anyway."
         )
+
+
+def _place(said: Mapping[str, str]) -> str:
+    """Say where a rank is, given what it says there."""
+    named = [name.removeprefix(PLACE) for name in said if name.startswith(PLACE)]
+    return named[0] if named else f"a report of [{', '.join(said)}]"
 
 
 def one_of(values: Sequence[float], weights: Sequence[float], how: How) -> float:

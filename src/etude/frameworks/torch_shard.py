@@ -3,18 +3,19 @@
 Every rank draws the global batch that one rank would draw, from the user's own sampler, and takes its slice of it. So
 shuffling, weights, buckets and the order are the sampler's own, and the position, which counts batches, says nothing
 of ranks. What can be read from a training loader is that of the whole: its data set, its batch size, and its length,
-which is the number of steps; so a schedule or a loss that is computed from them stays what it is on one rank. Only its
-batches are smaller.
+which is the number of steps; so a schedule that is computed from them stays what it is on one rank. Only its batches
+are smaller, so a sum over them that is divided by the size of the whole is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler, Subset
 
+from etude.core.data import Data
 from etude.core.errors import ConfigError
 from etude.core.streams import stream_seed
 from etude.core.text import count
@@ -86,8 +87,9 @@ def shard(
 ) -> Any:
     """Let each loader give this rank's part of its batches; return the data.
 
-    Training loaders are those of the part ``train``, or else the first; and each other whose order is not that of its
-    data set. All others are for evaluation. All ranks have to be given loaders whose generators are alike.
+    Training loaders are those of the part ``train``, where parts have names. Else it is the first, and each other whose
+    order is not that of its data set. All others are for evaluation. All ranks have to be given loaders whose
+    generators are alike.
 
     Args:
         data: What the data function returned: loaders in any nesting. What is no loader is left alone.
@@ -112,9 +114,10 @@ def shard(
     for loader in loaders:
         make_whole(loader)
     first = {id(loader) for loader in training_loaders(data)}
+    named = isinstance(data, Data) or (isinstance(data, Mapping) and "train" in data)
     for number, loader in enumerate(loaders, start=1):
         one = _One(loader, _called(loader, number, len(loaders)), rank, ranks)
-        if id(loader) in first or not _is_sequential(loader):
+        if id(loader) in first or not (named or _is_sequential(loader)):
             _share(one, batch)
             setattr(loader, TRAINS, True)
             setattr(loader, BEGINS, begins)

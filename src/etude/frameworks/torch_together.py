@@ -22,7 +22,7 @@ from etude.frameworks.torch_criterion import tracked
 from etude.frameworks.torch_examples import Examples
 from etude.frameworks.torch_keras import FitGuard, draw_apart, is_keras
 from etude.frameworks.torch_ranks import Gang, join, open_store
-from etude.frameworks.torch_reports import Pending
+from etude.frameworks.torch_reports import PLACE, Pending
 from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of, undivide
 from etude.frameworks.torch_watch import Watch
 
@@ -61,7 +61,7 @@ class Together:
         self._watches = False  # what criteria see
         self._trained = False  # since parameters were compared
         self.rank, self.ranks = rank.number, rank.ranks
-        self._evaluated = 0.0  # examples of the divided loader that was gone through last, since the last report
+        self._evaluated = 0.0  # examples of the divided loader that was gone through last
         self._attaches = parallel.how.attach is not False
         use_interface(rank.host, port)
         self._gang: Gang = join(
@@ -78,12 +78,21 @@ class Together:
 
     def mean(self, values: Mapping[str, float], *, stop: bool) -> Pending:
         """Begin to make one report of those of all ranks."""
-        weight, self._evaluated = self._evaluated or 1.0, 0.0
-        return self._gang.mean(values, weight=weight, stop=stop, how=self._parallel.how.reduce)
+        return self._gang.mean(values, weight=self._evaluated or 1.0, stop=stop, how=self._parallel.how.reduce)
 
-    def agree(self, *flags: bool) -> tuple[bool, ...]:
-        """Return for each flag whether any rank has it set."""
-        return tuple(any(one) for one in zip(*self._gang.gather(flags), strict=True))
+    def agree(self, at: str, *flags: bool) -> tuple[bool, ...]:
+        """Return for each flag whether any rank has it set.
+
+        Args:
+            at: Where in the training all ranks are by that.
+            flags: Those of this rank.
+
+        Raises:
+            RanksError: A rank is elsewhere.
+        """
+        said = {f"{PLACE}{at}": 0.0, **{str(nth): float(flag) for nth, flag in enumerate(flags)}}
+        agreed = self._gang.mean(said).wait().values
+        return tuple(agreed[str(nth)] > 0 for nth in range(len(flags)))
 
     def broadcast(self, thing: Any) -> Any:
         """Return what rank 0 gives."""
@@ -268,7 +277,7 @@ def _how_divided(data: Any, ranks: int, batch: str) -> str:
     if not sizes:
         return (
             f"{ranks} ranks train each trial, and data() gives no loader that could be divided: each rank trains on "
-            "all of it. The result is that of one rank, and no sooner there."
+            "all of it, in an order of its own if the training function draws one. Return a DataLoader from data()."
         )
     rate = "The learning rate is the function's own, and is not scaled."
     each = " or ".join(str(size) for size in sorted(sizes, key=str))

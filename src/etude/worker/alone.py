@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 
@@ -32,6 +33,10 @@ class Alone:
     def stream(self, *name: str | int) -> tuple[str | int, ...]:
         """Return the name of a random stream."""
         return name
+
+    def reduce(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        """Return metrics: they are those of all."""
+        return metrics
 
     def has_lost(self, error: BaseException) -> bool:
         """There is nobody to lose."""

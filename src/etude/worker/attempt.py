@@ -263,6 +263,8 @@ def execute(
             run.end_probe()
         run.finish()
         value, extra = read_result(returned, metrics=run.metrics, reported=run.last)
+        if returned is not None:  # what was reported is of all ranks by now
+            value, extra = run.reduced(value, extra)
         extra |= {**run.importance.told(), **bound.by_class()}
     except StopSeen:
         pass
@@ -414,7 +416,7 @@ class ChildLine:
         """Take a state; it is written soon."""
         self._states.save(state)
 
-    def turn(self) -> None:
+    def turn(self, at: str) -> None:
         """Nobody else is waited for."""
 
     def settle(self) -> None:

@@ -16,6 +16,10 @@ NO_CRITERION: Final = (
     "A partition by importance goes by what the criterion sees, and run.criterion was not called. Write "
     "criterion = run.criterion(nn.CrossEntropyLoss()), and compute the training loss with it."
 )
+SEVERAL_LOOPS: Final = (
+    "A partition counts the epochs of one loop, and the training function has several loops of run.epochs, one after "
+    "the other. Train in one."
+)
 NO_EPOCHS: Final = (
     "A partition assigns examples between epochs, and the training function never asked for one. Train in "
     "run.epochs(n)."
@@ -135,6 +139,8 @@ class Importance:
         """Come to the beginning of an epoch: examples are assigned anew if it is time."""
         if self._examples is None:
             return
+        if self._epoch is not None and epoch <= self._epoch:
+            raise ResultError(SEVERAL_LOOPS)
         tracker = self._made(epochs)
         self._take_in()
         self._epoch = epoch

@@ -35,11 +35,11 @@ class RankLine:
         self._hear_out()
         self._under_way.append((step, self._together.gang.mean(metrics, stop=self._line.halted)))
 
-    def turn(self) -> None:
+    def turn(self, at: str) -> None:
         """Hear of all reports, agree on whether to stop or pause, and make sure that all ranks are at one."""
         self._hear_out()
+        self.halted, self.held = self._together.gang.agree(at, self._line.halted or self.halted, self._line.held)
         self._together.gang.check()
-        self.halted, self.held = self._together.gang.agree(self._line.halted or self.halted, self._line.held)
 
     def take_up(self, why_not: WhyNot) -> State | None:
         """Return the state that rank 0 goes on from."""

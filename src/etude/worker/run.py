@@ -32,6 +32,7 @@ T = TypeVar("T")
 L = TypeVar("L")
 
 
+MEAN: Final = "run.mean"
 IMPORTANCE: Final = "importance"
 """Where in a state the importance of examples is."""
 
@@ -106,8 +107,8 @@ class Line(Protocol):
         """Have a state written down, without waiting; one that is still to be written gives way to it."""
         ...
 
-    def turn(self) -> None:
-        """Come to the end of an epoch, or of the training: if there are several ranks, all of them do."""
+    def turn(self, at: str) -> None:
+        """Come to a place in the training, in words: if there are several ranks, all of them do."""
         ...
 
     def settle(self) -> None:
@@ -135,7 +136,7 @@ class NoLine:
     def save(self, state: State) -> None:
         """Forget the state."""
 
-    def turn(self) -> None:
+    def turn(self, at: str) -> None:
         """There is nobody else."""
 
     def settle(self) -> None:
@@ -203,6 +204,7 @@ class Run:
         self._within: Within | None = None
         self._loops = 0
         self._depth = 0  # of loops of epochs
+        self._outermost = -1  # which of those that are in no other one it is in, or was last
         self._place: tuple[int, ...] = ()  # where this rank last drew from streams of its own
         self._asked: Counter[str] = Counter()
         self._own_streams: list[tuple[str, Callable[[int], None]]] = []  # generators by name, and what seeds them anew
@@ -262,6 +264,8 @@ class Run:
             return
         keeps = self.keeper.kept is not None and self._within is None
         loop, self._loops = self._loops, self._loops + keeps
+        is_outermost = not self._depth
+        self._outermost += is_outermost
         for epoch in range(self._go_on(loop, n) if keeps else 0, n):
             if self._line.halted:
                 self._stop()
@@ -271,16 +275,16 @@ class Run:
             self.epoch = epoch
             within = self._look_within(loop, epoch, n) if keeps else None
             self._within = self._within or within
-            self._draw_anew(loop, epoch)
-            self._depth += 1
-            if self._depth == 1:  # epochs within epochs are none of the training's
+            if is_outermost:  # epochs within epochs are none of the training's
+                self._draw_anew(epoch)
                 self.importance.begin(epoch, n)
+            self._depth += 1
             try:
                 over = yield epoch
             finally:
                 self._depth -= 1
                 self._within = None if within is not None else self._within
-            self._line.turn()
+            self._line.turn("the end of an epoch")
             if within is not None:
                 within.end()
                 self._line.save(self._state(loop, epoch + 1, n, over=bool(over)))
@@ -372,10 +376,10 @@ class Run:
     def _look_within(self, loop: int, epoch: int, n: int) -> Within:
         def save(batch: int, place: dict[str, Any]) -> None:
             self._line.save(self._state(loop, epoch, n, batch=batch, place=place))
-            self._draw_anew(loop, epoch, batch)
+            self._draw_anew(epoch, batch)
 
         def brought_back(batch: int) -> None:
-            self._draw_anew(loop, epoch, batch)
+            self._draw_anew(epoch, batch)
 
         ahead, self._ahead = self._ahead, None
         return Within(self.keeper, save=save, brought_back=brought_back, warn=self._line.warn, ahead=ahead)
@@ -387,9 +391,10 @@ class Run:
         """
         self._place = place
         if self.rank and not self.together.draws_alike:
-            seed_generators(self.seed, *self.together.stream("train"), *place)
+            where = (self._outermost, *place)
+            seed_generators(self.seed, *self.together.stream("train"), *where)
             for name, seed_anew in self._own_streams:
-                seed_anew(stream_seed(self.seed, *self.together.stream("user", name), *place))
+                seed_anew(stream_seed(self.seed, *self.together.stream("user", name), *where))
 
     def bring_back_again(self) -> None:
         """Bring back once more what was brought back: a trainer draws, and resets, before it begins."""
@@ -397,9 +402,26 @@ class Run:
         self.together.remember()
         self._draw_anew(*self._place)
 
+    def reduced(self, value: float, extra: Mapping[str, Any]) -> tuple[float, dict[str, Any]]:
+        """Return the metrics of the result as they are for all ranks, and the rest as it is; our own part."""
+        main, *others = self.metrics
+        agreed = self.together.reduce({main: value, **{name: extra[name] for name in others}})
+        return agreed[main], {**extra, **{name: agreed[name] for name in others}}
+
+    def mean(self, value: float) -> float:
+        """Return the mean of a number over all ranks; alone, the number. It waits for the others.
+
+        For what the training function decides by a number that each rank finds for itself, such as a training loss:
+        all ranks have to decide alike. ``run.report`` needs none of this.
+
+        Raises:
+            ResultError: It is no number.
+        """
+        return self.together.reduce({MEAN: self._number("value", value)})[MEAN]
+
     def finish(self) -> None:
         """Come to the end, together with all other ranks; our own part of the handle."""
-        self._line.turn()
+        self._line.turn("the end of the training")
 
     def check_inherited(self) -> None:
         """Make sure that what comes with the weights has been taken.
@@ -506,7 +528,7 @@ class Run:
 
     def _stop(self) -> NoReturn:
         if not self.stop_seen:
-            self._line.turn()
+            self._line.turn("a stop")
         self.stop_seen = True
         raise Stop
 

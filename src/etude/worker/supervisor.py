@@ -86,6 +86,7 @@ class Child:
     kill_at: float | None = None
     killed_as: How | None = None
     kills: int = 0
+    abandoned: bool = False
 
     @property
     def busy(self) -> bool:
@@ -191,7 +192,7 @@ class Supervisor:
             self._tell(Ended(job.trial, job.attempt, outcome_of(None, killed_as=How.LOST)))
         elif (child := self._at_work_on(trial, attempt)) is not None:
             child.kill_at = min(child.kill_at or float("inf"), time.monotonic() + ABANDON_S)
-            child.killed_as = How.LOST
+            child.abandoned = True
 
     def _pass_on(self, message: Halt | Hold | Meet | Noted, content: bytes) -> None:
         if self._held is not None:
@@ -352,7 +353,7 @@ class Supervisor:
         serve = self._serve
         child.job, child.told, child.started = job, False, time.monotonic()
         child.kill_at = child.started + serve.timeout_s if serve.timeout_s is not None else None
-        child.killed_as, child.kills = None, 0
+        child.killed_as, child.kills, child.abandoned = None, 0, False
         rank = job.rank.number if job.rank is not None else 0
         child.log.belong_to(lambda: make_folder(serve.trials, job.trial, job.attempt, rank))
         with contextlib.suppress(OSError):  # it died while it waited; its end tells
@@ -510,7 +511,7 @@ class Supervisor:
         if child.busy and child.killed_as is None and self._serve is not None:
             limit = self._serve.timeout_s
             late = limit is not None and now - child.started >= limit
-            child.killed_as = How.TIMED_OUT if late else How.KILLED
+            child.killed_as = How.TIMED_OUT if late else How.LOST if child.abandoned else How.KILLED
         assert self._template is not None
         with contextlib.suppress(OSError):
             self._template.send(plain_frame(Kill(child.number)))

@@ -30,8 +30,8 @@ class Gang(Protocol):
         """Begin to make one report of those of all ranks; it has ``wait()``, which returns ``values`` and ``stop``."""
         ...
 
-    def agree(self, *flags: bool) -> tuple[bool, ...]:
-        """Return for each flag whether any rank has it set."""
+    def agree(self, at: str, *flags: bool) -> tuple[bool, ...]:
+        """Return for each flag whether any rank has it set, at a place that all come to."""
         ...
 
     def broadcast(self, thing: Any) -> Any:
@@ -156,6 +156,11 @@ class Together:
     def stream(self, *name: str | int) -> tuple[str | int, ...]:
         """Return the name of a random stream that is this rank's own; rank 0 has that of a single one."""
         return (*name, "rank", self.number) if self.number else name
+
+    def reduce(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        """Return metrics as they are for all ranks."""
+        reduced: Mapping[str, float] = self.gang.mean(metrics, stop=False).wait().values
+        return reduced
 
     def has_lost(self, error: BaseException) -> bool:
         """Whether an error only says that other ranks are gone, or do not answer."""

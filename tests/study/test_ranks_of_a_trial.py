@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import time
@@ -208,6 +209,85 @@ def test_without_run_epochs_parameters_are_compared_when_a_pass_begins() -> None
     assert log_of(final).split("Traceback")[0].strip().splitlines()[-1] == "epoch 0"
 
 
+@dataclasses.dataclass
+class Pair:
+    """Two models in a container of the user's own."""
+
+    student: nn.Module
+    teacher: nn.Module
+
+
+def model_pair() -> Pair:
+    return Pair(model(4), model(8))
+
+
+def parts() -> etude.Data:
+    """Loaders whose samplers are the user's: those of a split."""
+    examples = TensorDataset(*rows())
+    train, valid = (
+        DataLoader(examples, 8, sampler=torch.utils.data.SubsetRandomSampler(range(*ends)))
+        for ends in ((0, 48), (48, 72))
+    )
+    return etude.Data(train, valid)
+
+
+def train_two(model, data, run, epochs: int = 2):
+    pair, found = model(), data()
+    more = model().student  # a model function may be called again
+    both = [*pair.student.parameters(), *pair.teacher.parameters(), *more.parameters()]
+    optimizer = torch.optim.SGD(both, lr=0.1)
+    losses = []
+    for _ in run.epochs(epochs):
+        for x, y in found.train:
+            optimizer.zero_grad()
+            loss = sum(F.cross_entropy(net(x), y) for net in (pair.student, pair.teacher, more))
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    right = sum((pair.student(x).argmax(1) == y).sum().item() for x, y in found.valid)
+    run.log("valid", sum(len(x) for x, _ in found.valid))
+    return {"loss": losses[-1], "right": right}
+
+
+def test_models_in_a_dataclass_and_of_two_calls_are_averaged_and_named_parts_say_what_trains() -> None:
+    experiment = etude.Experiment(train_two, model=model_pair, data=parts, metric={"loss": "min", "right": "max"})
+    alone, together = (experiment.fit(at={}, seed=1, ranks=ranks).trials[0] for ranks in (1, 2))
+    assert together.value == pytest.approx(alone.value, rel=1e-9), "what is returned is of all ranks"
+    assert together.metrics["right"] == alone.metrics["right"], "each rank has all that is for validation"
+    assert together.metrics["right"] > 0
+
+
+def train_in_stages(run):
+    drawn = [torch.rand(1).item() for _ in range(2) for _ in run.epochs(2)]
+    torch.nn.Linear(1, 1)
+    run.log(len(set(drawn)))
+    return 0.0
+
+
+def test_a_rank_draws_otherwise_in_each_loop_of_epochs() -> None:
+    final = etude.Experiment(train_in_stages, metric="loss", mode="min").fit(at={}, ranks=2)
+    assert [log_of(final, rank=rank).split()[-1] for rank in (0, 1)] == ["4", "4"]
+
+
+def train_and_linger(model, data, run, lr: float):
+    model()
+    try:
+        while True:
+            run.report(loss=lr)
+    finally:
+        if run.rank:
+            while True:
+                pass
+
+
+def test_a_rank_that_does_not_end_after_a_stop_is_ended() -> None:
+    experiment = etude.Experiment(train_and_linger, model=model, data=data, metric="loss", mode="min")
+    search = experiment.tune(
+        {"lr": [0.1]}, sampler="grid", stopper=AfterTwo(), workers=1, ranks=2, grace_s=1.0, retries=0
+    )
+    assert search.counts() == {"stopped": 1}
+
+
 class AfterTwo:
     """Stops every trial at its second report."""
 
@@ -253,6 +333,44 @@ def train_otherwise(model, data, run):
 def test_ranks_that_report_other_metrics_are_told_so() -> None:
     final = etude.Experiment(train_otherwise, model=model, data=data, metric="loss", mode="min").fit(at={}, ranks=2)
     assert "rank 1 has the metrics [loss, more], and that of rank 0 has [loss]" in final.trials[0].reason
+
+
+def train_and_report_alone(model, data, run):
+    model()
+    for _ in run.epochs(2):
+        if run.rank == 0:
+            run.report(loss=1.0)
+    return 1.0
+
+
+def test_a_report_of_rank_0_alone_is_told_with_both_places() -> None:
+    alone = etude.Experiment(train_and_report_alone, model=model, data=data, metric="loss", mode="min")
+    [trial] = alone.fit(at={}, ranks=2, retries=0).trials
+    assert "came to the end of an epoch, and rank 0 to a report of [loss]" in trial.reason
+
+
+def train_by_own_loss(model, data, run, epochs: int = 50):
+    net, (loader, _) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    losses = []
+    for epoch in run.epochs(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            optimizer.step()
+        losses.append(run.mean(loss.item()))
+        if epoch and losses[-1] > 0.9 * losses[-2]:
+            break
+    run.log(f"left after {len(losses)} with {losses[-1]!r}")
+    return losses[-1]
+
+
+def test_ranks_that_decide_by_a_mean_decide_alike() -> None:
+    final = etude.Experiment(train_by_own_loss, model=model, data=data, metric="loss", mode="min").fit(at={}, ranks=2)
+    first, second = (log_of(final, rank=rank).split("left after ")[1] for rank in (0, 1))
+    assert first == second
+    assert final.best.attempts == 1
 
 
 def train_and_tell(model, data, run):
