@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from etude.core.events import Checkpoint, Ended, How, Joined, Left, Outcome, Usage
 from etude.gangs import Gangs, whole_outcome
-from etude.wire.messages import Abandon, Forget, Halt, Meet, Meeting, Message, Run
+from etude.wire.messages import Abandon, Forget, Halt, Hold, Meet, Meeting, Message, Run
 
 
 class Scene:
@@ -109,13 +109,15 @@ def test_the_port_of_rank_0_reaches_the_other_ranks() -> None:
     assert len([m for _, m in scene.sent if isinstance(m, Meet)]) == 2
 
 
-def test_word_about_an_attempt_goes_to_rank_0_and_that_it_is_written_down_to_all() -> None:
+def test_word_about_an_attempt_goes_to_rank_0_and_its_end_to_all() -> None:
     scene = Scene(2)
     scene.come("a", "b")
     scene.gangs.send("g1-a", run())
+    scene.gangs.send("g1-a", Hold(0, 1))
     scene.gangs.send("g1-a", Halt(0, 1))
     scene.gangs.send("g1-a", Forget(0, 1))
-    assert (len(scene.sent_to("a", Halt)), len(scene.sent_to("b", Halt))) == (1, 0)
+    assert (len(scene.sent_to("a", Hold)), len(scene.sent_to("b", Hold))) == (1, 0)
+    assert (len(scene.sent_to("a", Halt)), len(scene.sent_to("b", Halt))) == (1, 1)
     assert (len(scene.sent_to("a", Forget)), len(scene.sent_to("b", Forget))) == (1, 1)
     scene.gangs.send("g7-x", Halt(0, 1))  # a gang that is gone
 
