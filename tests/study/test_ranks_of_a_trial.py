@@ -349,6 +349,51 @@ def test_a_report_of_rank_0_alone_is_told_with_both_places() -> None:
     assert "came to the end of an epoch, and rank 0 to a report of [loss]" in trial.reason
 
 
+def train_and_return_alone(model, data, run):
+    model()
+    run.report(loss=1.0)
+    return 1.0 if run.rank == 0 else None
+
+
+def test_a_result_of_rank_0_alone_is_told_so() -> None:
+    alone = etude.Experiment(train_and_return_alone, model=model, data=data, metric="loss", mode="min")
+    [trial] = alone.fit(at={}, ranks=2, retries=0).trials
+    assert "came to an end without a result, and rank 0 to an end with a result" in trial.reason
+
+
+def train_ahead(model, data, run, batches: str = "all"):
+    net, (loader, _) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in run.epochs(2):
+        right = sum(
+            (net(x).argmax(1) == y).sum().item() for x, y in loader
+        )  # of no gradient, so it may draw as it likes
+        for x, y in list(loader) if batches == "all" else loader:
+            optimizer.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+        run.report(loss=float(right))
+
+
+def uneven() -> Any:
+    return DataLoader(TensorDataset(*rows()), batch_size=10, shuffle=True), None  # 7 batches of 10, and one of 2
+
+
+def odd() -> Any:
+    x, y = rows()
+    return DataLoader(TensorDataset(x[:71], y[:71]), batch_size=10, shuffle=True), None  # and one of 1
+
+
+def test_batches_that_are_drawn_ahead_are_refused_where_they_count_differently() -> None:
+    experiment = etude.Experiment(train_ahead, model=model, data=odd, metric="loss", mode="min")
+    [trial] = experiment.fit(at={}, ranks=2, retries=0).trials
+    assert "A loader gave two batches before a backward" in trial.reason
+    assert experiment.fit(at={"batches": "one by one"}, ranks=2).complete
+    assert (
+        etude.Experiment(train_ahead, model=model, data=uneven, metric="loss", mode="min").fit(at={}, ranks=2).complete
+    )
+
+
 def train_by_own_loss(model, data, run, epochs: int = 50):
     net, (loader, _) = model(), data()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

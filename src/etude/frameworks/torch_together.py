@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -26,11 +24,11 @@ from etude.frameworks.torch_reports import PLACE, Pending
 from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of, undivide
 from etude.frameworks.torch_watch import Watch
 
-LOOPBACK: Final = "lo"
-INTERFACE: Final = "GLOO_SOCKET_IFNAME"
-NCCL_INTERFACE: Final = "NCCL_SOCKET_IFNAME"
-_chosen: dict[str, str] = {}
-"""What we have set these two to."""
+AHEAD: Final = (
+    "A loader gave two batches before a backward, and one of them counts otherwise on this rank, since it does not "
+    "divide evenly: nobody can tell which of them gradients are of. Go through the loader batch by batch; or leave the "
+    "smaller last batch out, with drop_last=True."
+)
 
 
 class Together:
@@ -60,10 +58,11 @@ class Together:
         self._examples: Examples | None = None
         self._watches = False  # what criteria see
         self._trained = False  # since parameters were compared
+        self._waiting: set[int] = set()  # loaders that have given a batch since the last backward
+        self._is_ahead = self._is_uneven = False  # whether one gave two, and whether some count otherwise, in this pass
         self.rank, self.ranks = rank.number, rank.ranks
         self._evaluated = 0.0  # examples of the divided loader that was gone through last
         self._attaches = parallel.how.attach is not False
-        use_interface(rank.host, port)
         self._gang: Gang = join(
             rank=rank.number,
             ranks=rank.ranks,
@@ -93,6 +92,15 @@ class Together:
         said = {f"{PLACE}{at}": 0.0, **{str(nth): float(flag) for nth, flag in enumerate(flags)}}
         agreed = self._gang.mean(said).wait().values
         return tuple(agreed[str(nth)] > 0 for nth in range(len(flags)))
+
+    def reduce(self, at: str, values: Mapping[str, float]) -> dict[str, float]:
+        """Return metrics as they are for all ranks, at a place that all come to.
+
+        Raises:
+            RanksError: A rank is elsewhere.
+        """
+        agreed = self.mean({f"{PLACE}{at}": 0.0, **values}, stop=False).wait().values
+        return {name: agreed[name] for name in values}
 
     def broadcast(self, thing: Any) -> Any:
         """Return what rank 0 gives."""
@@ -151,7 +159,7 @@ class Together:
                 guard = FitGuard(module, is_divided=is_shared, watched=lambda: self._watches)
                 self._keras.append((module, guard))
             sharded = isinstance(self._parallel.how, FSDP)
-            attached = self._sharded(found) if sharded else Averager(found, self._gang, begins=self._refuse_twice)
+            attached = self._sharded(found) if sharded else Averager(found, self._gang, begins=self._begin_backward)
             for note in attached.notes:
                 self._say(note)
             self._attached.append(attached)
@@ -257,6 +265,15 @@ class Together:
         """Take a pass over a training loader for an epoch, where the training function asks for none."""
         if self._trained:
             self.check()
+        self._waiting.clear()
+        self._is_ahead = self._is_uneven = False
+
+    def _begin_backward(self) -> None:
+        """See to it that the weight is that of the batch which gradients are of."""
+        self._refuse_twice()
+        if self._is_ahead and self._is_uneven:
+            raise RanksError(AHEAD)
+        self._waiting.clear()
 
     def _take_note(self, drawn: Drawn) -> None:
         """See how much the batch that comes now counts on this rank."""
@@ -265,6 +282,9 @@ class Together:
                 self._evaluated = float(len(drawn.loader.dataset))  # type: ignore[arg-type] # it may have none
             return
         self._trained = True
+        self._is_ahead |= id(drawn.loader) in self._waiting
+        self._is_uneven |= drawn.weight != 1
+        self._waiting.add(id(drawn.loader))
         for attached in self._attached:
             attached.weight = drawn.weight
         if self._examples is not None:
@@ -297,46 +317,3 @@ def serve(rank: Rank, timeout_s: float) -> tuple[Any, int]:
 def is_lost(error: BaseException) -> bool:
     """Whether an error only says that other ranks are gone, or do not answer."""
     return isinstance(error, RankLostError | TimeoutError)
-
-
-def use_interface(host: str, port: int) -> None:
-    """Have gloo and NCCL use the network interface by which the ranks reach each other, unless somebody said which.
-
-    A process that runs attempt after attempt may have to take another one each time.
-    """
-    name = interface_of(address_towards(host, port))
-    exact = {INTERFACE: name, NCCL_INTERFACE: f"={name}" if name not in ("", LOOPBACK) else ""}
-    for variable, value in exact.items():
-        said = os.environ.get(variable)
-        if said and said != _chosen.get(variable):
-            continue
-        _chosen[variable] = value
-        if value:
-            os.environ[variable] = value
-        else:
-            os.environ.pop(variable, None)
-
-
-def address_towards(host: str, port: int) -> str:
-    """Return the address of this machine from which a host is reached; empty if that cannot be told."""
-    for family in (socket.AF_INET, socket.AF_INET6):
-        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
-            sock.connect((host, port))  # sends nothing
-            return str(sock.getsockname()[0])
-    return ""
-
-
-def interface_of(address: str) -> str:
-    """Return the name of the network interface that has an address; empty if none has."""
-    import fcntl
-    import struct
-
-    if address.startswith("127."):
-        return LOOPBACK
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):  # it has no address
-                found = fcntl.ioctl(sock.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
-                if socket.inet_ntoa(found[20:24]) == address:
-                    return name
-    return ""

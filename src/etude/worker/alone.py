@@ -34,7 +34,7 @@ class Alone:
         """Return the name of a random stream."""
         return name
 
-    def reduce(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
+    def reduce(self, at: str, metrics: Mapping[str, float]) -> Mapping[str, float]:
         """Return metrics: they are those of all."""
         return metrics
 

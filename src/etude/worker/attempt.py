@@ -263,8 +263,7 @@ def execute(
             run.end_probe()
         run.finish()
         value, extra = read_result(returned, metrics=run.metrics, reported=run.last)
-        if returned is not None:  # what was reported is of all ranks by now
-            value, extra = run.reduced(value, extra)
+        value, extra = run.reduced(returned, value, extra)
         extra |= {**run.importance.told(), **bound.by_class()}
     except StopSeen:
         pass

@@ -402,10 +402,16 @@ class Run:
         self.together.remember()
         self._draw_anew(*self._place)
 
-    def reduced(self, value: float, extra: Mapping[str, Any]) -> tuple[float, dict[str, Any]]:
-        """Return the metrics of the result as they are for all ranks, and the rest as it is; our own part."""
+    def reduced(self, returned: Any, value: float, extra: Mapping[str, Any]) -> tuple[float, dict[str, Any]]:
+        """Return the metrics of the result as they are for all ranks, and the rest as it is; our own part.
+
+        What was reported, and counts where nothing is returned, is of all ranks by now.
+        """
+        if returned is None:
+            self.together.reduce("an end without a result", {})
+            return value, dict(extra)
         main, *others = self.metrics
-        agreed = self.together.reduce({main: value, **{name: extra[name] for name in others}})
+        agreed = self.together.reduce("an end with a result", {main: value, **{name: extra[name] for name in others}})
         return agreed[main], {**extra, **{name: agreed[name] for name in others}}
 
     def mean(self, value: float) -> float:
@@ -417,7 +423,7 @@ class Run:
         Raises:
             ResultError: It is no number.
         """
-        return self.together.reduce({MEAN: self._number("value", value)})[MEAN]
+        return self.together.reduce(MEAN, {MEAN: self._number("value", value)})[MEAN]
 
     def finish(self) -> None:
         """Come to the end, together with all other ranks; our own part of the handle."""

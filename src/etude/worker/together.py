@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from etude.core.errors import ResultError
 from etude.core.ranks import Parallel, Rank
 from etude.frameworks import torch_adapter
+from etude.worker.network import use_interface
 
 RUN_ID: Final = "TORCHELASTIC_RUN_ID"
 
@@ -32,6 +33,10 @@ class Gang(Protocol):
 
     def agree(self, at: str, *flags: bool) -> tuple[bool, ...]:
         """Return for each flag whether any rank has it set, at a place that all come to."""
+        ...
+
+    def reduce(self, at: str, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Return metrics as they are for all ranks, at a place that all come to."""
         ...
 
     def broadcast(self, thing: Any) -> Any:
@@ -121,6 +126,7 @@ class Together:
         else:
             store, port = None, self._await_port(timeout_s)
         os.environ["MASTER_PORT"] = str(port)
+        use_interface(self._rank.host, port)
         self._gang = torch_together.Together(
             self._rank, self._parallel, store=store, port=port, prefix=f"attempt {self._attempt}", say=self.say
         )
@@ -157,10 +163,9 @@ class Together:
         """Return the name of a random stream that is this rank's own; rank 0 has that of a single one."""
         return (*name, "rank", self.number) if self.number else name
 
-    def reduce(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
-        """Return metrics as they are for all ranks."""
-        reduced: Mapping[str, float] = self.gang.mean(metrics, stop=False).wait().values
-        return reduced
+    def reduce(self, at: str, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        """Return metrics as they are for all ranks, at a place that all come to."""
+        return self.gang.reduce(at, metrics)
 
     def has_lost(self, error: BaseException) -> bool:
         """Whether an error only says that other ranks are gone, or do not answer."""

@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
-from etude.frameworks import torch_together
-from etude.frameworks.torch_together import address_towards, interface_of, use_interface
+from etude.worker import network
+from etude.worker.network import address_towards, interface_of, use_interface
 
 GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
 
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_together, "_chosen", {})
+    monkeypatch.setattr(network, "_chosen", {})
     for name in (GLOO, NCCL):
         monkeypatch.setenv(name, "")
 
@@ -31,8 +31,8 @@ def test_ranks_of_one_machine_stay_on_it() -> None:
 
 
 def test_a_process_takes_the_way_of_each_attempt_unless_somebody_said_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_together, "interface_of", {"a": "eth1", "b": "ib0", "c": "lo"}.__getitem__)
-    monkeypatch.setattr(torch_together, "address_towards", lambda host, port: host)
+    monkeypatch.setattr(network, "interface_of", {"a": "eth1", "b": "ib0", "c": "lo"}.__getitem__)
+    monkeypatch.setattr(network, "address_towards", lambda host, port: host)
     for host, expected in (("a", ("eth1", "=eth1")), ("b", ("ib0", "=ib0")), ("c", ("lo", None))):
         use_interface(host, 9)
         assert said() == expected
