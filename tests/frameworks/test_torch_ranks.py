@@ -219,8 +219,8 @@ def test_drift_names_the_parameter_and_the_usual_causes(ranks: list[dict[str, An
         "net.2.weight is not the same on all ranks: on ranks 1, 2 it differs from rank 0's by up to 0.5. It is one of "
         "2 that differ: net.0.bias, net.2.weight. The ranks train models of their own, and no average of them is meant "
         "by your code. Usual causes: a parameter is changed elsewhere than by an optimizer (change it alike on all "
-        "ranks); a learning rate or a stop depends on a loss or metric of one rank alone (use what run.report gives "
-        "back, or evaluate on whole loaders); gradients come from torch.autograd.grad, which gives those of one rank "
+        "ranks); a learning rate or a stop depends on a loss or metric of one rank alone (use run.mean(value), "
+        "or evaluate on whole loaders); gradients come from torch.autograd.grad, which gives those of one rank "
         "(use backward); a parameter is drawn anew from a generator that differs by rank (draw it in the model "
         "function); backward or step is not called on every rank (call it on all, with a loss of 0 where need be)."
     }
