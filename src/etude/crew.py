@@ -20,7 +20,7 @@ from etude.core.events import AnyEvent, Checkpointed, How, Joined, Left, Reporte
 from etude.core.gpu_shares import Shares
 from etude.core.text import count
 from etude.engines import Engine
-from etude.gangs import HERE, Gangs
+from etude.gangs import HERE, Gangs, Singles
 from etude.wire import messages, server, spool
 from etude.wire.messages import Serve
 
@@ -91,11 +91,11 @@ class Crew:
         self._wanted_gangs = wanted
         self._least = least * ranks
         self._most = most * ranks
-        self._gangs = (
-            Gangs(ranks, tell=tell, send=self._send, address=self._address, more=self._more_come, note=note)
-            if ranks > 1
-            else None
-        )
+        self._gangs: Gangs | Singles = Singles(tell=tell, send=self._send)
+        if ranks > 1:
+            self._gangs = Gangs(
+                ranks, tell=tell, send=self._send, address=self._address, more=self._more_come, note=note
+            )
         self._early: dict[str, Joined] = {}
         self._tell = tell
         self._note = note
@@ -189,10 +189,7 @@ class Crew:
 
     def send(self, worker: str, message: messages.Message) -> None:
         """Send a message to a worker, if it is there."""
-        if self._gangs is not None:
-            self._gangs.send(worker, message)
-        else:
-            self._send(worker, message)
+        self._gangs.send(worker, message)
 
     def _send(self, worker: str, message: messages.Message) -> None:
         link = self._links.get(worker)
@@ -209,7 +206,7 @@ class Crew:
 
     def retire(self, worker: str) -> None:
         """Let a worker go that is to get no more work, and start another in its place."""
-        for name in self._gangs.retire(worker) if self._gangs is not None else (worker,):
+        for name in self._gangs.retire(worker):
             self.part_with(name, "let go")
 
     def flush(self) -> None:
@@ -222,8 +219,7 @@ class Crew:
         for worker in self._silence.tick(now_s):
             self.part_with(worker, f"silent for {self._serve.silence_s:g} s")
         self._say_if_nobody_comes(now_s)
-        if self._gangs is not None:
-            self._gangs.form()
+        self._gangs.form()
         if self._nodes is not None:
             self._nodes.tick(now_s)
 
@@ -286,7 +282,7 @@ class Crew:
         match message:
             case messages.Ended():
                 self._take_end(link.name, message)
-            case messages.Meeting() if self._gangs is not None:
+            case messages.Meeting():
                 self._gangs.meet(link.name, message)
             case messages.Broken(reason=reason, edited=True):
                 self._fail(DefinitionChangedError(reason))
@@ -346,11 +342,7 @@ class Crew:
             self._late_at = math.inf
             came = [msgspec.structs.replace(joined, at=now) for joined in self._early.values()]
             self._early.clear()
-            if self._gangs is not None:
-                self._gangs.come(came)
-            else:
-                for joined in came:
-                    self._tell(joined)
+            self._gangs.come(came)
 
     def _say_if_nobody_comes(self, now_s: float) -> None:
         """Tell once that the study waits, since there may not be room for so many workers."""
@@ -382,11 +374,7 @@ class Crew:
                 await asyncio.sleep(0)  # the driver may give it something more, which misses it
             began = worker not in self._missed
             self._missed.discard(worker)
-            left = Left(at=self._clock.now_s(), worker=worker, reason=reason, began=began)
-            if self._gangs is not None:
-                self._gangs.leave(left)
-            else:
-                self._tell(left)
+            self._gangs.leave(Left(at=self._clock.now_s(), worker=worker, reason=reason, began=began))
         if not link.carried and len(self._links) < self._wanted():
             self._start(1, replaces=worker)
         if self._nodes is not None:
@@ -426,11 +414,8 @@ class Crew:
         *before, end = as_events(ended, at=self._clock.now_s(), worker=worker)
         for event in before:
             self._tell(event)
-        if self._gangs is not None:
-            assert isinstance(end, events.Ended)
-            self._gangs.end(end)
-        else:
-            self._tell(end)
+        assert isinstance(end, events.Ended)
+        self._gangs.end(end)
 
     def _check_derived(self, outcome: events.Outcome) -> events.Outcome:
         """Derived values have to be the same on every trial with the same data."""

@@ -226,6 +226,42 @@ class Gangs:
         self.form()
 
 
+class Singles:
+    """Workers that train trials by themselves: what happens to each, and what it is told, goes through as it is.
+
+    Args:
+        tell: Takes what happens to workers.
+        send: Sends a message to a worker.
+    """
+
+    def __init__(self, *, tell: Callable[[Joined | Left | Ended], None], send: Callable[[str, Message], None]) -> None:
+        self._tell = tell
+        self.send = send
+
+    def come(self, joined: Iterable[Joined]) -> None:
+        """Take in workers that are ready."""
+        for one in joined:
+            self._tell(one)
+
+    def leave(self, left: Left) -> None:
+        """Take in that a worker is gone."""
+        self._tell(left)
+
+    def end(self, ended: Ended) -> None:
+        """Take in how an attempt ended."""
+        self._tell(ended)
+
+    def meet(self, worker: str, meeting: Meeting) -> None:
+        """Nobody is to be met."""
+
+    def form(self) -> None:
+        """There is nothing to form."""
+
+    def retire(self, name: str) -> tuple[str, ...]:
+        """Return the one that may go."""
+        return (name,)
+
+
 def _is_of(gang: Gang, trial: int, attempt: int) -> bool:
     return gang.job is not None and (gang.job.trial, gang.job.attempt) == (trial, attempt)
 
