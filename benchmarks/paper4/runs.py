@@ -6,8 +6,6 @@ run. Seeds were not recorded; ``seeds`` tells how we know which rows belong toge
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
 import os
 import random
@@ -17,6 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from benchmarks import raw_runs
 from benchmarks.common import ROOT
 from benchmarks.paper4.printed import WORKLOADS, Setting, Workload
 
@@ -72,16 +71,7 @@ def read(file: Path) -> list[Run]:
     Raises:
         SystemExit: The file is not there, or holds something else.
     """
-    try:
-        with gzip.open(file, "rt", newline="") as lines:
-            return [_run(row) for row in csv.DictReader(lines)]
-    except OSError as error:
-        raise SystemExit(
-            f"The paper's raw runs cannot be read: {error}. They are the files PaperCSVs/**/*.csv of {SOURCE}, put "
-            "together in one gzipped file, with a first column source_file. Name it with ETUDE_PARTITION_RUNS=..."
-        ) from None
-    except (KeyError, ValueError) as error:
-        raise SystemExit(f"{file} does not hold the paper's raw runs: {error!r} is wrong with it.") from None
+    return raw_runs.read(file, _run, source=SOURCE, variable="ETUDE_PARTITION_RUNS")
 
 
 def _run(row: Mapping[str, str]) -> Run:

@@ -32,10 +32,11 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from etude.core.data import Data
 from etude.core.errors import ConfigError, StateError
+from etude.frameworks.sources import Source
 from etude.frameworks.torch import generators, prepare_data
 from etude.frameworks.torch_cuts import cut_short
 from etude.frameworks.torch_shard import Drawn, partition, shard, shares_of, whole_again
-from etude.worker.kept import Keeper, Source
+from etude.worker.kept import Keeper
 from etude.worker.steps import Within
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")

@@ -6,8 +6,8 @@ import copy
 import itertools
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -20,19 +20,14 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from etude.frameworks.sources import Source
+
 AT_ONCE: Final = 256
 """So many indices are drawn at once from a sampler that may draw from global generators: each time, these have to be
 exchanged, which takes as long as a hundred draws."""
 
 BATCHES_AT_ONCE: Final = 8
 """So many batches are, likewise; more would be drawn long before they are asked for."""
-
-
-class Source(NamedTuple):
-    """Something random: how its state is read, and set."""
-
-    get: Callable[[], Any]
-    set: Callable[[Any], Any]
 
 
 def is_batch(item: Any) -> bool:

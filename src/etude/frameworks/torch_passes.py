@@ -23,7 +23,8 @@ from torch.utils.data import Sampler
 from etude.core.errors import StateError
 from etude.core.text import brief
 from etude.frameworks.kinds import Stateful
-from etude.frameworks.torch_drawing import Drawing, Source, draws_from_its_own, set_all, sources_in
+from etude.frameworks.sources import Source
+from etude.frameworks.torch_drawing import Drawing, draws_from_its_own, set_all, sources_in
 
 STATE: Final = frozenset({"epoch", "position", "generators"})
 """What every state of a sampler of ours has."""

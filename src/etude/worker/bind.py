@@ -17,8 +17,8 @@ from etude.core.data import Data
 from etude.core.errors import ResultError
 from etude.core.signature import Kind, Signature
 from etude.frameworks import torch_adapter
+from etude.frameworks.sources import Source
 from etude.worker.importance import Importance
-from etude.worker.kept import Source
 from etude.worker.run import Run
 from etude.worker.seeds import seed_generators, seeded
 from etude.worker.together import Together

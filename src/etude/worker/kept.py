@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from etude.core.errors import StateError
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
 from etude.frameworks.kinds import Beginning, Handle, beginning_of, handle
+from etude.frameworks.sources import Source
 from etude.frameworks.trees import digest_of, take_apart
 
 
@@ -46,13 +47,6 @@ class Kept:
 
     def __repr__(self) -> str:
         return f"Kept({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
-
-
-class Source(NamedTuple):
-    """Something random: how its state is read, and set."""
-
-    get: Callable[[], Any]
-    set: Callable[[Any], Any]
 
 
 class Keeper:

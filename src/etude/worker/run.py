@@ -15,9 +15,10 @@ from etude.core.numbers import whole
 from etude.core.streams import stream_seed
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
+from etude.frameworks.sources import Source
 from etude.worker.alone import ALONE, Alone
 from etude.worker.importance import NO_IMPORTANCE, Importance, NoImportance
-from etude.worker.kept import Keeper, Kept, Source
+from etude.worker.kept import Keeper, Kept
 from etude.worker.probing import Probing
 from etude.worker.result import as_number
 from etude.worker.seeds import seed_generators

@@ -21,7 +21,8 @@ from typing import Any, Final, Protocol
 from etude.core.errors import StateError
 from etude.core.text import brief, count
 from etude.frameworks.kinds import Stateful
-from etude.worker.kept import Keeper, Source, generators_of
+from etude.frameworks.sources import Source
+from etude.worker.kept import Keeper, generators_of
 
 PLACE: Final = "within"
 """Where in a state the place within the epoch is."""
