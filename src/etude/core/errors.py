@@ -3,7 +3,8 @@
     EtudeError
     ├── ConfigError            the call cannot be: raised before anything is launched
     │   ├── SpaceError         a search space that cannot be
-    │   └── SignatureError     parameters and functions that do not fit together
+    │   ├── SignatureError     parameters and functions that do not fit together
+    │   └── RemovalRefused     a component that cannot be taken out of a model
     ├── StudyError             a study folder that cannot be used
     │   ├── NotAStudyError     the folder holds no journal of ours
     │   ├── JournalError       the journal is damaged, foreign or from a later version
@@ -21,6 +22,10 @@ A message says what was given, why it cannot be, and the mend. ``TransitionError
 ``assert`` are for our own mistakes and are no part of the tree.
 """
 
+from __future__ import annotations
+
+from enum import Enum
+
 
 class EtudeError(Exception):
     """Base of every error that Étude raises on purpose."""
@@ -36,6 +41,54 @@ class SpaceError(ConfigError):
 
 class SignatureError(ConfigError):
     """Parameters and functions that do not fit together."""
+
+
+class RefusalCode(Enum):
+    """Why a component cannot be taken out of a model."""
+
+    NOT_FOUND = "not found"
+    """The model has no such submodule, or the layer no such part."""
+    EVERYTHING = "everything"
+    """It is the whole model."""
+    DEAD = "dead"
+    """It is never used with this example, so nothing would change."""
+    UNTRACEABLE = "untraceable"
+    """The model could not be run with the example, or gives what cannot be followed."""
+    NO_PATH = "no path"
+    """What the model gives would no longer depend on what goes in."""
+    NOT_FLOAT = "not float"
+    """It gives indices or masks, for which nothing can stand in."""
+    OWNED_STATE = "owned state"
+    """It gives, besides its result, something of its own that other layers use."""
+    WITHOUT_CALL = "without call"
+    """Its parameters are used without calling it."""
+    TIED = "tied"
+    """A tensor would have to be resized that several layers share."""
+    TOO_MUCH = "too much"
+    """More of the model would have to be rebuilt than leaves arms comparable."""
+    DOES_NOT_FIT = "does not fit"
+    """No rung of the ladder gives the shapes that the rest of the model wants."""
+    FAILED_CHECK = "failed check"
+    """The repaired model runs, and a check says that it is not what was meant."""
+
+
+class RemovalRefused(ConfigError):  # noqa: N818 - it is no mishap: the answer to a question
+    """A component cannot be taken out of a model; the model was not touched.
+
+    Attributes:
+        code: Why not, one of a few.
+        what: The component.
+        why: Why not, in words.
+        instead: Path of the smallest enclosing block that can be taken out; empty if there is none or none was sought.
+    """
+
+    def __init__(self, code: RefusalCode, what: str, why: str, *, instead: str = "") -> None:
+        mend = f" Take out {instead!r} instead, which contains it." if instead else ""
+        super().__init__(f"{what!r} cannot be taken out ({code.value}): {why}{mend}")
+        self.code = code
+        self.what = what
+        self.why = why
+        self.instead = instead
 
 
 class StudyError(EtudeError):
