@@ -1,0 +1,202 @@
+"""What is done to a model, as data: it can be shown, journaled, and done again to a fresh copy of the model."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from etude.core.removal import Layers
+from etude.core.rungs import Rung
+from etude.frameworks.removal.nested import Path, Template
+
+
+class Dim(Struct, frozen=True):
+    """The size of an axis: fixed, or a multiple of the size of an axis of an input.
+
+    Attributes:
+        size: Its size in the example; the size itself if it is fixed.
+        path: Which input of the call it goes by; None if it is fixed.
+        axis: Which axis of that input.
+        times: Its size is so many times that of the input's axis,
+        over: divided by this.
+    """
+
+    size: int
+    path: Path | None = None
+    axis: int = 0
+    times: int = 1
+    over: int = 1
+
+
+class Axes(Struct, frozen=True):
+    """Which axes of a tensor mean what.
+
+    Attributes:
+        batch: The axis of examples, or None.
+        each: So many entries of that axis belong to one example.
+        width: The axis of channels or features.
+    """
+
+    batch: int | None
+    each: int
+    width: int
+
+
+class Same(Struct, frozen=True, tag="same"):
+    """An input comes out.
+
+    Attributes:
+        source: Which.
+        clone: A copy, so that what changes the result in place does not change the input.
+    """
+
+    source: Path
+    clone: bool = True
+
+
+class Fill(Struct, frozen=True, tag="fill"):
+    """A constant comes out: the neutral element of what joins it.
+
+    Attributes:
+        value: 0 or 1.
+        dims: The shape. A width of 0 is the neutral element of a concatenation.
+        dtype: Name of the type, if it is no floating point type; those follow the model.
+    """
+
+    value: int
+    dims: tuple[Dim, ...]
+    dtype: str = ""
+
+
+class Source(Struct, frozen=True):
+    """An input that an adapter reads, and what its axes mean."""
+
+    path: Path
+    axes: Axes
+
+
+class Fit(Struct, frozen=True, tag="fit"):
+    """Inputs come out in another shape: averaged where it is smaller, repeated where it is larger; several are added.
+
+    Attributes:
+        sources: Which inputs.
+        dims: The shape that comes out.
+        axes: What its axes mean.
+        learned: Name of the adapter's dense layer, in the stand-in; empty if it has none.
+    """
+
+    sources: tuple[Source, ...]
+    dims: tuple[Dim, ...]
+    axes: Axes
+    learned: str = ""
+
+
+Rule: TypeAlias = Same | Fill | Fit
+
+
+class CallRule(Struct, frozen=True):
+    """What a stand-in does when it is called.
+
+    Attributes:
+        shapes: Shapes of the inputs, examples not counted, by which calls are told apart.
+        rules: One for each tensor that comes out.
+        form: The form of what comes out.
+    """
+
+    shapes: tuple[tuple[Path, tuple[int, ...]], ...]
+    rules: tuple[Rule, ...]
+    form: Template
+
+
+class StandIn(Struct, frozen=True, tag="stand-in"):
+    """A module is replaced by one without parameters of its own.
+
+    Attributes:
+        path: Of the module.
+        calls: What it does; one for each kind of call.
+        learned: Name, inputs and outputs of the dense layers of learned adapters.
+    """
+
+    path: str
+    calls: tuple[CallRule, ...]
+    learned: tuple[tuple[str, int, int], ...] = ()
+
+
+class Resize(Struct, frozen=True, tag="resize"):
+    """A layer gets another width.
+
+    Attributes:
+        path: Of the layer.
+        side: Whether its inputs, its outputs, or both, since they are the same channels.
+        size: How many there are then.
+        keep: Which of the old ones they are; None if that cannot be said, and they are drawn anew.
+        before: How many there were.
+    """
+
+    path: str
+    side: Literal["in", "out", "through"]
+    size: int
+    keep: tuple[int, ...] | None
+    before: int
+
+
+class ResizeTensor(Struct, frozen=True, tag="resize tensor"):
+    """A parameter or buffer that is used by itself gets another width; as ``Resize``."""
+
+    name: str
+    axis: int
+    size: int
+    keep: tuple[int, ...] | None
+    before: int
+
+
+class Freeze(Struct, frozen=True, tag="freeze"):
+    """The weight of a square dense layer that is used without calling it becomes the constant identity."""
+
+    path: str
+
+
+class Drop(Struct, frozen=True, tag="drop"):
+    """A module that nobody calls any more goes."""
+
+    path: str
+
+
+class Attribute(Struct, frozen=True, tag="attribute"):
+    """A number that a module keeps, of heads for instance, is set."""
+
+    path: str
+    name: str
+    value: int | bool
+
+
+Edit: TypeAlias = StandIn | Resize | ResizeTensor | Freeze | Drop | Attribute
+
+
+class Plan(Struct, frozen=True):
+    """How a component is taken out of a model.
+
+    Attributes:
+        layers: What is taken out.
+        edits: What is done, in this order.
+        rung: How deep it cuts.
+        changes: The same for people.
+        before: Parameters of the model.
+        after: Parameters that are left; a tensor that is used twice counts once.
+        fake: Whether it was planned on fake tensors, so that nothing was computed.
+        rebuilt: Names of parameters that are drawn anew.
+        idle: Names of parameters that have no effect any more, and get no gradient.
+        notes: What else is good to know.
+    """
+
+    layers: Layers
+    edits: tuple[Edit, ...]
+    rung: Rung
+    changes: tuple[str, ...]
+    before: int
+    after: int
+    fake: bool
+    rebuilt: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

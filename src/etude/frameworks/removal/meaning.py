@@ -1,0 +1,181 @@
+"""Which axis of a tensor means what: examples, width, and the rest.
+
+Which axis has the examples is not guessed: the model is run with two numbers of examples, and the axis whose size
+differs has them. Which one is the width follows from the layers that made the tensor.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+from etude.frameworks.removal.edits import Axes, Dim
+from etude.frameworks.removal.nested import Path
+from etude.frameworks.removal.trace import Call, Op, Trace
+
+CHANNELS_FIRST: Final = (
+    *("conv", "batch_norm", "group_norm", "instance_norm", "max_pool", "avg_pool", "lp_pool", "fractional_max_pool"),
+    *("interpolate", "upsample", "pixel_shuffle", "prelu"),
+)
+CHANNELS_LAST: Final = ("linear", "layer_norm", "rms_norm", "embedding", "lstm", "gru", "rnn_tanh", "rnn_relu", "addmm")
+DEEP: Final = 4
+"""A tensor of so many axes has its channels second, unless a layer says otherwise."""
+
+
+class Meaning:
+    """What the axes of a trace's tensors mean.
+
+    Args:
+        trace: The trace.
+        batch: How many examples there were.
+        other: A trace of the same model with another number of examples; None if that did not go.
+        other_batch: How many there were.
+    """
+
+    def __init__(self, trace: Trace, batch: int, other: Trace | None, other_batch: int) -> None:
+        self._trace, self._batch, self._other_batch = trace, batch, other_batch
+        self._pairs: dict[int, tuple[int, ...]] = {}
+        if other is not None:
+            for mine, its in zip(trace.calls, other.calls, strict=False):
+                if mine.path != its.path:
+                    break
+                for group, there in ((mine.inputs, its.inputs), (mine.outputs, its.outputs)):
+                    for path, n in group.items():
+                        if path in there:
+                            self._pairs[n] = other.values[there[path]].shape
+        self.known = other is not None
+
+    def other_shape(self, value: int) -> tuple[int, ...]:
+        """Return the shape that it has with another number of examples."""
+        return self._pairs.get(value, self._trace.values[value].shape)
+
+    def batch_axis(self, value: int) -> tuple[int | None, int]:
+        """Return which axis has the examples, and how many of its entries each has."""
+        shape = self._trace.values[value].shape
+        if not self.known:
+            return (0, 1) if shape and shape[0] == self._batch else (None, 1)
+        for axis, (size, there) in enumerate(zip(shape, self.other_shape(value), strict=False)):
+            if size != there:
+                each = size // self._batch
+                exact = size == each * self._batch and there == each * self._other_batch
+                return axis, each if exact else 0
+        return None, 1
+
+    def axes(self, value: int) -> Axes | None:
+        """Return what the axes of a value mean; None if its examples cannot be told apart."""
+        shape = self._trace.values[value].shape
+        batch, each = self.batch_axis(value)
+        if not each:
+            return None
+        width = self.width_axis(value)
+        if batch is not None and width == batch and len(shape) > 1:
+            width = len(shape) - 1 if batch != len(shape) - 1 else 0
+        return Axes(batch, each, max(width, 0))
+
+    def width_axis(self, value: int) -> int:
+        """Return which axis has the channels or features."""
+        found = self._widths[value]
+        shape = self._trace.values[value].shape
+        if found is not None and -1 < found < len(shape):
+            return found
+        if not shape:
+            return 0
+        return 1 if len(shape) >= DEEP else len(shape) - 1
+
+    def dims(self, call: Call, value: int) -> tuple[Dim, ...]:
+        """Return the shape of a value, as it follows from what its call was given."""
+        width = self.width_axis(value)
+        there = self.other_shape(value)
+        shape = self._trace.values[value].shape
+        return tuple(self._dim(call, axis, shape[axis], there[axis], axis == width) for axis in range(len(shape)))
+
+    def _dim(self, call: Call, axis: int, size: int, there: int, is_width: bool) -> Dim:
+        if not self.known:  # the first axis goes by an input that has examples there
+            for path, n in call.inputs.items():
+                shape = self._trace.values[n].shape
+                if axis == 0 and shape and shape[0] == size == self._batch:
+                    return Dim(size, path, 0)
+        if size != there:
+            for path, n in call.inputs.items():
+                mine, its = self._trace.values[n].shape, self.other_shape(n)
+                for by in range(len(mine)):
+                    if mine[by] != its[by] and mine[by] * there == size * its[by]:
+                        return _ratio(size, path, by, mine[by])
+            return Dim(size)
+        if not is_width:
+            for path, n in call.inputs.items():
+                mine, its = self._trace.values[n].shape, self.other_shape(n)
+                if axis < len(mine) and mine[axis] == size == its[axis] and size > 1:
+                    if self.width_axis(n) != axis:
+                        return Dim(size, path, axis)
+            for path, n in call.inputs.items():
+                mine = self._trace.values[n].shape
+                if axis < len(mine) == len(self._shape_of(call)) and 1 < size < mine[axis]:
+                    if mine[axis] % size == 0 and self.width_axis(n) != axis:
+                        return _ratio(size, path, axis, mine[axis])
+        return Dim(size)
+
+    def _shape_of(self, call: Call) -> tuple[int, ...]:
+        return next((self._trace.values[n].shape for n in call.outputs.values()), ())
+
+    @cached_property
+    def _widths(self) -> list[int | None]:
+        """The axis of channels of each value, where a layer says it."""
+        found: list[int | None] = [None] * len(self._trace.values)
+        for op in self._trace.ops:
+            for value in op.outputs:
+                found[value] = self._after(op, value, found)
+        for op in self._trace.ops:  # what no layer made is as the layer wants it that reads it
+            if op.inputs and found[op.inputs[0]] is None and self._trace.values[op.inputs[0]].op is None:
+                found[op.inputs[0]] = self._of_layer(op, op.inputs[0])
+        return found
+
+    def _of_layer(self, op: Op, value: int) -> int | None:
+        rank = len(self._trace.values[value].shape)
+        name = op.name.lower()
+        if any(part in name for part in CHANNELS_FIRST) and "embedding" not in name:
+            return 1 if rank > 1 else 0
+        if any(part in name for part in CHANNELS_LAST):
+            return rank - 1
+        return None
+
+    def _after(self, op: Op, value: int, found: list[int | None]) -> int | None:
+        by_layer = self._of_layer(op, value)
+        if by_layer is not None:
+            return by_layer
+        shape = self._trace.values[value].shape
+        for n in op.inputs:
+            if found[n] is None:
+                continue
+            axis, before = found[n], self._trace.values[n].shape
+            assert axis is not None, "just asked"
+            if op.name in ("permute", "transpose", "movedim", "swapaxes", "swapdims"):
+                return _moved(op, axis, len(before))
+            if len(before) == len(shape) and axis < len(shape) and before[axis] == shape[axis]:
+                return axis
+            if op.name == "flatten" and len(shape) == len(before) - 2 + 1 and axis == 1:
+                return 1
+            if op.name in ("cat", "concat") and len(before) == len(shape):
+                return axis
+            return None
+        return None
+
+
+def _ratio(size: int, path: Path, axis: int, of: int) -> Dim:
+    from math import gcd
+
+    common = gcd(size, of)
+    return Dim(size, path, axis, size // common, of // common)
+
+
+def _moved(op: Op, axis: int, rank: int) -> int | None:
+    try:
+        if op.name == "permute":
+            order = op.args[1:] if isinstance(op.args[1], int) else op.args[1]
+            return [n % rank for n in order].index(axis)
+        first, second = (int(n) % rank for n in op.args[1:3])
+        if op.name != "movedim":
+            return {first: second, second: first}.get(axis, axis)
+    except (TypeError, ValueError, IndexError):
+        return None
+    return None

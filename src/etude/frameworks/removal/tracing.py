@@ -1,0 +1,152 @@
+"""A model's runs that a plan is made from: in training and in evaluation, with two numbers of examples."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from etude.core.errors import RefusalCode, RemovalRefused
+from etude.frameworks.removal.fake import Copy, batch_of
+from etude.frameworks.removal.flow import Flow
+from etude.frameworks.removal.meaning import Meaning
+from etude.frameworks.removal.nested import tensors
+from etude.frameworks.removal.trace import Recorder, Trace, watched
+
+BATCHES: Final = (7, 11, 13, 17, 19, 23, 29, 31, 5, 3)
+"""Numbers of examples to choose from: no other axis has that many, so that none is taken for another by luck."""
+SMALL: Final = (3, 5, 2, 4)
+"""Likewise, where something is computed."""
+
+
+class Mode:
+    """One run, and what can be read from it.
+
+    Attributes:
+        trace: What happened.
+        flow: What depends on what.
+        meaning: What axes mean.
+        train: Whether the model was training.
+    """
+
+    def __init__(self, trace: Trace, meaning: Meaning, *, train: bool) -> None:
+        self.trace, self.meaning, self.train = trace, meaning, train
+        self.flow = Flow(trace)
+
+
+class Runs:
+    """A copy of a model, and runs of it.
+
+    Args:
+        model: The model; it is not touched.
+        args: Its inputs.
+        kwargs: Likewise.
+
+    Raises:
+        RemovalRefused: It does not run.
+    """
+
+    def __init__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.notes: list[str] = []
+        failures: list[str] = []
+        for fake, free in ((True, True), (True, False), (False, True), (False, False)):
+            try:
+                self.copy = Copy(model, args, kwargs, fake=fake)
+                self.batch, self.other = _batches(model, args, kwargs, fake=fake) if free else (None, None)
+                self.modes = self._record()
+            except RemovalRefused:
+                raise
+            except Exception as broken:  # noqa: BLE001 - whatever a model may raise
+                failures.append(f"{type(broken).__name__}: {str(broken).strip()[:300]}")
+                continue
+            self.fake = fake
+            if not fake:
+                self.notes.append(f"planned on a real copy, since fake tensors do not do: {failures[0]}")
+            if not free:
+                self.notes.append("the model runs with the example's number of examples only")
+            return
+        raise RemovalRefused(
+            RefusalCode.UNTRACEABLE, "the model", f"it does not run with the example: {failures[-1]}"
+        ) from None
+
+    def again(self) -> list[Mode]:
+        """Run the copy as it is now, and return what happened."""
+        return self._record()
+
+    def run(self, *, train: bool) -> Any:
+        """Run the copy without writing it down."""
+        return self.copy.run(self.batch, train=train)
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Undo what is done to the copy."""
+        from etude.frameworks.removal.apply import for_a_try
+
+        with self.copy.at_work(), for_a_try(self.copy.model):
+            yield
+
+    def _record(self) -> list[Mode]:
+        one = self._traced(self.batch, train=False)
+        two = self._traced(self.other, train=False) if self.other is not None else None
+        first = Mode(one, Meaning(one, self._size, two, self.other or 0), train=False)
+        training = self._traced(self.batch, train=True)
+        two = self._traced(self.other, train=True) if self.other is not None else None
+        return [first, Mode(training, Meaning(training, self._size, two, self.other or 0), train=True)]
+
+    @property
+    def _size(self) -> int:
+        return self.batch if self.batch is not None else batch_of(self.copy._args, self.copy._kwargs)
+
+    def _traced(self, batch: int | None, *, train: bool) -> Trace:
+        self.copy.model.train(train)
+        args, kwargs = self.copy.inputs(batch)
+        with self.copy.at_work(), torch.enable_grad():
+            recorder = Recorder(self.copy.model)
+            with watched(self.copy.model, recorder), recorder:
+                self.copy.model(*args, **kwargs)
+        return recorder.trace
+
+
+def _batches(model: nn.Module, args: Any, kwargs: Any, *, fake: bool) -> tuple[int, int]:
+    taken = {size for _, t in tensors((args, kwargs)) for size in t.shape[1:]}
+    if fake:
+        taken |= {size for p in model.parameters() for size in p.shape}
+    free = [n for n in itertools.chain(BATCHES if fake else SMALL, range(37, 200)) if n not in taken]
+    return free[0], free[1]
+
+
+def forward_of(models: dict[str, nn.Module]) -> nn.Module:
+    """Return several models as one, each of which is run with its own example."""
+    return _Several(models)
+
+
+class _Several(nn.Module):
+    """Models by name: a generator and a discriminator, for instance."""
+
+    def __init__(self, models: dict[str, nn.Module]) -> None:
+        super().__init__()
+        for name, model in models.items():
+            self.add_module(name, model)
+
+    def forward(self, **examples: Any) -> dict[str, Any]:
+        """Run each with its example."""
+        return {name: called(self.get_submodule(name), example) for name, example in examples.items()}
+
+
+def called(model: Callable[..., Any], example: Any) -> Any:
+    """Call a model with an example: a tensor, a tuple of arguments, or a dict of them by name."""
+    args, kwargs = arguments(example)
+    return model(*args, **kwargs)
+
+
+def arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return an example as arguments of a call."""
+    if isinstance(example, tuple | list):
+        return tuple(example), {}
+    if hasattr(example, "items"):
+        return (), dict(example.items())
+    return (example,), {}

@@ -1,0 +1,355 @@
+"""Rungs 3 and 4: the model is run with another width in it, and what does not fit is given the width that comes.
+
+A layer that gets another number of inputs is rebuilt. Norms, activations and depthwise convolutions pass the width on.
+Where an addition or a product meets two widths, what made the other operand is found in the trace of the untouched
+model and resized, and the run begins again. Of a width it is known, as far as can be, which of the old channels it
+consists of; then nothing is drawn anew, and what is left keeps its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import torch
+from torch import nn
+
+from etude.frameworks.removal.apply import carry_out
+from etude.frameworks.removal.edits import Edit, Resize, ResizeTensor, StandIn
+from etude.frameworks.removal.flow import ADD, CAT, MUL, within
+from etude.frameworks.removal.nested import tensors
+from etude.frameworks.removal.resize import Unresizable, sides, width_axis
+from etude.frameworks.removal.trace import Call, Op, Recorder, Trace, watched
+
+Keep: TypeAlias = tuple[int, ...] | None
+"""Which old channels a width consists of; None if that cannot be said."""
+
+RESTARTS: Final = 60
+SPLITS: Final = frozenset(["chunk", "split", "tensor_split", "unbind", "split_with_sizes"])
+RESHAPES: Final = frozenset(["view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"])
+
+
+@dataclass
+class Widened:
+    """What it took.
+
+    Attributes:
+        edits: Resized layers and tensors, in order.
+        coupled: Whether layers beyond those that read the width had to change.
+    """
+
+    edits: list[Edit] = field(default_factory=list)
+    coupled: bool = False
+
+
+class _TwoWidths(Exception):  # noqa: N818 - it is not an error: the run begins again
+    """An operation meets two widths."""
+
+    def __init__(self, value: int, axis: int, size: int, keep: Keep) -> None:
+        super().__init__()
+        self.value, self.axis, self.size, self.keep = value, axis, size, keep
+
+
+def widen(
+    model: nn.Module,
+    base: Trace,
+    first: list[Edit],
+    removed: list[Call],
+    run: Callable[[], Any],
+    *,
+    affordable: Callable[[Iterable[Edit]], bool],
+    a_try: Callable[[], AbstractContextManager[Any]],
+    tied: frozenset[str],
+) -> Widened:
+    """Find the edits with which a model runs in which a width has changed.
+
+    Args:
+        model: A copy that may be changed; it is as before afterwards.
+        base: The untouched model's run.
+        first: What changes the width.
+        removed: Calls of the module that is taken out, in that run.
+        run: Runs the copy.
+        affordable: Says whether so much may be drawn anew.
+        a_try: Gives a context in which changes of the copy are undone.
+        tied: Names of parameters that several layers share.
+
+    Raises:
+        Unresizable: No widths fit.
+    """
+    search = _Search(model, base, removed, tied)
+    more: list[Edit] = []
+    for _ in range(RESTARTS):
+        with a_try():
+            for edit in (*first, *more):
+                carry_out(model, edit, seed=0)
+            recorder = _Widths(model, base, [*first, *more], tied)
+            try:
+                with watched(model, recorder), recorder:
+                    run()
+            except _TwoWidths as met:
+                found = search.producers(met.value, met.axis, met.size, met.keep)
+                new = [edit for edit in found if edit not in more]
+                if not new:
+                    raise Unresizable("an addition meets two widths that do not become one") from None
+                more += new
+                if not affordable([*more, *recorder.edits]):
+                    raise Unresizable("too much would be rebuilt") from None
+                continue
+            if not affordable([*more, *recorder.edits]):
+                raise Unresizable("too much would be rebuilt")
+            return Widened([*more, *recorder.edits], coupled=bool(more))
+    raise Unresizable("too many layers are coupled")
+
+
+class _Widths(Recorder):
+    """Watches widths while a model runs, and resizes what reads them."""
+
+    def __init__(self, model: nn.Module, base: Trace, edits: list[Edit], tied: frozenset[str]) -> None:
+        super().__init__(model)
+        self.edits: list[Edit] = []
+        self._model, self._base, self._tied = model, base, tied
+        self._ops = {op.key: op for op in base.ops}
+        self._calls = {(call.path, call.nth): call for call in base.calls}
+        self._changed: dict[int, tuple[int, Keep]] = {}
+        self._out = {edit.path: edit.keep for edit in edits if isinstance(edit, Resize) and edit.side == "out"}
+        self._stands = {edit.path for edit in edits if isinstance(edit, StandIn)}
+        for edit in edits:
+            if isinstance(edit, ResizeTensor):
+                path, _, name = edit.name.rpartition(".")
+                tensor = getattr(model.get_submodule(path), name)
+                self._changed[id(tensor)] = (edit.axis, edit.keep)
+
+    def enter(self, path: str, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Give a layer the width that comes to it."""
+        super().enter(path, kind, args, kwargs)
+        module = self._model.get_submodule(path)
+        widths = sides(module)
+        x = next((t for _, t in tensors((args, kwargs))), None)
+        if not widths or x is None or id(x) not in self._changed or path in self._stands:
+            return
+        axis, keep = self._changed[id(x)]
+        side = "through" if "through" in widths else "in"
+        if side not in widths or axis != width_axis(module) % x.ndim or widths[side] == x.shape[axis]:  # type: ignore[index]
+            return
+        edit = Resize(path, side, int(x.shape[axis]), keep, widths[side])  # type: ignore[index, arg-type]
+        self._check_tied(path, edit)
+        carry_out(self._model, edit, seed=0)
+        for name, parameter in module.named_parameters(recurse=False):
+            self.trace.parameters[f"{path}.{name}"] = self._new(parameter, "parameter", f"{path}.{name}")
+        self.edits.append(edit)
+
+    def leave(self, result: Any) -> None:
+        """Note what is known of a width that a stand-in or a resized layer gives."""
+        super().leave(result)
+        call = next(c for c in reversed(self.trace.calls) if c.end >= 0 and c.result is result)
+        base = self._calls.get((call.path, call.nth))
+        if base is None:
+            return
+        for where, tensor in tensors(result):
+            if where not in base.outputs:
+                continue
+            before = self._base.values[base.outputs[where]].shape
+            if call.parent < 0 and tuple(tensor.shape) != before:
+                raise Unresizable(f"the model would give {tuple(tensor.shape)} instead of {before}")
+            if call.path in self._out or call.path in self._stands:
+                self._note(tensor, before, self._out.get(call.path) if call.path in self._out else _empty(tensor))
+
+    def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Do an operation, and see whether two widths meet in it."""
+        call = self._open[-1] if self._open else -1
+        where = self.trace.calls[call] if call >= 0 else None
+        key = (where.path, where.nth, self._done.get(call, 0)) if where else ("", -1, self._done.get(call, 0))
+        given = [t for _, t in tensors((args, kwargs))]
+        name = getattr(func, "__name__", "")
+        if name in ADD or name in MUL:
+            self._meet(key, given)
+        try:
+            return func(*args, **kwargs)
+        except (_TwoWidths, Unresizable):
+            raise
+        except Exception as broken:
+            if any(id(t) in self._changed for t in given):
+                self._meet(key, given)
+            raise Unresizable(f"{name} does not take it: {str(broken).splitlines()[0] if str(broken) else ''}") from None
+
+    def _op(
+        self, name: str, inputs: list[int], outputs: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[int, ...]:
+        numbers = super()._op(name, inputs, outputs, args, kwargs)
+        op = self.trace.ops[-1]
+        here = self.trace.calls[op.call].path if op.call >= 0 else ""
+        if here in self._stands:
+            return numbers
+        base = self._ops.get(op.key)
+        if base is None or base.name != name or len(base.outputs) != len(outputs):
+            if any(id(t) in self._changed for _, t in tensors((args, kwargs))):
+                raise Unresizable("the model takes another course with another width")
+            return numbers
+        start = 0
+        for tensor, before in zip(outputs, base.outputs, strict=True):
+            shape = self._base.values[before].shape
+            keep = self._kept(name, base, tensor, shape, args, kwargs, start)
+            self._note(tensor, shape, keep)
+            if name in SPLITS and id(tensor) in self._changed:
+                start += shape[self._changed[id(tensor)][0]]
+        return numbers
+
+    def _note(self, tensor: torch.Tensor, before: tuple[int, ...], keep: Keep) -> None:
+        """Remember that a tensor has another width than before; raise Unresizable if more than one axis differs."""
+        now = tuple(tensor.shape)
+        self._changed.pop(id(tensor), None)
+        if now == before:
+            return
+        differ = [n for n, (a, b) in enumerate(zip(now, before, strict=False)) if a != b]
+        if len(now) != len(before) or len(differ) != 1:
+            raise Unresizable(f"a tensor of shape {before} would get shape {now}")
+        axis = differ[0]
+        if keep is not None and len(keep) != now[axis]:
+            keep = None
+        self._changed[id(tensor)] = (axis, keep)
+
+    def _kept(
+        self, name: str, base: Op, out: torch.Tensor, before: tuple[int, ...], args: Any, kwargs: Any, start: int
+    ) -> Keep:
+        """Return which old channels an operation's result consists of."""
+        given = [t for _, t in tensors((args, kwargs))]
+        changed = [(n, t, *self._changed[id(t)]) for n, t in enumerate(given) if id(t) in self._changed]
+        if not changed:
+            return None
+        _, first, axis, keep = changed[0]
+        if name in CAT:
+            dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % out.ndim
+            if dim == axis:
+                return self._joined(base, given, axis)
+        if keep is None or any(other[3] != keep for other in changed):
+            return None
+        if name in RESHAPES:
+            return _reshaped(self._base.values[base.inputs[changed[0][0]]].shape, axis, keep, before, tuple(out.shape))
+        if name in SPLITS:
+            where = [n for n, (a, b) in enumerate(zip(out.shape, before, strict=False)) if a != b]
+            end = start + (before[where[0]] if where else 0)
+            return tuple(k - start for k in keep if start <= k < end)
+        if name == "__getitem__" and first.ndim == out.ndim:
+            return None
+        return keep
+
+    def _joined(self, base: Op, given: list[torch.Tensor], axis: int) -> Keep:
+        found: list[int] = []
+        offset = 0
+        for tensor, n in zip(given, base.inputs, strict=False):
+            size = self._base.values[n].shape[axis]
+            _, keep = self._changed.get(id(tensor), (axis, tuple(range(size))))
+            if keep is None:
+                return None
+            found += [offset + k for k in keep]
+            offset += size
+        return tuple(found)
+
+    def _meet(self, key: tuple[str, int, int], given: list[torch.Tensor]) -> None:
+        """Raise if an operation has an operand of another width beside one that is as it was."""
+        base = self._ops.get(key)
+        changed = [t for t in given if id(t) in self._changed]
+        if base is None or not changed:
+            return
+        axis, keep = self._changed[id(changed[0])]
+        behind = axis - changed[0].ndim
+        size = changed[0].shape[axis]
+        for tensor, n in zip(given, base.inputs, strict=False):
+            old = self._base.values[n].shape
+            if -behind > len(old) or old[behind] == 1 or id(tensor) in self._changed:
+                continue
+            if tensor.shape[behind] != size:
+                raise _TwoWidths(n, behind, size, keep)
+
+    def _check_tied(self, path: str, edit: Resize) -> None:
+        module = self._model.get_submodule(path)
+        for name, _ in module.named_parameters(recurse=False):
+            if f"{path}.{name}" in self._tied:
+                raise Unresizable(f"{path}.{name} is shared")
+
+
+class _Search:
+    """Finds what made a tensor its width, in the untouched model's run."""
+
+    def __init__(self, model: nn.Module, base: Trace, removed: list[Call], tied: frozenset[str]) -> None:
+        self._model, self._base, self._removed, self._tied = model, base, removed, tied
+
+    def producers(self, value: int, axis: int, size: int, keep: Keep) -> list[Edit]:
+        """Return the edits that give a value another width; the axis counts from behind."""
+        found: dict[tuple[str, str], Edit] = {}
+        waiting, seen = [value], set()
+        while waiting:
+            n = waiting.pop()
+            if n in seen:
+                continue
+            seen.add(n)
+            here = self._base.values[n]
+            if here.kind in ("parameter", "buffer"):
+                if here.name in self._tied:
+                    raise Unresizable(f"{here.name} is shared")
+                at = axis + len(here.shape)
+                found["", here.name] = ResizeTensor(here.name, at, size, keep, here.shape[at])
+                continue
+            if here.op is None:
+                raise Unresizable("the width of an input would have to change")
+            op = self._base.ops[here.op]
+            if within(op.n, self._removed):
+                continue
+            waiting += self._before(op, here.shape, axis, size, keep, found)
+        return list(found.values())
+
+    def _before(
+        self, op: Op, shape: tuple[int, ...], axis: int, size: int, keep: Keep, found: dict[tuple[str, str], Edit]
+    ) -> list[int]:
+        """Note what an operation's layer must become; return what else must change."""
+        call = self._base.calls[op.call]
+        module = self._model.get_submodule(call.path)
+        widths = sides(module)
+        if widths and width_axis(module) % len(shape) == axis % len(shape):
+            side: Any = "through" if "through" in widths else "out"
+            if side not in widths:
+                raise Unresizable(f"{call.path} cannot have another width")
+            if any(f"{call.path}.{name}" in self._tied for name, _ in module.named_parameters(recurse=False)):
+                raise Unresizable(f"{call.path} shares its weight")
+            found[call.path, side] = Resize(call.path, side, size, keep, widths[side])
+            return [next(iter(call.inputs.values()))] if side == "through" else []
+        at = axis % len(shape)
+        same = []
+        for n in op.inputs:
+            value = self._base.values[n]
+            if value.is_float and len(value.shape) >= -axis and value.shape[axis] == shape[at]:
+                if len(value.shape) == len(shape) or value.kind in ("parameter", "buffer", "constant"):
+                    same.append(n)
+        mixing = [n for n in op.inputs if self._base.values[n].kind == "parameter" and len(self._base.values[n].shape) > 1]
+        if not same or (mixing and op.name not in ADD and op.name not in MUL) or op.name in ("matmul", "bmm"):
+            raise Unresizable(f"the width that {op.name} gives cannot be changed")
+        return same
+
+
+def _empty(tensor: torch.Tensor) -> Keep:
+    return () if 0 in tensor.shape else None
+
+
+def _reshaped(
+    old: tuple[int, ...], axis: int, keep: tuple[int, ...], before: tuple[int, ...], now: tuple[int, ...]
+) -> Keep:
+    """Return the old channels after a reshape: of (C, H, W) into one axis, say, each channel stands for H times W."""
+    differ = [n for n, (a, b) in enumerate(zip(now, before, strict=False)) if a != b]
+    if len(differ) != 1:
+        return None
+    to = differ[0]
+    ahead_old, ahead = _product(old[:axis]), _product(before[:to])
+    behind_old, behind = _product(old[axis + 1 :]), _product(before[to + 1 :])
+    if ahead_old == ahead and behind_old >= behind and behind_old % max(behind, 1) == 0:
+        inner = behind_old // max(behind, 1)
+        return tuple(k * inner + n for k in keep for n in range(inner))
+    return None
+
+
+def _product(sizes: Iterable[int]) -> int:
+    found = 1
+    for size in sizes:
+        found *= size
+    return found
