@@ -153,7 +153,7 @@ def _whole_runs(history: History) -> Iterator[Trial]:
     """Return the trials that were run as one by itself would be, and to their end."""
     for trial in history.trials:
         outcome = trial.outcome
-        plain = trial.same_as is None and trial.start is None and trial.probe is None
+        plain = trial.same_as is None and trial.is_plain
         went_on = trial.promotes is not None and history.shelf.used  # perhaps not what it would be in one go
         ended_by_itself = outcome is not None and outcome.how is How.FINISHED  # its value is no mere last report
         if plain and not went_on and ended_by_itself and trial.state is State.FINISHED:

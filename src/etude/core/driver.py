@@ -486,7 +486,7 @@ class Driver:
             source = self.history.source_of(trial)
             points = shelf.points(trial.number if source is None else source)
         self._tell(assigned)
-        given = (trial.params, trial.seed, points, source, trial.start, trial.probe)
+        given = (trial.params, trial.seed, points, source, trial.start, trial.probe, trial.arm)
         self._out.append(Assign(worker.name, trial.number, attempt, *given))
 
     def _wake_up_in_time(self, at: float) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from etude.core.lifecycle import Turn
+from etude.core.removal import Arm
 
 Value = None | bool | int | float | str | tuple[Any, ...]
 """A hyperparameter's value: it keeps its type through the journal and over the wire."""
@@ -304,6 +305,7 @@ class Queued(Fact, frozen=True):
         because: Why the plan decided on it, where that was a decision.
         start: The weights that it begins with; None if they are random.
         probe: How much of a run it is, if it is none.
+        arm: What is taken away; None if nothing but settings is.
     """
 
     trial: int
@@ -316,6 +318,7 @@ class Queued(Fact, frozen=True):
     because: str = ""
     start: Start | None = None
     probe: Probe | None = None
+    arm: Arm | None = None
 
 
 class Assigned(Fact, frozen=True):
@@ -519,6 +522,7 @@ class Assign(Command, frozen=True):
         source: The earlier trial whose they are; None if they are its own.
         start: The weights that it begins with; None if they are random.
         probe: How much of a run it is, if it is none.
+        arm: What is taken away; None if nothing but settings is.
     """
 
     worker: str
@@ -530,6 +534,7 @@ class Assign(Command, frozen=True):
     source: int | None = None
     start: Start | None = None
     probe: Probe | None = None
+    arm: Arm | None = None
 
 
 class Stop(Command, frozen=True):

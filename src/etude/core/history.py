@@ -77,6 +77,7 @@ class Trial:
         promotes: The earlier trial that it carries on with a larger budget, if there is one.
         start: The weights that it begins with; None if they are random.
         probe: How much of a run it is, if it is none.
+        arm: What is taken away; None if nothing but settings is.
         because: Why the plan decided on it, where that was a decision.
         redraw: How many proposals before this one were already taken.
         upto: The last fact that the sampler had seen when it proposed this trial.
@@ -87,6 +88,7 @@ class Trial:
     __slots__ = (
         "_ends",
         "alone",
+        "arm",
         "attempt",
         "because",
         "enough",
@@ -135,7 +137,13 @@ class Trial:
         self.withdrawn = NO_CURVE
         self.start = fact.start
         self.probe = fact.probe
+        self.arm = fact.arm
         self._ends: Loose | Packed = Loose(fact.at)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its configuration and its seed say all of it: no weights are given, it is no probe and no arm."""
+        return self.start is None and self.probe is None and self.arm is None
 
     @property
     def curve(self) -> array[float]:

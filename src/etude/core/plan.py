@@ -15,6 +15,7 @@ import msgspec
 from etude.core.events import Params, Probe, Start
 from etude.core.history import Trial
 from etude.core.metrics import Metrics
+from etude.core.removal import Arm
 
 
 class Act(StrEnum):
@@ -68,6 +69,7 @@ class Propose(msgspec.Struct, frozen=True):
         because: Why, for people; said of trials that were decided on, as promotions are.
         start: The weights that it begins with; None for random ones.
         probe: How much of a run it is, if it is none.
+        arm: What is taken away; None if nothing but settings is.
     """
 
     seed: int
@@ -77,6 +79,7 @@ class Propose(msgspec.Struct, frozen=True):
     because: str = ""
     start: Start | None = None
     probe: Probe | None = None
+    arm: Arm | None = None
 
 
 class Promote(msgspec.Struct, frozen=True):

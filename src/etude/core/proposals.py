@@ -105,6 +105,7 @@ class Proposals:
                     because=wanted.because,
                     start=wanted.start,
                     probe=wanted.probe,
+                    arm=wanted.arm,
                 )
             )
         answer = self._early.pop(k, None)

@@ -77,6 +77,7 @@ class Arm(Struct, frozen=True):
         features: What is taken out of the data.
         settings: Hyperparameters with their "off" values.
         variant: Name of a custom variant, whose functions take the place of the experiment's.
+        repair: How the rest still runs, as the framework planned it: plain data, which workers carry out.
     """
 
     name: str
@@ -84,3 +85,9 @@ class Arm(Struct, frozen=True):
     features: Features | None = None
     settings: dict[str, Any] = {}
     variant: str = ""
+    repair: Any = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is taken away."""
+        return self.layers is None and self.features is None and not self.variant

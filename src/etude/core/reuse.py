@@ -43,10 +43,9 @@ class Reuse:
     def find(self, trial: Trial) -> Donor | None:
         """Return the trial whose outcome is that of this one; None if it has to be run.
 
-        One that was handed out before is run to its end, and one that begins with given weights, or is a probe, is no
-        plain run.
+        One that was handed out before is run to its end, and so is one that is no plain run.
         """
-        if not self.donors or trial.attempt or trial.start is not None or trial.probe is not None:
+        if not self.donors or trial.attempt or not trial.is_plain:
             return None
         return self.donors.get(key(self.whole(trial.params), trial.seed))
 

@@ -16,6 +16,7 @@ import msgspec
 from etude.core.events import Assign, Checkpoint, Key, Origin, Outcome, Params, Probe, Start
 from etude.core.exact import exact
 from etude.core.ranks import Parallel, Rank
+from etude.core.removal import Arm
 from etude.core.resources import Resources
 
 T = TypeVar("T")
@@ -101,6 +102,7 @@ class Run(Message, frozen=True):
         source: The earlier trial whose they are; None if they are its own.
         start: The weights that it begins with; None if they are random.
         probe: How much of a run it is, if it is none.
+        arm: What is taken away; None if nothing but settings is.
         rank: Which rank of it; None if it has one alone.
     """
 
@@ -112,6 +114,7 @@ class Run(Message, frozen=True):
     source: int | None = None
     start: Start | None = None
     probe: Probe | None = None
+    arm: Arm | None = None
     rank: Rank | None = None
 
     @property
