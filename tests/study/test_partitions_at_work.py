@@ -152,6 +152,76 @@ def test_what_was_moved_is_told(experiment: etude.Experiment) -> None:
     assert outcome["bytes_moved"] == moved * 6 * 8
 
 
+class Hidden(Dataset[Any]):
+    """Examples that nobody sees the size of from outside."""
+
+    def __init__(self) -> None:
+        self._all = Numbered()
+
+    def __len__(self) -> int:
+        return N
+
+    def __getitem__(self, index: int) -> Any:
+        return self._all[index]
+
+
+def test_what_was_moved_is_told_by_what_batches_hold_if_the_data_set_hides_it() -> None:
+    data = lambda: DataLoader(Hidden(), batch_size=12, shuffle=True)  # noqa: E731
+    final = etude.Experiment(train_hidden, model=model, data=data, metric="loss", mode="min").fit(
+        at={}, ranks=2, partition=STRIPES
+    )
+    outcome = final.trials[0].metrics
+    assert outcome["bytes_moved"] == outcome["examples_moved"] * (6 * 8 + 8 + 8) > 0, "inputs, class and index"
+
+
+def train_hidden(model, data, run):
+    net, loader = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
+    criterion = run.criterion(nn.CrossEntropyLoss())
+    for _ in run.epochs(6):
+        for x, y, _index in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+        run.report(loss=loss.item())
+
+
+def train_ahead(model, data, run, ahead: int = 1):
+    """Train as those do who load batches while the one before is trained on."""
+    net, loader = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
+    criterion = run.criterion(nn.CrossEntropyLoss())
+    for _ in run.epochs(2):
+        drawn: list[Any] = []
+        for batch in loader:
+            drawn.append(batch)
+            if len(drawn) > ahead:
+                learn(net, optimizer, criterion, drawn.pop(0))
+        for batch in drawn:
+            learn(net, optimizer, criterion, batch)
+        run.report(loss=0.0)
+
+
+def learn(net: nn.Module, optimizer: Any, criterion: Any, batch: Any) -> None:
+    x, y, _ = batch
+    optimizer.zero_grad()
+    criterion(net(x), y).backward()
+    optimizer.step()
+
+
+def smaller() -> Any:
+    return DataLoader(Numbered(), batch_size=16, shuffle=True)  # a multiple of the ranks, and 8 for each
+
+
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_batches_that_are_drawn_ahead_are_told_by_their_labels(ahead: int) -> None:
+    experiment = etude.Experiment(train_ahead, model=model, data=smaller, metric="loss", mode="min")
+    [trial] = experiment.fit(at={"ahead": ahead}, ranks=2, retries=0, partition=STRIPES).trials
+    assert "The criterion is given targets of a batch before the one that the loader gave last" in trial.reason
+    assert experiment.fit(at={"ahead": 0}, ranks=2, partition=STRIPES).complete
+
+
 def test_another_partition_is_another_study(experiment: etude.Experiment) -> None:
     experiment.fit(at={"epochs": 1}, ranks=2, partition=STRIPES, name="striped")
     with pytest.raises(DefinitionChangedError, match="Blocks"):

@@ -394,6 +394,35 @@ def test_batches_that_are_drawn_ahead_are_refused_where_they_count_differently()
     )
 
 
+def train_on_pairs(model, data, run):
+    net, (first, second) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in run.epochs(1):
+        for (x, y), (u, v) in zip(first, second, strict=True):
+            optimizer.zero_grad()
+            (F.cross_entropy(net(x), y) + F.cross_entropy(net(u), v)).backward()
+            optimizer.step()
+        run.report(loss=0.0)
+
+
+def pairs() -> Any:
+    x, y = rows()
+    return tuple(DataLoader(TensorDataset(x[:n], y[:n]), batch_size=10, shuffle=True) for n in (61, 70))
+
+
+def test_batches_of_two_loaders_are_refused_where_they_count_differently_in_one_backward() -> None:
+    experiment = etude.Experiment(train_on_pairs, model=model, data=pairs, metric="loss", mode="min")
+    [trial] = experiment.fit(at={}, ranks=2, retries=0).trials
+    assert "Gradients are of batches of two loaders that count otherwise on this rank" in trial.reason
+    whole = etude.Experiment(train_on_pairs, model=model, data=dropping, metric="loss", mode="min")
+    assert whole.fit(at={}, ranks=2).complete
+
+
+def dropping() -> Any:
+    x, y = rows()
+    return tuple(DataLoader(TensorDataset(x, y), batch_size=10, shuffle=True, drop_last=True) for _ in range(2))
+
+
 def train_by_own_loss(model, data, run, epochs: int = 50):
     net, (loader, _) = model(), data()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

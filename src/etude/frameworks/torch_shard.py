@@ -64,12 +64,14 @@ class Drawn(NamedTuple):
             this step. 0 means that all its examples are another rank's, and it is there to be as many steps.
         n: How many examples all ranks have in this step; 0 if nobody can tell.
         loader: Who gives it.
+        batch: It.
     """
 
     ids: Sequence[Any] | None
     weight: float
     n: int
     loader: DataLoader[Any]
+    batch: Any
 
 
 Tell = Callable[[Drawn], object]
@@ -348,16 +350,17 @@ def _told(batches: Iterator[Any], loader: Any, before: int) -> Iterator[Any]:
 
     def told() -> Iterator[Any]:
         for got in batches:
-            batch, found = got, Drawn(None, 1.0, 0, loader)
             if type(got) is Noted:
-                batch, found = got.batch, Drawn(None, got.weight, got.n, loader)
+                found = Drawn(None, got.weight, got.n, loader, got.batch)
             elif notes:
                 piece = notes.popleft()
-                found = Drawn(piece.ids, piece.weight, piece.n, loader)
+                found = Drawn(piece.ids, piece.weight, piece.n, loader, got)
+            else:
+                found = Drawn(None, 1.0, 0, loader, got)
             tell: Tell | None = getattr(loader, TELLS, None)
             if tell is not None:
                 tell(found)
-            yield batch
+            yield found.batch
 
     return told()
 

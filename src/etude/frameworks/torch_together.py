@@ -24,6 +24,11 @@ from etude.frameworks.torch_reports import PLACE, Pending
 from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of, undivide
 from etude.frameworks.torch_watch import Watch
 
+APART: Final = (
+    "Gradients are of batches of two loaders that count otherwise on this rank, {weights} of the whole, since the last "
+    "batch of one does not divide evenly. Leave smaller last batches out, with drop_last=True, or call backward for each "
+    "loader's loss before the next batch is drawn."
+)
 AHEAD: Final = (
     "A loader gave two batches before a backward, and one of them counts otherwise on this rank, since it does not "
     "divide evenly: nobody can tell which of them gradients are of. Go through the loader batch by batch; or leave the "
@@ -58,7 +63,7 @@ class Together:
         self._examples: Examples | None = None
         self._watches = False  # what criteria see
         self._trained = False  # since parameters were compared
-        self._waiting: set[int] = set()  # loaders that have given a batch since the last backward
+        self._waiting: dict[int, float] = {}  # loader that has given a batch since the last backward -> its weight
         self._is_ahead = self._is_uneven = False  # whether one gave two, and whether some count otherwise, in this pass
         self.rank, self.ranks = rank.number, rank.ranks
         self._evaluated = 0.0  # examples of the divided loader that was gone through last
@@ -269,10 +274,18 @@ class Together:
         self._is_ahead = self._is_uneven = False
 
     def _begin_backward(self) -> None:
-        """See to it that the weight is that of the batch which gradients are of."""
+        """See to it that the weight is that of the batch which gradients are of.
+
+        Raises:
+            RanksError: It cannot be told which batch, or they are of several that count otherwise.
+        """
         self._refuse_twice()
         if self._is_ahead and self._is_uneven:
             raise RanksError(AHEAD)
+        if len(weights := set(self._waiting.values())) > 1:
+            raise RanksError(
+                APART.format(weights=" and ".join(f"{one:.3g} times its share" for one in sorted(weights)))
+            )
         self._waiting.clear()
 
     def _take_note(self, drawn: Drawn) -> None:
@@ -284,7 +297,7 @@ class Together:
         self._trained = True
         self._is_ahead |= id(drawn.loader) in self._waiting
         self._is_uneven |= drawn.weight != 1
-        self._waiting.add(id(drawn.loader))
+        self._waiting[id(drawn.loader)] = drawn.weight
         for attached in self._attached:
             attached.weight = drawn.weight
         if self._examples is not None:

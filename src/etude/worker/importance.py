@@ -86,7 +86,7 @@ class Examples(Protocol):
     """The training examples of a run, as their framework has them (``frameworks.torch_examples``)."""
 
     n: int
-    example_b: int
+    example_b: int | None
     called: bool
     labels: Any
 
@@ -188,7 +188,7 @@ class Importance:
         return {
             "repartitions": self._assigned,
             "examples_moved": self._moved,
-            "bytes_moved": self._moved * self._examples.example_b,
+            **({} if (each := self._examples.example_b) is None else {"bytes_moved": self._moved * each}),
             **({"class_imbalance": self._imbalance} if knows else {}),
         }
 
