@@ -23,7 +23,7 @@ WARM_UP = 5
 def cells(small: bool) -> Sequence[Cell]:
     return [
         Cell("étude, small CNN", {"model": "cnn", "steps": 4 if small else 400}),
-        Cell("étude, 25 M parameters", {"model": "cnn" if small else "transformer", "steps": 2 if small else 60}),
+        Cell("étude, 25 M parameters", {"model": "cnn" if small else "transformer", "steps": 2 if small else 150}),
     ]
 
 
