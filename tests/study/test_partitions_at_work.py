@@ -192,7 +192,7 @@ def train_ahead(model, data, run, ahead: int = 1):
     net, loader = model(), data()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
     criterion = run.criterion(nn.CrossEntropyLoss())
-    for _ in run.epochs(2):
+    for _ in run.epochs(4):  # what no assignment follows is not recorded
         drawn: list[Any] = []
         for batch in loader:
             drawn.append(batch)
@@ -214,11 +214,10 @@ def smaller() -> Any:
     return DataLoader(Numbered(), batch_size=16, shuffle=True)  # a multiple of the ranks, and 8 for each
 
 
-@pytest.mark.parametrize("ahead", [1, 2])
-def test_batches_that_are_drawn_ahead_are_told_by_their_labels(ahead: int) -> None:
+def test_batches_that_are_drawn_ahead_are_told_by_their_labels() -> None:
     experiment = etude.Experiment(train_ahead, model=model, data=smaller, metric="loss", mode="min")
-    [trial] = experiment.fit(at={"ahead": ahead}, ranks=2, retries=0, partition=STRIPES).trials
-    assert "The criterion is given targets of a batch before the one that the loader gave last" in trial.reason
+    with pytest.raises(StudyError, match="targets of a batch before the one that the loader gave last"):
+        experiment.fit(at={"ahead": 1}, ranks=2, retries=0, partition=STRIPES)
     assert experiment.fit(at={"ahead": 0}, ranks=2, partition=STRIPES).complete
 
 
