@@ -25,9 +25,9 @@ from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of, und
 from etude.frameworks.torch_watch import Watch
 
 APART: Final = (
-    "Gradients are of batches of two loaders that count otherwise on this rank ({weights}), since the last "
-    "batch of one does not divide evenly. Leave smaller last batches out, with drop_last=True; or call backward for the "
-    "loss of each loader before the next batch is drawn."
+    "Gradients are of batches of two loaders that count otherwise on this rank ({weights}), since the last batch of "
+    "one does not divide evenly. Leave smaller last batches out, with drop_last=True; or call backward for the loss of "
+    "each loader before the next batch is drawn."
 )
 AHEAD: Final = (
     "A loader gave two batches before a backward, and one of them counts otherwise on this rank, since it does not "
