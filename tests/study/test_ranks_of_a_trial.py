@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from support import facts_of
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -19,7 +20,6 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import etude
 from etude.core.errors import ConfigError, DefinitionChangedError
 from etude.core.events import How, Resumed, Settled
-from etude.store.journal import Journal
 from etude.worker import processes
 from etude.worker.run import Stop
 
@@ -90,20 +90,22 @@ def wait_for_a_state(folder: Path) -> None:
         seen.update(path.name for path in folder.glob("*.weights.safetensors"))
 
 
+def made() -> etude.Experiment:
+    return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+
+
 REDUCED = etude.DDP(reduce={"once": "rank 0", "all": "sum"})
 
 
 @pytest.fixture
 def experiment() -> etude.Experiment:
-    return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+    return made()
 
 
-def facts_of(study: etude.Search, kind: type) -> list[Any]:
-    journal = Journal.read(study.folder)
-    try:
-        return [fact for fact in journal.facts() if isinstance(fact, kind)]
-    finally:
-        journal.close()
+@pytest.fixture(scope="module")
+def undisturbed() -> etude.Fit:
+    """A trial in which nothing is lost, for those in which something is."""
+    return made().fit(at={"drawn": 0.1}, ranks=2)
 
 
 def log_of(study: etude.Search, *, rank: int = 0, trial: int = 0, attempt: int = 1) -> str:
@@ -158,25 +160,24 @@ def test_what_a_rank_raises_ends_all_and_is_told_first(experiment: etude.Experim
     assert trial.state == "failed"
     assert trial.reason == "rank 1: ValueError: rank one gives up"
     assert trial.traceback.startswith("Rank 1:\nTraceback")
-    ends = facts_of(final, Settled)
-    reported = max(fact.at for fact in facts_of(final, Settled))
+    ends = facts_of(final.folder, Settled)
+    reported = max(fact.at for fact in facts_of(final.folder, Settled))
     assert reported - ends[0].at < 60
     assert all(fact.outcome.how is How.RAISED for fact in ends)
 
 
 @pytest.mark.parametrize("trouble", ["killed", "stands still"])
 def test_a_lost_rank_costs_what_came_after_the_last_state_and_changes_nothing(
-    experiment: etude.Experiment, trouble: str
+    experiment: etude.Experiment, undisturbed: etude.Fit, trouble: str
 ) -> None:
     """Noise is drawn by each rank for itself, so that it would show if a rank went on from other generators."""
-    undisturbed = experiment.fit(at={"drawn": 0.1}, ranks=2)
     short = etude.DDP(timeout_s=4.0) if trouble == "stands still" else "ddp"
     disturbed = experiment.fit(at={"drawn": 0.1, "trouble": trouble}, ranks=2, parallel=short)
     assert disturbed.trials[0].attempts == 2
     assert disturbed.trials[0].curve == undisturbed.trials[0].curve
-    [resumed] = facts_of(disturbed, Resumed)
+    [resumed] = facts_of(disturbed.folder, Resumed)
     assert resumed.origin.key is not None
-    lost = facts_of(disturbed, Settled)[0].outcome
+    lost = facts_of(disturbed.folder, Settled)[0].outcome
     assert lost.how is (How.KILLED if trouble == "killed" else How.LOST)
     assert ("rank 1: killed by SIGKILL" if trouble == "killed" else "nothing came within 4 s") in lost.reason
 
