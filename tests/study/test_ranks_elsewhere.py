@@ -14,8 +14,11 @@ import pytest
 import support
 from ranks_script import RANKS_SCRIPT
 from support import facts_of, running, start_script, table, write_script
+from typer.testing import CliRunner
 
 import etude
+from etude.cli import app
+from etude.cli.scripts import load
 from etude.core.events import Joined, Resumed, Settled
 
 SCRIPT = (
@@ -108,12 +111,26 @@ def end(driver: subprocess.Popen[str]) -> str:
     return out
 
 
+@contextlib.contextmanager
+def at_home(script: Path) -> Iterator[None]:
+    """Be where a script is, for calls in this process: they find its workers warm."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(script.parent)
+        patch.setenv("ETUDE_STUDIES", str(folder_of(script).parent))
+        patch.setattr(sys, "path", list(sys.path))
+        yield
+    sys.modules.pop(script.stem, None)
+
+
 @pytest.fixture(scope="module")
 def of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
     """Give the table of a study whose ranks were all on this machine, and that nobody disturbed."""
     script = write_script(tmp_path_factory.mktemp("here"), SCRIPT)
-    with running(start_script(script, "2", "local")) as driver:
-        end(driver)
+    with at_home(script):
+        load(f"{script.name}:experiment")[0].tune(
+            {"lr": etude.uniform(0.01, 0.1)}, trials=2, sampler="random", stopper="none", name="study", workers=1,
+            ranks=2, resources="cpus=1",
+        )  # fmt: skip
     return table(folder_of(script))
 
 
@@ -190,12 +207,9 @@ def test_a_study_whose_gangs_were_at_work_when_it_ended_goes_on_here(
             assert subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False).returncode == 0
         assert driver.wait(PATIENCE_S) == {"killed": -9, "Ctrl-C": -2, "etude stop": 0, "deadline": 0}[how]
         assert far.wait(PATIENCE_S) == (1 if how == "killed" else 0), "its ranks end with it"
-    environment = {**os.environ, "ETUDE_STUDIES": str(folder_of(script).parent)}
-    command = [sys.executable, "-c", ETUDE, "resume", "study", "--engine", "local", "--no-limits", "--quiet"]
-    said = subprocess.run(
-        command, cwd=script.parent, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert said.returncode == 0, said.stderr
+    with at_home(script):
+        said = CliRunner().invoke(app, ["resume", "study", "--engine", "local", "--no-limits", "--quiet"])
+    assert said.exit_code == 0, said.stderr
     search = etude.open(folder_of(script))
     assert (search.counts(), search.meta["call"]["ranks"]) == ({"finished": 2}, 2)
     assert table(folder_of(script)) == of_this_machine

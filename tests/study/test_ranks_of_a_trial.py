@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import facts_of
+from support import facts_of, wait_for
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -19,7 +19,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import etude
 from etude.core.errors import ConfigError, DefinitionChangedError
-from etude.core.events import How, Resumed, Settled
+from etude.core.events import How, Joined, Resumed, Settled
 from etude.worker import processes
 from etude.worker.run import Stop
 
@@ -80,6 +80,10 @@ def get_into(trouble: str, net: nn.Module, folder: Path) -> None:
         happened.touch()
         wait_for_a_state(folder.parent / "checkpoints")
         os.kill(os.getpid(), signal.SIGKILL if trouble == "killed" else signal.SIGSTOP)
+    if trouble == "waits":
+        wait_for_a_state(folder.parent / "checkpoints")
+        happened.touch()
+        signal.pause()
 
 
 def wait_for_a_state(folder: Path) -> None:
@@ -114,7 +118,7 @@ def log_of(study: etude.Search, *, rank: int = 0, trial: int = 0, attempt: int =
 
 
 def test_more_ranks_come_to_the_same_result(experiment: etude.Experiment) -> None:
-    alone = experiment.fit(at={}, seed=3)
+    alone = experiment.fit(at={}, seed=3, resources="cpus=1")
     for ranks in (2, 4):
         together = experiment.fit(at={}, seed=3, ranks=ranks)
         assert together.trials[0].curve == pytest.approx(alone.trials[0].curve, rel=1e-12)
@@ -465,19 +469,22 @@ def test_ranks_have_the_environment_of_torchrun_streams_of_their_own_and_the_sam
     assert first[2] == second[2]
 
 
-def test_a_worker_that_dies_takes_the_attempt_along_and_another_joins_the_gang(experiment: etude.Experiment) -> None:
-    final = experiment.fit(at={"epochs": 400, "drawn": 0.1}, ranks=2, wait=False)
+def test_a_worker_that_dies_takes_the_attempt_along_and_another_joins_the_gang(
+    experiment: etude.Experiment, undisturbed: etude.Fit
+) -> None:
+    final = experiment.fit(at={"drawn": 0.1, "trouble": "waits"}, ranks=2, wait=False)
     try:
-        until = time.monotonic() + BOUND_S
-        while not any(trial.curve for trial in etude.open(final.folder).trials):
-            assert time.monotonic() < until
+        wait_for((final.folder / "trials" / "00000" / "waits-happened").exists)
         pid = int(log_of(final, rank=1).split("process ")[1].split()[0])
-        processes.kill(processes.parent(processes.parent(pid)))  # the supervisor: child, template, warm, supervisor
+        for _ in ("template", "warm", "supervisor"):
+            pid = processes.parent(pid)
+        processes.kill(pid)
         final.wait()
     finally:
         final.stop()
+    assert len({fact.worker for fact in facts_of(final.folder, Joined)}) == 2
     assert final.best.attempts == 2
-    assert len(final.best.curve) == 400
+    assert final.best.curve == undisturbed.trials[0].curve
 
 
 def test_a_study_of_a_name_has_its_ranks_for_good(experiment: etude.Experiment) -> None:
