@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from apart import above, command, from_others, started
@@ -47,8 +49,28 @@ SCRIPT = (
 ROOM = os.cpu_count() or 1
 
 
-def check_ranks(folder: Path, engine: str, too_small: str, *, says: str, environment: Mapping[str, str]) -> None:
-    """Run a study whose trials two ranks train, lose a worker in the middle, and compare with one of this machine.
+@pytest.fixture(scope="module")
+def of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
+    """Give the table of a study whose ranks were all on this machine, and that nobody disturbed."""
+    if not any(map(importlib.util.find_spec, ("ray", "pyspark"))):
+        pytest.skip("neither Ray nor Spark is installed: pip install 'etude[ray]', or 'etude[spark]'")
+    folder = tmp_path_factory.mktemp("here")
+    (folder / "go").touch()
+    with started(write_script(folder, SCRIPT), "local", "2", environment={}) as driver:
+        driver.end()
+    return table(driver.study)
+
+
+def check_ranks(
+    folder: Path,
+    engine: str,
+    too_small: str,
+    *,
+    says: str,
+    environment: Mapping[str, str],
+    like: list[tuple[Any, ...]],
+) -> None:
+    """Run a study whose trials two ranks train, lose a worker in the middle, and compare the table that it has.
 
     Args:
         folder: An empty one, for the script.
@@ -56,6 +78,7 @@ def check_ranks(folder: Path, engine: str, too_small: str, *, says: str, environ
         too_small: What would start them, but for one that it has no room for.
         says: What is said of that.
         environment: Variables for the script.
+        like: The table of one of this machine.
     """
     script = write_script(folder, SCRIPT)
     with started(script, too_small, str(ROOM + 1), environment=dict(environment)) as driver:
@@ -78,9 +101,7 @@ def check_ranks(folder: Path, engine: str, too_small: str, *, says: str, environ
         assert (trial.folder / "rank-1" / "weights.bin").stat().st_size == 300_000
     assert resumed(driver.study), "from a state, and not from the start"
     assert all(fact.worker.startswith("g") for fact in facts_of(driver.study, Joined))
-    with started(script, "local", "2", environment={**environment, "ETUDE_STUDIES": str(folder / "here")}) as driver:
-        driver.end()
-    assert table(folder / "studies" / "study") == table(folder / "here" / "study")
+    assert table(driver.study) == like
 
 
 def resumed(study: Path) -> list[Resumed]:
@@ -88,15 +109,26 @@ def resumed(study: Path) -> list[Resumed]:
     return [fact for fact in facts_of(study, Resumed) if fact.origin.key is not None]
 
 
-def test_ranks_on_ray_give_the_table_of_those_of_this_machine(tmp_path: Path) -> None:
+def test_ranks_on_ray_give_the_table_of_those_of_this_machine(
+    tmp_path: Path, of_this_machine: list[tuple[Any, ...]]
+) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'etude[ray]'")
     says = f"The {ROOM + 1} ranks of a trial start together, and the Ray cluster has room for {ROOM} in all: each asks "
     with from_others() as environment:
-        check_ranks(tmp_path, "ray", "ray", says=says, environment=environment)
+        check_ranks(tmp_path, "ray", "ray", says=says, environment=environment, like=of_this_machine)
 
 
-def test_ranks_on_spark_give_the_table_of_those_of_this_machine(tmp_path: Path) -> None:
+def test_ranks_on_spark_give_the_table_of_those_of_this_machine(
+    tmp_path: Path, of_this_machine: list[tuple[Any, ...]]
+) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed; see the extra etude[spark]")
     says = f"The {ROOM + 1} ranks of a trial start together, and Spark at 'local[{ROOM},4]' runs {ROOM} task"
     with from_others() as environment:
-        check_ranks(tmp_path, "spark", f"spark(master='local[{ROOM},4]')", says=says, environment=environment)
+        check_ranks(
+            tmp_path,
+            "spark",
+            f"spark(master='local[{ROOM},4]')",
+            says=says,
+            environment=environment,
+            like=of_this_machine,
+        )

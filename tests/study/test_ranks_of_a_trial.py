@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import etude
 from etude.core.errors import ConfigError, DefinitionChangedError
 from etude.core.events import How, Joined, Resumed, Settled
+from etude.launch import OF_SHARDED_RANKS
 from etude.worker import processes
 from etude.worker.run import Stop
 
@@ -452,17 +455,36 @@ def test_ranks_that_decide_by_a_mean_decide_alike() -> None:
     assert final.best.attempts == 1
 
 
+THERE = frozenset(name for name in sys.modules if name.startswith("etude."))
+"""What of Étude was loaded when this file was: in workers, before a rank was forked."""
+
+
 def train_and_tell(model, data, run):
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
     run.log(" ".join(os.environ[name] for name in names), "MASTER_PORT" in os.environ)
     run.log(f"{run.rank} draws {torch.rand(1).item():.6f} and {run.generator('own').random():.6f}")
     run.log(f"begins with {model()[0].weight.sum().item():.6f}")
+    run.log("loaded", sorted(name for name in sys.modules if name.startswith("etude.") and name not in THERE))
     return 1.0
 
 
-def test_ranks_have_the_environment_of_torchrun_streams_of_their_own_and_the_same_weights() -> None:
+@pytest.fixture(scope="module")
+def told() -> list[list[str]]:
+    """What ranks have to tell of themselves."""
     final = etude.Experiment(train_and_tell, model=model, data=data, metric="loss", mode="min").fit(at={}, ranks=2)
-    first, second = (log_of(final, rank=rank).splitlines() for rank in (0, 1))
+    return [log_of(final, rank=rank).splitlines() for rank in (0, 1)]
+
+
+def test_ranks_load_nothing_that_was_not_there_before_they_were_forked(told: list[list[str]]) -> None:
+    assert [lines[3] for lines in told] == ["loaded []"] * 2
+    for name in OF_SHARDED_RANKS:  # a worker is silent about names that it cannot import ahead
+        importlib.import_module(name)
+
+
+def test_ranks_have_the_environment_of_torchrun_streams_of_their_own_and_the_same_weights(
+    told: list[list[str]],
+) -> None:
+    first, second = told
     assert (first[0], second[0]) == ("0 2 0 2 127.0.0.1 True", "1 2 1 2 127.0.0.1 True")
     assert first[1].split()[2] != second[1].split()[2]
     assert first[1].split()[4] != second[1].split()[4]
