@@ -69,25 +69,36 @@ def seen_by(study: etude.Fit, rank: int, *, trial: int = 0, attempt: int = 1) ->
     return [json.loads(line)["ids"] for line in log.splitlines() if line.startswith("{")]
 
 
-@pytest.fixture
-def experiment() -> etude.Experiment:
-    return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
-
-
 STRIPES = etude.partitions.Stripes(warmup=2, interval=2, ignore=0, measure="mean")
 
 
-def test_each_rank_keeps_its_examples_for_an_interval_and_all_are_somebodys(experiment: etude.Experiment) -> None:
-    final = experiment.fit(at={}, ranks=2, partition=STRIPES)
-    first, second = seen_by(final, 0), seen_by(final, 1)
+def made() -> etude.Experiment:
+    return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+
+
+@pytest.fixture
+def experiment() -> etude.Experiment:
+    return made()
+
+
+@pytest.fixture(scope="module")
+def striped() -> etude.Fit:
+    """A trial that goes well, which several tests look at."""
+    return made().fit(at={}, ranks=2, partition=STRIPES)
+
+
+def test_each_rank_keeps_its_examples_for_an_interval_and_all_are_somebodys(
+    experiment: etude.Experiment, striped: etude.Fit
+) -> None:
+    first, second = seen_by(striped, 0), seen_by(striped, 1)
     assert [sorted(a + b) for a, b in zip(first, second, strict=True)] == [list(range(N))] * 6
     assert first[2] == first[3]
     assert first[4] == first[5]
     assert first[0] != first[1], "in the warm-up everybody has any"
     assert first[2] != first[4], "what is hard has changed"
     vanilla = experiment.fit(at={}, ranks=2)
-    assert final.trials[0].curve[:2] == vanilla.trials[0].curve[:2]
-    assert final.trials[0].curve[2:] != vanilla.trials[0].curve[2:]
+    assert striped.trials[0].curve[:2] == vanilla.trials[0].curve[:2]
+    assert striped.trials[0].curve[2:] != vanilla.trials[0].curve[2:]
 
 
 def test_the_assignment_is_that_of_the_losses(experiment: etude.Experiment) -> None:
@@ -117,11 +128,10 @@ def tell_losses(model, data, run):
 
 
 @pytest.mark.parametrize("killed_in", [1, 3])
-def test_a_killed_rank_changes_nothing(experiment: etude.Experiment, killed_in: int) -> None:
-    undisturbed = experiment.fit(at={}, ranks=2, partition=STRIPES)
+def test_a_killed_rank_changes_nothing(experiment: etude.Experiment, striped: etude.Fit, killed_in: int) -> None:
     disturbed = experiment.fit(at={"killed_in": killed_in}, ranks=2, partition=STRIPES)
     assert disturbed.trials[0].attempts == 2
-    assert disturbed.trials[0].curve == undisturbed.trials[0].curve
+    assert disturbed.trials[0].curve == striped.trials[0].curve
 
 
 def test_a_partition_may_be_a_function_of_hyperparameters(experiment: etude.Experiment) -> None:
@@ -142,11 +152,10 @@ def test_a_partition_may_be_a_function_of_hyperparameters(experiment: etude.Expe
     assert every_other[2] == every_other[3]
 
 
-def test_what_was_moved_is_told(experiment: etude.Experiment) -> None:
-    final = experiment.fit(at={}, ranks=2, partition=STRIPES)
-    first = seen_by(final, 0)
+def test_what_was_moved_is_told(striped: etude.Fit) -> None:
+    first = seen_by(striped, 0)
     moved = len(set(first[2]) ^ set(first[4]))
-    outcome = final.trials[0].metrics
+    outcome = striped.trials[0].metrics
     assert outcome["repartitions"] == 2
     assert outcome["examples_moved"] == moved
     assert outcome["bytes_moved"] == moved * 6 * 8

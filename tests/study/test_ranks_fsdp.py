@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from support import facts_of
 from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.nn import functional as F
@@ -18,7 +19,6 @@ import etude
 from etude.core.errors import RanksError
 from etude.core.events import Resumed
 from etude.frameworks import torch_fsdp
-from etude.store.journal import Journal
 
 SHARDED = etude.FSDP(block="DecoderLayer", methods=("loss",), timeout_s=120)
 
@@ -147,11 +147,7 @@ def test_a_sharded_model_is_as_good_as_a_whole_one_also_after_a_loss(experiment:
 
     killed = experiment.fit(at={"deadly": True}, seed=1, ranks=2, parallel=SHARDED)
     assert killed.trials[0].attempts == 2
-    journal = Journal.read(killed.folder)
-    try:
-        [resumed] = [fact for fact in journal.facts() if isinstance(fact, Resumed)]
-    finally:
-        journal.close()
+    [resumed] = facts_of(killed.folder, Resumed)
     assert resumed.origin.key is not None
     assert killed.trials[0].curve == sharded.trials[0].curve
     assert all(torch.equal(weights_of(sharded)[name], value) for name, value in weights_of(killed).items())
