@@ -21,6 +21,7 @@ from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
 from etude.core.errors import ConfigError
 from etude.core.text import brief
+from etude.frameworks.coats import plain_class
 from etude.frameworks.torch import random_state, restore_random_state
 
 Classes = Literal["softmax", "sigmoid", "given", "guess"]
@@ -148,15 +149,6 @@ def form_of(loss: Any, per_example: Callable[..., Any] | None = None) -> Form:
         "example. Say how: run.criterion(loss, per_example=function). The function takes what the loss takes, and "
         "returns one number for each example."
     )
-
-
-def plain_class(thing: Any) -> type[Any]:
-    """Return the class that the user knows a thing by."""
-    found: type[Any] = getattr(type(thing), PLAIN, None) or type(thing)
-    return found
-
-
-PLAIN: Final = "_etude_plain"
 
 
 def _takes_reduction(function: Any) -> bool:

@@ -17,11 +17,14 @@ from etude.frameworks.torch import every, modules
 from etude.frameworks.torch_alike import told
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_criterion import tracked
+from etude.frameworks.torch_divided import undivide
 from etude.frameworks.torch_examples import Examples
 from etude.frameworks.torch_keras import FitGuard, draw_apart, is_keras
 from etude.frameworks.torch_ranks import Gang, join, open_store
 from etude.frameworks.torch_reports import PLACE, Pending
-from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of, undivide
+from etude.frameworks.torch_shard import shard
+from etude.frameworks.torch_shares import shares_of
+from etude.frameworks.torch_telling import Drawn, is_shared
 from etude.frameworks.torch_watch import Watch
 
 APART: Final = (
