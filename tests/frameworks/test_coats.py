@@ -92,6 +92,10 @@ def test_an_object_stays_what_it_is_and_does_one_thing_more(cls: type[Bell]) -> 
     assert type(other) is there
 
 
+def test_what_can_wear_none_wears_none() -> None:
+    assert (wears([], LOUD), worn([], LOUD)) == (False, None)
+
+
 def test_coats_go_one_over_the_other_and_each_can_be_taken_off() -> None:
     bell = Bell()
     put_on(bell, LOUD, 2)

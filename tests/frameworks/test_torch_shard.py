@@ -380,6 +380,7 @@ def test_a_loader_that_is_whole_again_is_as_it_was() -> None:
     before = dict(vars(loader))
     shard(loader, rank=0, ranks=2, drawn=pytest.fail)
     assert is_shared(loader)
+    assert not is_shared(np.zeros(2)), "whoever asks may have no loader at all"
     undivide([loader])
     assert (type(loader), is_shared(loader), vars(loader)) == (DataLoader, False, before)
 

@@ -87,8 +87,8 @@ def wears(thing: Any, coat: Coat) -> bool:
 
 
 def worn(thing: Any, coat: Coat) -> Any:
-    """Return what goes with a coat that an object wears; None if it wears none of that kind."""
-    return thing.__dict__.get(_key(coat))
+    """Return what goes with a coat that an object wears; None if it wears none of that kind, or cannot wear any."""
+    return getattr(thing, _key(coat), None)
 
 
 def plain_class(thing: Any) -> type[Any]:

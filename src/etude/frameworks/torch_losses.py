@@ -162,11 +162,20 @@ def _twin(loss: Any) -> Callable[..., Any]:
     cls = plain_class(loss)
 
     def unreduced(*args: Any, **kwargs: Any) -> Any:
-        twin = copy.copy(loss)  # what the user changes in the loss counts here too, and hooks of it are not called
+        twin = _shallow(loss, cls)  # what the user changes in the loss counts here too, and hooks of it are not called
         twin.reduction = "none"
         return cls.forward(twin, *args, **kwargs) if isinstance(loss, nn.Module) else twin(*args, **kwargs)
 
     return unreduced
+
+
+def _shallow(loss: Any, cls: type[Any]) -> Any:
+    """Return a shallow copy; of a module without a way of its own in a tenth of the time that ``copy`` takes for it."""
+    if not isinstance(loss, nn.Module) or hasattr(cls, "__copy__"):
+        return copy.copy(loss)
+    twin = object.__new__(cls)
+    vars(twin).update(vars(loss))
+    return twin
 
 
 def _told(loss: Any) -> Callable[..., Any]:
