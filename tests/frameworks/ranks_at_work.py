@@ -1,6 +1,6 @@
 """Real ranks for tests: processes on this machine with one thread each, which run functions of a test file together.
 
-A rank runs all functions that it is given on one gang, one after the other, and writes what became of each. So a test
+A rank runs all functions that it is given on one groups, one after the other, and writes what became of each. So a test
 file starts its ranks once, and has a test for each function. All ranks are forked from one process, which has loaded
 torch and the test file: that takes longer than what most functions do.
 """
@@ -49,7 +49,7 @@ class Rank:
 
 
 class Template:
-    """The process that ranks are forked from, one gang after the other. It loads torch when the first one is wanted."""
+    """The process that ranks are forked from, one groups after the other. It loads torch when the first one is wanted."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"}
@@ -63,7 +63,7 @@ class Template:
         self._ranks: list[Rank] = []
 
     def fork(self, *request: Any) -> list[Rank]:
-        """Start the ranks of a gang, those of the one before having ended."""
+        """Start the ranks of a groups, those of the one before having ended."""
         assert self._process.stdin is not None
         self._process.stdin.write(pickle.dumps(request))
         self._ranks = [Rank(self, pid) for pid in self._told(LIMIT_S)]
@@ -205,18 +205,18 @@ def _be_a_rank(
         port = int.from_bytes(os.read(pipes[rank][0], 2), "big")
     for end in (end for pipe in pipes for end in pipe):
         os.close(end)
-    gang = torch_ranks.join(rank=rank, ranks=len(pipes), prefix="attempt-1", timeout_s=limit, store=store, port=port)
+    groups = torch_ranks.join(rank=rank, ranks=len(pipes), prefix="attempt-1", timeout_s=limit, store=store, port=port)
     found: dict[str, Any] = {}
     for name in functions:
-        found[name] = _tried(getattr(module, name), gang, more)
+        found[name] = _tried(getattr(module, name), groups, more)
         (place / f"rank-{rank}.part").write_bytes(pickle.dumps(found))
         (place / f"rank-{rank}.part").rename(place / f"rank-{rank}")
-    gang.leave()
+    groups.leave()
 
 
-def _tried(function: Callable[..., Any], gang: Any, more: dict[str, Any]) -> Any:
+def _tried(function: Callable[..., Any], groups: Any, more: dict[str, Any]) -> Any:
     try:
-        return True, function(gang, **more)
+        return True, function(groups, **more)
     except BaseException:
         return False, traceback.format_exc()
 

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from etude.frameworks.torch_keras import untrained
-from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_ranks import Groups
 
 
 class Place(NamedTuple):
@@ -40,12 +40,12 @@ class Buffers:
 
     Args:
         module: It.
-        gang: The ranks.
+        groups: Those of the ranks.
         group: What they go through; None for the default one.
     """
 
-    def __init__(self, module: nn.Module, gang: Gang, group: int | None) -> None:
-        self._gang = gang
+    def __init__(self, module: nn.Module, groups: Groups, group: int | None) -> None:
+        self._groups = groups
         self._group = group
         self._always: list[Place] = []
         self._seldom: list[Place] = []
@@ -84,7 +84,7 @@ class Buffers:
         Args:
             weight: That of this rank; 1 is the mean of all.
         """
-        with torch.no_grad(), self._gang.waiting("buffers"):
+        with torch.no_grad(), self._groups.waiting("buffers"):
             stamps = [_stamp(place) for place in self._seldom]
             told = [float(now != then) for now, then in zip(stamps, self._stamps, strict=True)]
             written = self._agree(told)
@@ -99,7 +99,7 @@ class Buffers:
         if not told:
             return []
         marks = torch.tensor(told)
-        dist.all_reduce(marks, group=self._gang.control)
+        dist.all_reduce(marks, group=self._groups.control)
         found: list[float] = marks.tolist()
         return found
 
@@ -110,8 +110,8 @@ class Buffers:
             kinds.setdefault((now.dtype, now.device), []).append((now, before))
         for some in kinds.values():
             flat = torch.cat([_change(now, before).reshape(-1) for now, before in some])
-            flat = flat.mul_(weight / self._gang.ranks) if weight else flat.zero_()
-            self._gang.all_reduce(flat, self._group)
+            flat = flat.mul_(weight / self._groups.ranks) if weight else flat.zero_()
+            self._groups.all_reduce(flat, self._group)
             parts = flat.split([now.numel() for now, _ in some])
             for (now, before), part in zip(some, parts, strict=True):
                 change = part.view(now.shape)

@@ -13,8 +13,8 @@ from etude.core.errors import ConfigError
 from etude.core.text import count
 from etude.frameworks.torch import every
 from etude.frameworks.torch_classes import labels_of
-from etude.frameworks.torch_shard import Drawn, partition, shares_of
-from etude.frameworks.torch_shares import Shares
+from etude.frameworks.torch_shares import Shares, partition, shares_of
+from etude.frameworks.torch_telling import Drawn
 from etude.frameworks.torch_watch import Taken, Watch
 
 if TYPE_CHECKING:

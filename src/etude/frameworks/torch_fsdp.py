@@ -19,7 +19,7 @@ from etude.core.errors import ConfigError, StateError
 from etude.core.ranks import FSDP
 from etude.frameworks import state_file
 from etude.frameworks.torch_drift import align, check
-from etude.frameworks.torch_ranks import Gang, here
+from etude.frameworks.torch_ranks import Groups, here
 from etude.frameworks.trees import take_apart
 
 try:
@@ -46,26 +46,26 @@ class Sharded:
     Args:
         modules: By their place in the model. They stay the objects that they are, and their classes get a subclass.
         spec: What is sharded.
-        gang: The ranks; all of them call it at the same point, before optimizers are made.
+        groups: Those of the ranks; all of them call it at the same point, before optimizers are made.
 
     Raises:
         ConfigError: There is no such block, or a method is missing.
         RanksError: The ranks have models of different forms.
     """
 
-    def __init__(self, modules: Mapping[str, nn.Module], spec: FSDP, gang: Gang) -> None:
+    def __init__(self, modules: Mapping[str, nn.Module], spec: FSDP, groups: Groups) -> None:
         self.weight = 1.0
-        self._gang = gang
+        self._groups = groups
         self._modules = dict(modules)
         found = {place: _blocks(module, spec) for place, module in modules.items()}
         _refuse_unknown(modules, spec, any(found.values()))
-        self.notes = align(gang, modules)
+        self.notes = align(groups, modules)
         if not any(found.values()):
             self.notes.append(
                 "FSDP has no block=, so each rank gathers the whole model at each step. Name the class of the blocks "
                 'that it repeats, for instance etude.FSDP(block="DecoderLayer").'
             )
-        self.mesh = mesh_of(modules, gang)
+        self.mesh = mesh_of(modules, groups)
         for place, module in modules.items():
             for block in found[place]:
                 fully_shard(block, mesh=self.mesh)
@@ -79,7 +79,7 @@ class Sharded:
 
     def check(self) -> list[str]:
         """Let buffers be rank 0's. Parameters cannot differ: each is in one place alone."""
-        return check(self._gang, self._modules)
+        return check(self._groups, self._modules)
 
     def remember_buffers(self) -> None:
         """Do nothing: buffers are not averaged after each backward, but become rank 0's at each check."""
@@ -111,7 +111,7 @@ class _Weighted:
         return self._reduce(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
 
 
-def mesh_of(modules: Mapping[str, nn.Module], gang: Gang) -> DeviceMesh:
+def mesh_of(modules: Mapping[str, nn.Module], groups: Groups) -> DeviceMesh:
     """Return the ranks as torch wants them, on the device where the modules are."""
     kinds = {p.device.type for module in modules.values() for p in module.parameters()} or {"cpu"}
     if len(kinds) > 1:
@@ -119,16 +119,16 @@ def mesh_of(modules: Mapping[str, nn.Module], gang: Gang) -> DeviceMesh:
             f"The model has parameters on {' and '.join(sorted(kinds))}, and FSDP shards those of one kind of device. "
             "Put all of them on one."
         )
-    return init_device_mesh(kinds.pop(), (gang.ranks,))
+    return init_device_mesh(kinds.pop(), (groups.ranks,))
 
 
-def full_state(module: nn.Module, gang: Gang) -> dict[str, torch.Tensor]:
+def full_state(module: nn.Module, groups: Groups) -> dict[str, torch.Tensor]:
     """Return the whole state of a sharded module on rank 0, on the CPU; nothing on the others. All ranks call it."""
     whole = {}
     for name, tensor in module.state_dict().items():
-        with gang.waiting(f"the parts of {name}"):
+        with groups.waiting(f"the parts of {name}"):
             full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-        if gang.rank == 0:
+        if groups.rank == 0:
             whole[name] = full.detach().cpu().clone()
     return whole
 
@@ -167,7 +167,7 @@ def load_shards(folder: Path, module: nn.Module) -> Any:
     )
 
 
-def save(folder: Path, state: Any, gang: Gang) -> None:
+def save(folder: Path, state: Any, groups: Groups) -> None:
     """Write a state in shards; all ranks call it, and it returns when everything is there.
 
     Args:
@@ -175,7 +175,7 @@ def save(folder: Path, state: Any, gang: Gang) -> None:
             of a rank stay where it is.
         state: Dicts, lists and values with tensors in them, sharded ones and others, such as
             ``{"model": net.state_dict(), "optimizer": optimizer.state_dict()}``.
-        gang: The ranks.
+        groups: Those of the ranks.
 
     Raises:
         StateError: There is something in it that only pickle could write.
@@ -183,26 +183,26 @@ def save(folder: Path, state: Any, gang: Gang) -> None:
     """
     tensors: dict[str, Any] = {}
     plain, arrays = take_apart(_taken(state, "", tensors), path="")
-    name = _file(gang.rank, gang.ranks)
+    name = _file(groups.rank, groups.ranks)
     (folder / INDEX).unlink(missing_ok=True)
     digest, size = state_file.write(folder / name, plain, arrays)
-    files = gang.gather({"file": name, "digest": digest, "bytes": size})
-    if gang.rank == 0:
+    files = groups.gather({"file": name, "digest": digest, "bytes": size})
+    if groups.rank == 0:
         for one in files:
             for tensor in tensors.values():
                 tensor["files"].append(one["file"])
         aside = folder / f".{INDEX}.part"
-        aside.write_text(json.dumps({"ranks": gang.ranks, "files": files, "tensors": tensors}, indent=1))
+        aside.write_text(json.dumps({"ranks": groups.ranks, "files": files, "tensors": tensors}, indent=1))
         aside.rename(folder / INDEX)
-    gang.gather(None)  # nobody goes on before the index is there
+    groups.gather(None)  # nobody goes on before the index is there
 
 
-def load(folder: Path, gang: Gang, mesh: DeviceMesh) -> Any:
+def load(folder: Path, groups: Groups, mesh: DeviceMesh) -> Any:
     """Return this rank's part of a saved state; what was sharded is again.
 
     Args:
         folder: Where it was saved.
-        gang: The ranks, as many as saved it.
+        groups: Those of the ranks, as many as saved it.
         mesh: What the model is sharded over (``Sharded.mesh``).
 
     Raises:
@@ -212,12 +212,12 @@ def load(folder: Path, gang: Gang, mesh: DeviceMesh) -> Any:
         index = json.loads((folder / INDEX).read_text())
     except (OSError, ValueError) as error:
         raise StateError(f"{folder} holds no complete state: its {INDEX} is missing or damaged ({error}).") from error
-    if index["ranks"] != gang.ranks:
+    if index["ranks"] != groups.ranks:
         raise StateError(
-            f"{folder} was saved by {index['ranks']} ranks, and {gang.ranks} are to go on. A sharded state is for as "
+            f"{folder} was saved by {index['ranks']} ranks, and {groups.ranks} are to go on. A sharded state is for as "
             f"many ranks as saved it: go on with ranks={index['ranks']}, or begin from its whole weights."
         )
-    mine = index["files"][gang.rank]
+    mine = index["files"][groups.rank]
     return _put_back(state_file.read(folder / mine["file"], mine["digest"]), mesh)
 
 

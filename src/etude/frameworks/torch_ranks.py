@@ -41,7 +41,7 @@ def join(
     host: str = "127.0.0.1",
     port: int = 0,
     local_rank: int = 0,
-) -> Gang:
+) -> Groups:
     """Make this process a rank; all of them call it, and it returns when all are there.
 
     Args:
@@ -82,27 +82,27 @@ def join(
         if dist.is_initialized():
             dist.destroy_process_group()
         raise
-    _HERE[:] = [Gang(rank, ranks, local_rank, timeout_s, control, store)]
+    _HERE[:] = [Groups(rank, ranks, local_rank, timeout_s, control, store)]
     return _HERE[0]
 
 
-_HERE: Final[list[Gang]] = []
-"""The gang that this process joined last."""
+_HERE: Final[list[Groups]] = []
+"""What this process joined last."""
 
 
-def here() -> Gang:
-    """Return the gang that this process is one of.
+def here() -> Groups:
+    """Return the groups that this process is in.
 
     Raises:
-        RanksError: It is of none.
+        RanksError: It is in none.
     """
     if not _HERE or not dist.is_initialized():
         raise RanksError("This process is no rank of Étude. Call it in a training function that has ranks=2 or more.")
     return _HERE[0]
 
 
-class Gang:
-    """The ranks of one attempt, as one of them sees them.
+class Groups:
+    """The process groups of one attempt, as one of its ranks has them.
 
     Attributes:
         rank: Its number, from 0.
@@ -133,7 +133,7 @@ class Gang:
         if dist.is_initialized():
             dist.destroy_process_group()
 
-    def group(self) -> int:
+    def add(self) -> int:
         """Return the number of a new gloo group of all ranks; all of them ask for it at the same point."""
         with self.waiting("a new group"):
             self._groups.append(dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout_s)))

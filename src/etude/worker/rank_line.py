@@ -33,18 +33,18 @@ class RankLine:
     def report(self, step: int, metrics: dict[str, float]) -> None:
         """Begin to reduce a report, and hear of those before."""
         self._hear_out()
-        self._under_way.append((step, self._together.gang.mean(metrics, stop=self._line.halted)))
+        self._under_way.append((step, self._together.all.mean(metrics, stop=self._line.halted)))
 
     def turn(self, at: str) -> None:
         """Hear of all reports, agree on whether to stop or pause, and make sure that all ranks are at one."""
         self._hear_out()
-        self.halted, self.held = self._together.gang.agree(at, self._line.halted or self.halted, self._line.held)
-        self._together.gang.check()
+        self.halted, self.held = self._together.all.agree(at, self._line.halted or self.halted, self._line.held)
+        self._together.all.check()
 
     def take_up(self, why_not: WhyNot) -> State | None:
         """Return the state that rank 0 goes on from."""
         found = self._line.take_up(why_not) if self._leads else None
-        state: State | None = self._together.gang.broadcast(found)
+        state: State | None = self._together.all.broadcast(found)
         return state
 
     def save(self, state: State) -> None:
