@@ -1,8 +1,8 @@
 """Real ranks for tests: processes on this machine with one thread each, which run functions of a test file together.
 
-A rank runs all functions that it is given on one groups, one after the other, and writes what became of each. So a test
-file starts its ranks once, and has a test for each function. All ranks are forked from one process, which has loaded
-torch and the test file: that takes longer than what most functions do.
+A rank runs all functions that it is given in the same groups, one after the other, and writes what became of each. So
+a test file starts its ranks once, and has a test for each function. All ranks are forked from one process, which has
+loaded torch and the test file: that takes longer than what most functions do.
 """
 
 from __future__ import annotations

@@ -128,5 +128,5 @@ def _bytes_of(dataset: Any) -> int | None:
 
 def _bytes_in(batch: Any, n: int) -> int | None:
     """Return the bytes of an example, by the tensors of a batch; padding and copies count."""
-    nbytes = sum(one.nbytes for one in every(torch.Tensor, batch))
+    nbytes: int = sum(one.nbytes for one in every(torch.Tensor, batch))
     return nbytes // n or None
