@@ -43,6 +43,10 @@ class Gang(Protocol):
         """Return what rank 0 gives."""
         ...
 
+    def gather(self, thing: Any) -> list[Any]:
+        """Return what each rank gives, by rank."""
+        ...
+
     def shard(self, data: Any) -> Any:
         """Divide the batches of loaders over the ranks."""
         ...
@@ -84,6 +88,7 @@ class Together:
         ranks: How many there are.
         say: Tells users something.
         draws_alike: Whether ranks go on from the generators of rank 0, and not from some of their own.
+        in_shards: Whether each rank saves a shard of each state, and goes on from it.
     """
 
     def __init__(
@@ -105,6 +110,7 @@ class Together:
         self._await_port = await_port
         self.say = say
         self.draws_alike = False
+        self.in_shards = parallel.in_shards
         self._gang: Gang | None = None
 
     def begin(self) -> None:
