@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -15,9 +16,10 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 import etude
-from etude.core.events import Resumed
+from etude.core.events import Checkpointed, Resumed
 from etude.frameworks import state_file
 from etude.frameworks.shards import has_shards
 from etude.store.journal import Journal
@@ -66,7 +68,7 @@ def model(width: int = 16) -> nn.Module:
 def data() -> tuple[Any, Any]:
     steps = torch.randint(1, 5, (44, 1), generator=torch.Generator().manual_seed(0))
     rows = (torch.arange(10)[None] * steps) % 11
-    return DataLoader(TensorDataset(rows), 8, shuffle=True), DataLoader(TensorDataset(rows[:20]), 20)
+    return StatefulDataLoader(TensorDataset(rows), 8, shuffle=True), DataLoader(TensorDataset(rows[:20]), 20)
 
 
 def train(model, data, run, ill: str = ""):
@@ -79,7 +81,10 @@ def train(model, data, run, ill: str = ""):
         [*_, newest] = sorted(flag.parent.glob("attempt-1/checkpoints/*.rank-1.weights.safetensors"))
         DAMAGES[ill](newest)
     for epoch in run.epochs(EPOCHS):
-        for (x,) in loader:
+        for nth, (x,) in enumerate(run.steps(loader, every=2 if ill == WITHIN else 1000)):
+            if is_first and ill == WITHIN and (epoch, nth, run.rank) == (EPOCHS - 2, 5, 1):
+                flag.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
             optimizer.zero_grad()
             net.loss(x).backward()
             nn.utils.clip_grad_norm_(net.parameters(), 1.0)
@@ -95,7 +100,7 @@ def train(model, data, run, ill: str = ""):
             elif ill == "killed while it writes":
                 flag.touch()
                 state_file._save = killed
-            elif ill:
+            elif ill and ill != WITHIN:
                 flag.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
     parts = [p.to_local() if hasattr(p, "to_local") else p for p in net.parameters()]
@@ -122,6 +127,7 @@ def changed(path: Path) -> None:
 
 
 DAMAGES: dict[str, Callable[[Path], None]] = {"a shard is gone": Path.unlink, "a shard is damaged": changed}
+WITHIN = "killed within an epoch"
 EPOCHS = 6
 """When a rank is lost in the last but one, two states at least are in the journal: a shard is only begun then."""
 
@@ -214,23 +220,23 @@ def test_each_rank_writes_its_shard_and_whoever_reads_gets_all_of_it(
     }
 
 
-def resumed_in(study: etude.Fit) -> list[Resumed]:
-    journal = Journal.read(study.folder)
-    try:
-        return [fact for fact in journal.facts() if isinstance(fact, Resumed)]
-    finally:
-        journal.close()
+def facts_of(study: etude.Fit, kind: type) -> list[Any]:
+    with contextlib.closing(Journal.read(study.folder)) as journal:
+        return [fact for fact in journal.facts() if isinstance(fact, kind)]
 
 
-@pytest.mark.parametrize("ill", ["killed", "killed while it writes", *DAMAGES])
+@pytest.mark.parametrize("ill", ["killed", WITHIN, "killed while it writes", *DAMAGES])
 def test_a_trial_that_lost_a_rank_ends_as_one_that_did_not(
     experiment: etude.Experiment, sharded: etude.Fit, ill: str
 ) -> None:
     study = experiment.fit(at={"ill": ill}, seed=1, ranks=2, parallel=SHARDED)
     assert study.trials[0].attempts == 2
-    [resumed] = resumed_in(study)
+    [resumed] = facts_of(study, Resumed)
     assert resumed.origin.key is not None
     assert resumed.origin.key[2] >= 1
+    saved = [fact.checkpoint for fact in facts_of(study, Checkpointed)]
+    assert {point.ranks for point in saved} == {2}
+    assert any(point.batch for point in saved) == (ill == WITHIN)
     assert study.trials[0].curve == sharded.trials[0].curve
     assert all(torch.equal(weights_of(sharded)[name], value) for name, value in weights_of(study).items())
     for rank in (0, 1):  # what each rank keeps is its own
