@@ -222,10 +222,10 @@ def test_a_gang_that_gets_no_more_work_is_not_taken_apart_for_others() -> None:
     assert scene.gangs.retire("g1-a") == ()
 
 
-def saved(epoch: int, worker: str, *, attempt: int = 1, lost: bool = False) -> Saved:
+def saved(epoch: int, worker: str, *, trial: int = 0, attempt: int = 1, lost: bool = False) -> Saved:
     """Return what a rank says of a state, or of its shard of one."""
     digests = ("", "") if lost else (f"{worker} weights", f"{worker} rest")
-    return Saved(0, Checkpoint(attempt, 0, epoch, epoch, digests, (10, 20)))
+    return Saved(trial, Checkpoint(attempt, 0, epoch, epoch, digests, (10, 20)))
 
 
 def test_a_state_in_shards_is_one_when_all_ranks_have_written_theirs() -> None:
@@ -281,6 +281,19 @@ def test_shards_of_an_attempt_that_is_over_are_no_state_of_the_next() -> None:
     for worker in ("a", "c"):
         scene.gangs.save(7.0, worker, saved(1, worker, attempt=2))
     assert [type(event) for event in scene.told] == [Checkpointed]
+
+
+def test_shards_of_a_trial_that_has_ended_are_no_state_of_the_next() -> None:
+    scene = Scene(2, in_shards=True)
+    scene.come("a", "b")
+    scene.gangs.send("g1-a", run())
+    scene.gangs.save(5.0, "a", saved(1, "a"))
+    for worker in ("a", "b"):
+        scene.end(worker, How.STOPPED)
+    scene.gangs.send("g1-a", run(trial=1))
+    scene.told.clear()
+    scene.gangs.save(6.0, "b", saved(1, "b", trial=1))
+    assert scene.told == [], "rank 0 has written nothing of this one"
 
 
 def test_a_shard_that_is_told_of_twice_is_not_taken_for_one_of_the_next_state() -> None:
