@@ -3,6 +3,7 @@
 So the driver hands out a trial to all of its ranks or to none, and knows nothing of ranks. A gang is made of workers
 that are free, of one machine where that can be. An attempt of it is over when all of its ranks are: the first that
 ends badly has the others ended, and says what came of it. Who is left of a gang that lost a worker finds a new one.
+Where each rank saves a shard of each state, that is there when all of its shards are.
 
 Nothing here waits or speaks: what is to be told, and to whom, goes through two functions.
 """
@@ -16,12 +17,15 @@ from typing import Final
 
 import msgspec
 
-from etude.core.events import Ended, How, Joined, Left, Outcome
+from etude.core.events import Checkpoint, Checkpointed, Ended, How, Joined, Left, Outcome, Unsaved
 from etude.core.ranks import Rank
-from etude.wire.messages import Abandon, Forget, Halt, Meet, Meeting, Message, Run
+from etude.wire.messages import Abandon, Forget, Halt, Meet, Meeting, Message, Noted, Run, Saved
 
 WELL: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED})
 """Ways for a rank to end after which the others come to their end by themselves."""
+
+Told = Joined | Left | Checkpointed | Unsaved | Ended
+"""What the driver hears of workers and their attempts here."""
 
 HERE: Final = "127.0.0.1"
 
@@ -41,6 +45,7 @@ class Gang:
         members: Its workers, by rank.
         job: The attempt that it was given last, until all ranks of it have ended.
         ends: How ranks of that attempt have ended so far, the first one first.
+        saved: What ranks of that attempt have written of a state, as long as others have not.
         gone: Members that are gone.
         lost: Whether one of these had not ended the attempt: then it is over with the gang.
         began: Whether the attempt has reached all of them.
@@ -53,6 +58,7 @@ class Gang:
     members: tuple[str, ...]
     job: Run | None = None
     ends: dict[str, Outcome] = field(default_factory=dict)
+    saved: dict[str, Checkpoint] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     began: bool = True
     reason: str = ""
@@ -66,6 +72,7 @@ class Gangs:
 
     Args:
         ranks: How many workers are in each.
+        in_shards: Whether each rank saves a shard of each state.
         tell: Takes what happens to gangs, as the driver would hear it of workers.
         send: Sends a message to a worker.
         address: Returns where a worker can be reached by those of other machines.
@@ -77,13 +84,15 @@ class Gangs:
         self,
         ranks: int,
         *,
-        tell: Callable[[Joined | Left | Ended], None],
+        in_shards: bool = False,
+        tell: Callable[[Told], None],
         send: Callable[[str, Message], None],
         address: Callable[[str], str],
         more: Callable[[], bool] = lambda: False,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._ranks = ranks
+        self._in_shards = in_shards
         self._tell = tell
         self._send = send
         self._address = address
@@ -141,6 +150,26 @@ class Gangs:
         for member in gang.members[1:]:
             self._send(member, Meet(meeting.trial, meeting.attempt, meeting.port))
 
+    def save(self, at: float, worker: str, saved: Saved) -> None:
+        """Take in that a rank has written a state, or its shard of one; the driver hears of it when all have.
+
+        Ranks write one state after the other, and each is told of before the next.
+        """
+        if not self._in_shards:  # rank 0 alone writes states
+            self._tell(Checkpointed(at=at, trial=saved.trial, checkpoint=saved.checkpoint))
+            return
+        gang = self._of.get(worker)
+        if gang is None or not _is_of(gang, saved.trial, saved.checkpoint.attempt):
+            return
+        gang.saved[worker] = saved.checkpoint
+        newest = max(shard.key for shard in gang.saved.values())
+        gang.saved = {member: shard for member, shard in gang.saved.items() if shard.key == newest}
+        if len(gang.saved) == self._ranks:
+            whole = whole_checkpoint([gang.saved[member] for member in gang.members])
+            gang.saved = {}
+            kind = Checkpointed if all(whole.digests) else Unsaved
+            self._tell(kind(at=at, trial=saved.trial, checkpoint=whole))
+
     # --- what the driver wants of gangs -----------------------------------------------------------
 
     def send(self, name: str, message: Message) -> None:
@@ -150,10 +179,13 @@ class Gangs:
             return
         if isinstance(message, Run):
             gang.job, gang.ends, gang.abandoned, gang.began, gang.reason = message, {}, False, True, ""
+            gang.saved = {}
             for rank, member in zip(self._ranked(gang), gang.members, strict=True):
-                points = message.points if rank.number == 0 else ()  # rank 0 lets the others know what it went on from
+                # Where states are not in shards, rank 0 lets the others know what it went on from.
+                points = message.points if self._in_shards or rank.number == 0 else ()
                 self._send(member, msgspec.structs.replace(message, rank=rank, points=points))
-        elif isinstance(message, Forget | Halt):  # each worker sees to it that its rank stops in time
+        elif isinstance(message, Forget | Halt) or (self._in_shards and isinstance(message, Noted)):
+            # Each worker sees to it that its rank stops in time, and writes its shard of the next state.
             for member in gang.members:
                 self._send(member, message)
         else:
@@ -234,7 +266,7 @@ class Singles:
         send: Sends a message to a worker.
     """
 
-    def __init__(self, *, tell: Callable[[Joined | Left | Ended], None], send: Callable[[str, Message], None]) -> None:
+    def __init__(self, *, tell: Callable[[Told], None], send: Callable[[str, Message], None]) -> None:
         self._tell = tell
         self.send = send
 
@@ -251,6 +283,10 @@ class Singles:
         """Take in how an attempt ended."""
         self._tell(ended)
 
+    def save(self, at: float, worker: str, saved: Saved) -> None:
+        """Take in a state."""
+        self._tell(Checkpointed(at=at, trial=saved.trial, checkpoint=saved.checkpoint))
+
     def meet(self, worker: str, meeting: Meeting) -> None:
         """Nobody is to be met."""
 
@@ -264,6 +300,15 @@ class Singles:
 
 def _is_of(gang: Gang, trial: int, attempt: int) -> bool:
     return gang.job is not None and (gang.job.trial, gang.job.attempt) == (trial, attempt)
+
+
+def whole_checkpoint(shards: list[Checkpoint]) -> Checkpoint:
+    """Return a state, given what each rank has written of it, by rank."""
+    return msgspec.structs.replace(
+        shards[0],
+        digests=tuple(digest for shard in shards for digest in shard.digests),
+        sizes=tuple(size for shard in shards for size in shard.sizes),
+    )
 
 
 def whole_outcome(ends: list[tuple[int, Outcome]]) -> Outcome:

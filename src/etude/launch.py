@@ -57,7 +57,10 @@ DIGITS: Final = 8
 """So many digits of its digest are in the name of a study that is named by its definition."""
 
 OF_RANKS: Final = ("etude.frameworks.torch_together", "etude.frameworks.state_file")
-OF_SHARDED_RANKS: Final = (*OF_RANKS, "etude.frameworks.torch_fsdp", "etude.frameworks.torch_whole")
+OF_SHARDED_RANKS: Final = (
+    *OF_RANKS,
+    *("etude.frameworks.torch_fsdp", "etude.frameworks.torch_fsdp_states", "etude.frameworks.shards"),
+)
 """What each rank would import anew, and loads in a warm worker once for all studies."""
 
 

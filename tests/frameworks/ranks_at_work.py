@@ -49,7 +49,7 @@ class Rank:
 
 
 class Template:
-    """The process that ranks are forked from, one groups after the other. It loads torch when the first one is wanted."""
+    """The process that ranks are forked from, one group after the other. It loads torch when the first is wanted."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"}

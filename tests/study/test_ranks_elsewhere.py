@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import etude
 from etude.cli import app
 from etude.cli.scripts import load
-from etude.core.events import Joined, Resumed, Settled
+from etude.core.events import Checkpointed, Joined, Resumed, Settled
 
 SCRIPT = (
     RANKS_SCRIPT
@@ -55,6 +55,8 @@ OWN_NAME = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
 
 PATIENCE_S = 180.0
 """Each process here imports torch, and some start a dozen."""
+
+SHARDED = '{"parallel": "fsdp"}'
 
 only_for_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a node a host's name of its own")
 
@@ -157,6 +159,39 @@ def processes_of(ranks: Sequence[int], script: Path) -> list[int]:
     wait_for(lambda: all(place.exists() for place in places))
     wait_for(lambda: len(list((folder_of(script) / "trials" / "00000").glob("attempt-1/checkpoints/*"))) > 1)
     return [int(place.read_text()) for place in places]
+
+
+@pytest.fixture(scope="module")
+def sharded_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
+    """Give the same of ranks that shard the model."""
+    script = write_script(tmp_path_factory.mktemp("sharded"), SCRIPT)
+    with running(start_script(script, "2", "local", OPTIONS=SHARDED)) as driver:
+        end(driver)
+    return table(script)
+
+
+@only_for_root
+def test_shards_of_states_come_home_from_their_machines_and_go_to_those_that_go_on(
+    script: Path, sharded_on_this_machine: list[tuple[object, ...]]
+) -> None:
+    with running(start_script(script, "2", "cluster", OPTIONS=SHARDED)) as driver, contextlib.ExitStack() as on:
+        credentials = credentials_of(script)
+        on.enter_context(node(credentials, 1, name="first", HOLD="1"))
+        second = on.enter_context(node(credentials, 1, name="second", HOLD="1"))
+        processes_of([0, 1], script)
+        wait_for(lambda: facts_of(script, Checkpointed))
+        second.kill()
+        on.enter_context(node(credentials, 1, name="third"))
+        wait_for(lambda: len(facts_of(script, Resumed)) == 1)
+        (script.parent / "go").touch()
+        end(driver)
+    [resumed] = facts_of(script, Resumed)
+    assert resumed.origin.key is not None, "from a state, and not from the start"
+    assert resumed.origin.reason == ""
+    assert {saved.checkpoint.ranks for saved in facts_of(script, Checkpointed)} == {2}
+    assert table(script) == sharded_on_this_machine
+    for trial in etude.open(folder_of(script)).trials:
+        assert trial.weights.load()["net"]["weight"].shape == (2, 4)
 
 
 @only_for_root

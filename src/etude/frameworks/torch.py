@@ -177,9 +177,9 @@ def take_moments(optimizer: Any, state: Mapping[str, Any], *, path: str) -> None
                 )
     begins = {"state": state["state"], "param_groups": own["param_groups"]}
     if "etude.frameworks.torch_fsdp" in sys.modules:  # else nobody has sharded anything
-        from etude.frameworks.torch_whole import parts_of_optimizer
+        from etude.frameworks.torch_fsdp_states import distribute
 
-        begins = parts_of_optimizer(optimizer, begins)
+        begins = distribute(optimizer, begins)
     optimizer.load_state_dict(begins)
 
 

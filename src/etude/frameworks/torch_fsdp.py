@@ -1,39 +1,26 @@
-"""Models that no rank holds as a whole: sharded with FSDP2, and saved in shards.
-
-A saved state is a folder: one safetensors file for each rank, and ``index.json``, which says what each tensor is as a
-whole, how it lies over the ranks, and the digest of each file. It is written last, so a folder with it is complete.
-"""
+"""Models that no rank holds as a whole: sharded with FSDP2."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-from etude.core.errors import ConfigError, StateError
+from etude.core.errors import ConfigError
 from etude.core.ranks import FSDP
-from etude.frameworks import state_file
 from etude.frameworks.torch_drift import align, check
-from etude.frameworks.torch_ranks import Groups, here
-from etude.frameworks.trees import take_apart
+from etude.frameworks.torch_ranks import Groups
 
 try:
     from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
     from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
-    from torch.distributed.tensor import DTensor, Replicate, Shard
 except ImportError as error:
     raise ConfigError(
         f"FSDP needs fully_shard, and torch {torch.__version__} does not have it. Install torch 2.6 or later."
     ) from error
-
-INDEX: Final = "index.json"
-LOCAL: Final = "etude.local"
-"""What marks a part of a tensor in a saved tree."""
 
 
 class Sharded:
@@ -122,105 +109,6 @@ def mesh_of(modules: Mapping[str, nn.Module], groups: Groups) -> DeviceMesh:
     return init_device_mesh(kinds.pop(), (groups.ranks,))
 
 
-def full_state(module: nn.Module, groups: Groups) -> dict[str, torch.Tensor]:
-    """Return the whole state of a sharded module on rank 0, on the CPU; nothing on the others. All ranks call it."""
-    whole = {}
-    for name, tensor in module.state_dict().items():
-        with groups.waiting(f"the parts of {name}"):
-            full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-        if groups.rank == 0:
-            whole[name] = full.detach().cpu().clone()
-    return whole
-
-
-def save_shards(folder: Path, state: Any) -> None:
-    """Write a state in shards, in a training function: ``save`` for the ranks that this process is one of.
-
-    Args:
-        folder: The same on all ranks; ``run.folder`` is another on each.
-        state: As ``save`` takes it.
-
-    Raises:
-        RanksError: This process is no rank.
-    """
-    save(folder, state, here())
-
-
-def load_shards(folder: Path, module: nn.Module) -> Any:
-    """Return this rank's part of a saved state, for a module that is sharded as the one was that was saved.
-
-    Args:
-        folder: Where it was saved.
-        module: A sharded one, such as the model.
-
-    Raises:
-        StateError: It is not complete, damaged, or of another number of ranks.
-        ConfigError: The module is not sharded.
-        RanksError: This process is no rank.
-    """
-    for parameter in module.parameters():
-        if isinstance(parameter, DTensor):
-            return load(folder, here(), parameter.device_mesh)
-    raise ConfigError(
-        f"{type(module).__name__} has no sharded parameters, and what is in {folder} is. Train with "
-        "parallel=etude.FSDP(...), or load whole weights."
-    )
-
-
-def save(folder: Path, state: Any, groups: Groups) -> None:
-    """Write a state in shards; all ranks call it, and it returns when everything is there.
-
-    Args:
-        folder: For this state alone; made if it is not there, and on a file system that all ranks share, or the files
-            of a rank stay where it is.
-        state: Dicts, lists and values with tensors in them, sharded ones and others, such as
-            ``{"model": net.state_dict(), "optimizer": optimizer.state_dict()}``.
-        groups: Those of the ranks.
-
-    Raises:
-        StateError: There is something in it that only pickle could write.
-        OSError: It cannot be written.
-    """
-    tensors: dict[str, Any] = {}
-    plain, arrays = take_apart(_taken(state, "", tensors), path="")
-    name = _file(groups.rank, groups.ranks)
-    (folder / INDEX).unlink(missing_ok=True)
-    digest, size = state_file.write(folder / name, plain, arrays)
-    files = groups.gather({"file": name, "digest": digest, "bytes": size})
-    if groups.rank == 0:
-        for one in files:
-            for tensor in tensors.values():
-                tensor["files"].append(one["file"])
-        aside = folder / f".{INDEX}.part"
-        aside.write_text(json.dumps({"ranks": groups.ranks, "files": files, "tensors": tensors}, indent=1))
-        aside.rename(folder / INDEX)
-    groups.gather(None)  # nobody goes on before the index is there
-
-
-def load(folder: Path, groups: Groups, mesh: DeviceMesh) -> Any:
-    """Return this rank's part of a saved state; what was sharded is again.
-
-    Args:
-        folder: Where it was saved.
-        groups: Those of the ranks, as many as saved it.
-        mesh: What the model is sharded over (``Sharded.mesh``).
-
-    Raises:
-        StateError: It is not complete, damaged, or of another number of ranks.
-    """
-    try:
-        index = json.loads((folder / INDEX).read_text())
-    except (OSError, ValueError) as error:
-        raise StateError(f"{folder} holds no complete state: its {INDEX} is missing or damaged ({error}).") from error
-    if index["ranks"] != groups.ranks:
-        raise StateError(
-            f"{folder} was saved by {index['ranks']} ranks, and {groups.ranks} are to go on. A sharded state is for as "
-            f"many ranks as saved it: go on with ranks={index['ranks']}, or begin from its whole weights."
-        )
-    mine = index["files"][groups.rank]
-    return _put_back(state_file.read(folder / mine["file"], mine["digest"]), mesh)
-
-
 def _blocks(module: nn.Module, spec: FSDP) -> list[nn.Module]:
     """Return the blocks of a module, the innermost first."""
     return [
@@ -246,39 +134,3 @@ def _refuse_unknown(modules: Mapping[str, nn.Module], spec: FSDP, blocks: bool) 
 
 def _plain(block: str | tuple[str, ...]) -> str:
     return repr(block[0] if isinstance(block, tuple) and len(block) == 1 else block)
-
-
-def _file(rank: int, ranks: int) -> str:
-    return f"shard-{rank + 1:05d}-of-{ranks:05d}.safetensors"
-
-
-def _taken(value: Any, path: str, tensors: dict[str, Any]) -> Any:
-    """Return a state with this rank's parts in place of sharded tensors; tell of each what it is as a whole."""
-    if isinstance(value, DTensor):
-        placements = [f"shard {p.dim}" if isinstance(p, Shard) else "replicate" for p in value.placements]
-        told = {"shape": list(value.shape), "stride": list(value.stride()), "placements": placements}
-        tensors[path] = {**told, "dtype": str(value.dtype).removeprefix("torch."), "files": []}
-        return {LOCAL: value.to_local().detach(), **told}
-    if isinstance(value, Mapping):
-        return {key: _taken(item, f"{path}.{key}" if path else str(key), tensors) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = [_taken(item, f"{path}[{nth}]", tensors) for nth, item in enumerate(value)]
-        return items if isinstance(value, list) else tuple(items)
-    return value
-
-
-def _put_back(value: Any, mesh: DeviceMesh) -> Any:
-    if isinstance(value, dict) and LOCAL in value:
-        placements = [
-            Replicate() if said == "replicate" else Shard(int(said.removeprefix("shard ")))
-            for said in value["placements"]
-        ]
-        local = value[LOCAL].to(mesh.device_type)
-        shape, stride = torch.Size(value["shape"]), tuple(value["stride"])
-        return DTensor.from_local(local, mesh, placements, run_check=False, shape=shape, stride=stride)
-    if isinstance(value, dict):
-        return {key: _put_back(item, mesh) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = [_put_back(item, mesh) for item in value]
-        return items if isinstance(value, list) else tuple(items)
-    return value

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
-from etude.core.errors import ConfigError, RankLostError, RanksError
+from etude.core.errors import ConfigError, RankLostError
 from etude.frameworks.torch_reports import How, Pending
 
 
@@ -82,23 +82,7 @@ def join(
         if dist.is_initialized():
             dist.destroy_process_group()
         raise
-    _HERE[:] = [Groups(rank, ranks, local_rank, timeout_s, control, store)]
-    return _HERE[0]
-
-
-_HERE: Final[list[Groups]] = []
-"""What this process joined last."""
-
-
-def here() -> Groups:
-    """Return the groups that this process is in.
-
-    Raises:
-        RanksError: It is in none.
-    """
-    if not _HERE or not dist.is_initialized():
-        raise RanksError("This process is no rank of Étude. Call it in a training function that has ranks=2 or more.")
-    return _HERE[0]
+    return Groups(rank, ranks, local_rank, timeout_s, control, store)
 
 
 class Groups:

@@ -41,6 +41,7 @@ class Together:
         ranks: How many there are.
         say: Tells users something.
         draws_alike: Whether ranks go on from the generators of rank 0, and not from some of their own.
+        in_shards: Whether each rank saves a shard of each state, and goes on from it.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Together:
         self._await_port = await_port
         self.say = say
         self.draws_alike = False
+        self.in_shards = parallel.in_shards
         self._all: Ranks | None = None
 
     def begin(self) -> None:
