@@ -19,6 +19,8 @@ from typing import Any
 
 TIMEOUT_S = 10.0
 LIMIT_S = 120.0
+LOOK_S = 0.1
+"""How often ranks that wait look after each other; not so often that it would show."""
 
 
 def start(file: str, functions: Sequence[str], ranks: int, place: Path, **more: Any) -> list[subprocess.Popen[bytes]]:
@@ -76,15 +78,16 @@ def _be_a_rank(file: str, functions: str, rank: int, ranks: int, place: Path) ->
 
     torch.set_num_threads(1)
     more = pickle.loads((place / "more").read_bytes())
-    limit = more.pop("timeout_s", TIMEOUT_S)
+    limit, look_s = more.pop("timeout_s", TIMEOUT_S), more.pop("look_s", LOOK_S)
+    settings = {"rank": rank, "ranks": ranks, "prefix": "attempt-1", "timeout_s": limit, "look_s": look_s}
     if rank == 0:
         store, port = torch_ranks.open_store(timeout_s=limit)
         for other in range(1, ranks):
             (place / f"port-{other}").write_text(str(port))
-        gang = torch_ranks.join(rank=0, ranks=ranks, prefix="attempt-1", timeout_s=limit, store=store)
+        gang = torch_ranks.join(**settings, store=store)
     else:
         port = int((place / f"port-{rank}").read_text())
-        gang = torch_ranks.join(rank=rank, ranks=ranks, prefix="attempt-1", timeout_s=limit, port=port)
+        gang = torch_ranks.join(**settings, port=port)
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     assert spec is not None
     assert spec.loader is not None

@@ -109,11 +109,11 @@ class Together:
 
     def broadcast(self, thing: Any) -> Any:
         """Return what rank 0 gives."""
-        return self._gang.broadcast(thing)
+        return self._gang.broadcast(thing, "the state to go on from")
 
     def gather(self, thing: Any) -> list[Any]:
         """Return what each rank gives, by rank."""
-        return self._gang.gather(thing)
+        return self._gang.gather(thing, "the assignment of examples")
 
     def shard(self, data: Any) -> Any:
         """Divide the batches of loaders over the ranks, in place, and return the data."""
@@ -140,7 +140,7 @@ class Together:
         Raises:
             RanksError: They do not.
         """
-        first, *others = self.gather(mine)
+        first, *others = self._gang.gather(mine, "data()")
         for rank, other in enumerate(others, start=1):
             for here, there in itertools.zip_longest(first, other, fillvalue="nothing"):
                 if here != there:
