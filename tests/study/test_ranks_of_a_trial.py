@@ -382,17 +382,30 @@ def train_apart(model, data, run, trouble: str = ""):
 
 
 @pytest.mark.parametrize(
-    ("trouble", "first", "second"),
+    ("trouble", "parallel", "first", "second"),
     [
-        ("skips a batch", "backward 5 of Sequential (test_ranks_of_a_trial.py:", "report 1 (test_ranks_of_a_trial.py:"),
-        ("trains alone", "backward 6 of Sequential (test_ranks_of_a_trial.py:", "report 1 (test_ranks_of_a_trial.py:"),
-        ("leaves early", "backward 3 of Sequential (test_ranks_of_a_trial.py:", "the end of the training"),
+        (
+            "skips a batch",
+            "ddp",
+            "backward 5 of Sequential (test_ranks_of_a_trial.py:",
+            "report 1 (test_ranks_of_a_trial.py:",
+        ),
+        (
+            "trains alone",
+            "ddp",
+            "backward 6 of Sequential (test_ranks_of_a_trial.py:",
+            "report 1 (test_ranks_of_a_trial.py:",
+        ),
+        ("leaves early", "ddp", "backward 3 of Sequential (test_ranks_of_a_trial.py:", "the end of the training"),
+        ("trains alone", "fsdp", "the parameters of Sequential (test_ranks_of_a_trial.py:", "report 1 (test_ranks"),
     ],
 )
-def test_ranks_that_wait_for_each_other_are_told_where_each_of_them_is(trouble: str, first: str, second: str) -> None:
+def test_ranks_that_wait_for_each_other_are_told_where_each_of_them_is(
+    trouble: str, parallel: str, first: str, second: str
+) -> None:
     """The timeout is ten minutes away, and none of it is tried again."""
     apart = etude.Experiment(train_apart, model=model, data=data, metric="loss", mode="min")
-    [trial] = apart.fit(at={"trouble": trouble}, ranks=2).trials
+    [trial] = apart.fit(at={"trouble": trouble}, ranks=2, parallel=parallel).trials
     assert (trial.state, trial.attempts) == ("failed", 1)
     assert trial.reason.startswith("rank 0: RanksError: The ranks wait for each other at different places")
     assert f"rank 0 waits at {first}" in trial.reason
