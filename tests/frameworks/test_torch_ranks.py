@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
-from ranks_at_work import outcome, results, run, start
+from ranks_at_work import first, outcome, run
 from torch import nn
 
 from etude.core.errors import ConfigError, DriftError, RankLostError, RanksError
@@ -160,6 +160,16 @@ def a_rank_that_is_killed(gang: Gang) -> str:
     return str(lost.value)
 
 
+def a_rank_0_that_stands_still(gang: Gang) -> str:
+    """It serves the store, which answers nobody then; the others find it by the timeout all the same."""
+    gang.gather(None)
+    if gang.rank == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    with pytest.raises(RankLostError) as lost:
+        gang.gather(None)
+    return str(lost.value)
+
+
 def a_slow_rank_is_waited_for(gang: Gang) -> None:
     """Two wait at different places, many times as long as a standstill takes to be seen, and the third comes then."""
     slow, apart = gang.ranks - 1, gang.rank == 1
@@ -285,14 +295,7 @@ def test_models_of_other_forms_are_refused(ranks: list[dict[str, Any]]) -> None:
 
 def test_a_rank_that_hangs_is_found_by_the_timeout(tmp_path: Path) -> None:
     name = "a_rank_that_leaves_out_a_backward"
-    processes = start(__file__, [name], 2, tmp_path / "ranks", timeout_s=1.0)
-    try:
-        processes[0].wait(60)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    went_well, told = results(tmp_path / "ranks", 0)[name]
+    went_well, told = first(__file__, name, 2, tmp_path / "ranks", rank=0, timeout_s=1.0)
     assert went_well, told
     assert told.startswith(
         "rank 0 waited for gradients of weight, and nothing came within 1 s: another rank hangs, or does not do the "
@@ -302,18 +305,16 @@ def test_a_rank_that_hangs_is_found_by_the_timeout(tmp_path: Path) -> None:
     assert "); rank 1 waits for nobody: a rank computes then, hangs, or waits for something of its own. torch" in told
 
 
+def test_a_rank_that_stands_still_with_the_store_is_found_by_the_timeout_too(tmp_path: Path) -> None:
+    name = "a_rank_0_that_stands_still"
+    went_well, told = first(__file__, name, 2, tmp_path / "ranks", rank=1, timeout_s=1.0)
+    assert went_well, told
+    assert told.startswith("rank 1 waited for what the other ranks gave, and nothing came within 1 s: another rank")
+
+
 def test_ranks_at_two_places_hear_of_both(tmp_path: Path) -> None:
     name = "ranks_at_two_places"
-    processes = start(__file__, [name], 3, tmp_path / "ranks", timeout_s=600.0)
-    try:
-        until = time.monotonic() + 60
-        while not results(tmp_path / "ranks", 0):
-            assert time.monotonic() < until
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    went_well, told = results(tmp_path / "ranks", 0)[name]
+    went_well, told = first(__file__, name, 3, tmp_path / "ranks", rank=0, timeout_s=600.0)
     assert went_well, told
     assert "rank 0 waits at backward 2 of net (test_torch_ranks.py:" in told
     assert "ranks 1, 2 wait at the end of an epoch (test_torch_ranks.py:" in told
