@@ -1,6 +1,6 @@
 """Real ranks for tests: processes on this machine with one thread each, which run functions of a test file together.
 
-A rank runs all functions that it is given on one gang, one after the other, and writes what became of each. So a test
+A rank runs all functions that it is given on one groups, one after the other, and writes what became of each. So a test
 file starts its ranks once, and has a test for each function.
 """
 
@@ -102,10 +102,10 @@ def _be_a_rank(file: str, functions: str, rank: int, ranks: int, place: Path) ->
         store, port = torch_ranks.open_store(timeout_s=limit)
         for other in range(1, ranks):
             (place / f"port-{other}").write_text(str(port))
-        gang = torch_ranks.join(**settings, store=store)
+        groups = torch_ranks.join(**settings, store=store)
     else:
         port = int((place / f"port-{rank}").read_text())
-        gang = torch_ranks.join(**settings, port=port)
+        groups = torch_ranks.join(**settings, port=port)
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     assert spec is not None
     assert spec.loader is not None
@@ -114,15 +114,15 @@ def _be_a_rank(file: str, functions: str, rank: int, ranks: int, place: Path) ->
     spec.loader.exec_module(module)
     found: dict[str, Any] = {}
     for name in functions.split(","):
-        found[name] = _tried(getattr(module, name), gang, more)
+        found[name] = _tried(getattr(module, name), groups, more)
         (place / f"rank-{rank}.part").write_bytes(pickle.dumps(found))
         (place / f"rank-{rank}.part").rename(place / f"rank-{rank}")
-    gang.leave()
+    groups.leave()
 
 
-def _tried(function: Callable[..., Any], gang: Any, more: dict[str, Any]) -> Any:
+def _tried(function: Callable[..., Any], groups: Any, more: dict[str, Any]) -> Any:
     try:
-        return True, function(gang, **more)
+        return True, function(groups, **more)
     except BaseException:
         return False, traceback.format_exc()
 

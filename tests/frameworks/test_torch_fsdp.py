@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from etude.core.errors import ConfigError, StateError
 from etude.core.ranks import DDP, FSDP, read_parallel
 from etude.frameworks import torch_fsdp
-from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_ranks import Groups
 
 
 class Block(nn.Module):
@@ -58,14 +58,14 @@ def batch(step: int, n: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
     return x, x.sum(dim=1, keepdim=True).sin()
 
 
-def one_model_on_all(gang: Gang, folder: str) -> None:
+def one_model_on_all(groups: Groups, folder: str) -> None:
     """It trains as on one rank, with uneven batches; what was saved goes on to the bit."""
     model, reference = net(), net()
-    sharded = torch_fsdp.Sharded({"": model}, FSDP(block="Block", methods=("loss",)), gang)
+    sharded = torch_fsdp.Sharded({"": model}, FSDP(block="Block", methods=("loss",)), groups)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     alone = torch.optim.AdamW(reference.parameters(), lr=0.01)
-    part = slice(0, 3) if gang.rank == 0 else slice(3, 5)
-    sharded.weight = (part.stop - part.start) * gang.ranks / 5
+    part = slice(0, 3) if groups.rank == 0 else slice(3, 5)
+    sharded.weight = (part.stop - part.start) * groups.ranks / 5
 
     def step(nth: int) -> None:
         x, y = batch(nth)
@@ -78,14 +78,14 @@ def one_model_on_all(gang: Gang, folder: str) -> None:
         alone.zero_grad()
         reference.loss(*batch(nth)).backward()
         alone.step()
-    whole = torch_fsdp.full_state(model, gang)
-    assert bool(whole) == (gang.rank == 0)
+    whole = torch_fsdp.full_state(model, groups)
+    assert bool(whole) == (groups.rank == 0)
     for name, value in whole.items():
         torch.testing.assert_close(value, reference.state_dict()[name], rtol=1e-4, atol=1e-6)
 
     place = Path(folder)
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
-    torch_fsdp.save(place, state, gang)
+    torch_fsdp.save(place, state, groups)
     index = json.loads((place / "index.json").read_text())
     assert index["ranks"] == 2
     assert [one["file"] for one in index["files"]] == [
@@ -95,46 +95,46 @@ def one_model_on_all(gang: Gang, folder: str) -> None:
     assert index["tensors"]["model.blocks.0.inner.weight"]["placements"] == ["shard 0"]
     shards = [safetensors.torch.load_file(place / one["file"]) for one in index["files"]]
     parts = [shard["model.blocks.0.inner.weight.etude.local"] for shard in shards]
-    if gang.rank == 0:
+    if groups.rank == 0:
         assert torch.equal(torch.cat(parts), whole["blocks.0.inner.weight"])
     step(4)
-    later = copy.deepcopy(torch_fsdp.full_state(model, gang))
-    back = torch_fsdp.load(place, gang, sharded.mesh)
+    later = copy.deepcopy(torch_fsdp.full_state(model, groups))
+    back = torch_fsdp.load(place, groups, sharded.mesh)
     assert back["epoch"] == 3
     model.load_state_dict(back["model"])
     optimizer.load_state_dict(back["optimizer"])
     step(4)
-    again = torch_fsdp.full_state(model, gang)
+    again = torch_fsdp.full_state(model, groups)
     assert all(torch.equal(value, again[name]) for name, value in later.items())
 
 
-def states_that_cannot_be_loaded(gang: Gang, folder: str) -> list[str]:
-    mesh = torch_fsdp.mesh_of({}, gang)
+def states_that_cannot_be_loaded(groups: Groups, folder: str) -> list[str]:
+    mesh = torch_fsdp.mesh_of({}, groups)
     place = Path(folder) / "other"
-    torch_fsdp.save(place, {"a": torch.ones(2)}, gang)
+    torch_fsdp.save(place, {"a": torch.ones(2)}, groups)
     told = []
-    if gang.rank == 0:
+    if groups.rank == 0:
         index = json.loads((place / "index.json").read_text())
         (place / "index.json").write_text(json.dumps({**index, "ranks": 4}))
         with pytest.raises(StateError) as refused:
-            torch_fsdp.load(place, gang, mesh)
+            torch_fsdp.load(place, groups, mesh)
         told.append(str(refused.value).replace(folder, ""))
         (place / "index.json").write_text(json.dumps(index))
         file = place / index["files"][0]["file"]
         file.write_bytes(file.read_bytes()[:-1] + b"x")
         with pytest.raises(StateError, match="is not what was written"):
-            torch_fsdp.load(place, gang, mesh)
+            torch_fsdp.load(place, groups, mesh)
         (place / "index.json").unlink()
         with pytest.raises(StateError, match=r"holds no complete state: its index\.json is missing"):
-            torch_fsdp.load(place, gang, mesh)
+            torch_fsdp.load(place, groups, mesh)
     return told
 
 
-def what_cannot_be_sharded(gang: Gang, folder: str) -> list[str]:
+def what_cannot_be_sharded(groups: Groups, folder: str) -> list[str]:
     told = []
     for spec in (FSDP(block="DecoderLayer"), FSDP(block="Block", methods=("lose",))):
         with pytest.raises(ConfigError) as refused:
-            torch_fsdp.Sharded({"": net()}, spec, gang)
+            torch_fsdp.Sharded({"": net()}, spec, groups)
         told.append(str(refused.value))
     return told
 

@@ -19,7 +19,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from etude.frameworks.standstill import Awaited
 from etude.frameworks.torch_keras import untrained
-from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_ranks import Groups
 
 
 class Place(NamedTuple):
@@ -41,12 +41,12 @@ class Buffers:
 
     Args:
         module: It.
-        gang: The ranks.
+        groups: Those of the ranks.
         group: What they go through; None for the default one.
     """
 
-    def __init__(self, module: nn.Module, gang: Gang, group: int | None) -> None:
-        self._gang = gang
+    def __init__(self, module: nn.Module, groups: Groups, group: int | None) -> None:
+        self._groups = groups
         self._group = group
         self._always: list[Place] = []
         self._seldom: list[Place] = []
@@ -103,7 +103,7 @@ class Buffers:
         if not told:
             return []
         marks = torch.tensor(told)
-        self._gang.carry_out(dist.all_reduce, marks, awaited=backward, what="buffers")
+        self._groups.carry_out(dist.all_reduce, marks, awaited=backward, what="buffers")
         found: list[float] = marks.tolist()
         return found
 
@@ -114,8 +114,8 @@ class Buffers:
             kinds.setdefault((now.dtype, now.device), []).append((now, before))
         for (_, device), some in kinds.items():
             flat = torch.cat([_change(now, before).reshape(-1) for now, before in some])
-            flat = flat.mul_(weight / self._gang.ranks) if weight else flat.zero_()
-            self._gang.wait(self._gang.all_reduce(flat, self._group), backward, "buffers", device=device.type)
+            flat = flat.mul_(weight / self._groups.ranks) if weight else flat.zero_()
+            self._groups.wait(self._groups.all_reduce(flat, self._group), backward, "buffers", device=device.type)
             parts = flat.split([now.numel() for now, _ in some])
             for (now, before), part in zip(some, parts, strict=True):
                 change = part.view(now.shape)

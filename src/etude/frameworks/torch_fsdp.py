@@ -19,7 +19,7 @@ from etude.core.errors import ConfigError, StateError
 from etude.core.ranks import FSDP
 from etude.frameworks import state_file
 from etude.frameworks.torch_drift import align, check
-from etude.frameworks.torch_ranks import Gang, here
+from etude.frameworks.torch_ranks import Groups, here
 from etude.frameworks.trees import take_apart
 
 try:
@@ -46,26 +46,26 @@ class Sharded:
     Args:
         modules: By their place in the model. They stay the objects that they are, and their classes get a subclass.
         spec: What is sharded.
-        gang: The ranks; all of them call it at the same point, before optimizers are made.
+        groups: Those of the ranks; all of them call it at the same point, before optimizers are made.
 
     Raises:
         ConfigError: There is no such block, or a method is missing.
         RanksError: The ranks have models of different forms.
     """
 
-    def __init__(self, modules: Mapping[str, nn.Module], spec: FSDP, gang: Gang) -> None:
+    def __init__(self, modules: Mapping[str, nn.Module], spec: FSDP, groups: Groups) -> None:
         self.weight = 1.0
-        self._gang = gang
+        self._groups = groups
         self._modules = dict(modules)
         found = {place: _blocks(module, spec) for place, module in modules.items()}
         _refuse_unknown(modules, spec, any(found.values()))
-        self.notes = align(gang, modules)
+        self.notes = align(groups, modules)
         if not any(found.values()):
             self.notes.append(
                 "FSDP has no block=, so each rank gathers the whole model at each step. Name the class of the blocks "
                 'that it repeats, for instance etude.FSDP(block="DecoderLayer").'
             )
-        self.mesh = mesh_of(modules, gang)
+        self.mesh = mesh_of(modules, groups)
         for place, module in modules.items():
             own = type(module).__name__
             for block in found[place]:
@@ -76,14 +76,14 @@ class Sharded:
                     register_fsdp_forward_method(module, method)
             for name, part in module.named_modules(prefix=place):
                 if isinstance(part, FSDPModule):
-                    scatter: Any = _Weighted(self, gang, name or own)  # they have the methods of what torch declares
-                    gather: Any = _Gathered(gang, name or own)
+                    scatter: Any = _Weighted(self, groups, name or own)  # they have the methods of what torch declares
+                    gather: Any = _Gathered(groups, name or own)
                     part.set_custom_reduce_scatter(scatter)
                     part.set_custom_all_gather(gather)
 
     def check(self) -> list[str]:
         """Let buffers be rank 0's. Parameters cannot differ: each is in one place alone."""
-        return check(self._gang, self._modules)
+        return check(self._groups, self._modules)
 
     def remember_buffers(self) -> None:
         """Do nothing: buffers are not averaged after each backward, but become rank 0's at each check."""
@@ -95,9 +95,9 @@ class Sharded:
 class _Watched:
     """A collective of torch as it is, for which ranks wait where they know of each other what they wait for."""
 
-    def __init__(self, collective: Any, gang: Gang, kind: str, at: str) -> None:
+    def __init__(self, collective: Any, groups: Groups, kind: str, at: str) -> None:
         self._collective = collective
-        self._gang = gang
+        self._groups = groups
         self._kind = kind
         self._at = at
 
@@ -107,20 +107,20 @@ class _Watched:
 
     def carry_out(self, output: torch.Tensor, given: torch.Tensor, *, async_op: bool, **settings: Any) -> Any:
         """Carry it out, and wait for it unless torch will, or its device does."""
-        awaited = self._gang.begin(self._kind, self._at)
+        awaited = self._groups.begin(self._kind, self._at)
         if async_op or output.device.type != "cpu":
             return self._collective(output, given, async_op=async_op, **settings)
-        self._gang.wait(self._collective(output, given, async_op=True, **settings), awaited)
+        self._groups.wait(self._collective(output, given, async_op=True, **settings), awaited)
         return None
 
 
 class _Gathered(_Watched):
     """Gathers parameters as torch does."""
 
-    def __init__(self, gang: Gang, name: str) -> None:
+    def __init__(self, groups: Groups, name: str) -> None:
         # Its name changed; what it does did not.
         collective = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-        super().__init__(collective, gang, "parameters", f"the parameters of {name}")
+        super().__init__(collective, groups, "parameters", f"the parameters of {name}")
 
     def __call__(
         self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, async_op: bool = False
@@ -131,9 +131,9 @@ class _Gathered(_Watched):
 class _Weighted(_Watched):
     """Scatters sums of gradients as torch does, those of this rank weighted."""
 
-    def __init__(self, sharded: Sharded, gang: Gang, name: str) -> None:
+    def __init__(self, sharded: Sharded, groups: Groups, name: str) -> None:
         collective = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-        super().__init__(collective, gang, "gradients", f"the gradients of {name}")
+        super().__init__(collective, groups, "gradients", f"the gradients of {name}")
         self._sharded = sharded
 
     def __call__(
@@ -147,7 +147,7 @@ class _Weighted(_Watched):
         return self.carry_out(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
 
 
-def mesh_of(modules: Mapping[str, nn.Module], gang: Gang) -> DeviceMesh:
+def mesh_of(modules: Mapping[str, nn.Module], groups: Groups) -> DeviceMesh:
     """Return the ranks as torch wants them, on the device where the modules are."""
     kinds = {p.device.type for module in modules.values() for p in module.parameters()} or {"cpu"}
     if len(kinds) > 1:
@@ -155,16 +155,16 @@ def mesh_of(modules: Mapping[str, nn.Module], gang: Gang) -> DeviceMesh:
             f"The model has parameters on {' and '.join(sorted(kinds))}, and FSDP shards those of one kind of device. "
             "Put all of them on one."
         )
-    return init_device_mesh(kinds.pop(), (gang.ranks,))
+    return init_device_mesh(kinds.pop(), (groups.ranks,))
 
 
-def full_state(module: nn.Module, gang: Gang) -> dict[str, torch.Tensor]:
+def full_state(module: nn.Module, groups: Groups) -> dict[str, torch.Tensor]:
     """Return the whole state of a sharded module on rank 0, on the CPU; nothing on the others. All ranks call it."""
     whole = {}
     for name, tensor in module.state_dict().items():
-        with gang.waiting(f"the parts of {name}"):
+        with groups.waiting(f"the parts of {name}"):
             full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-        if gang.rank == 0:
+        if groups.rank == 0:
             whole[name] = full.detach().cpu().clone()
     return whole
 
@@ -203,7 +203,7 @@ def load_shards(folder: Path, module: nn.Module) -> Any:
     )
 
 
-def save(folder: Path, state: Any, gang: Gang) -> None:
+def save(folder: Path, state: Any, groups: Groups) -> None:
     """Write a state in shards; all ranks call it, and it returns when everything is there.
 
     Args:
@@ -211,7 +211,7 @@ def save(folder: Path, state: Any, gang: Gang) -> None:
             of a rank stay where it is.
         state: Dicts, lists and values with tensors in them, sharded ones and others, such as
             ``{"model": net.state_dict(), "optimizer": optimizer.state_dict()}``.
-        gang: The ranks.
+        groups: Those of the ranks.
 
     Raises:
         StateError: There is something in it that only pickle could write.
@@ -219,26 +219,26 @@ def save(folder: Path, state: Any, gang: Gang) -> None:
     """
     tensors: dict[str, Any] = {}
     plain, arrays = take_apart(_taken(state, "", tensors), path="")
-    name = _file(gang.rank, gang.ranks)
+    name = _file(groups.rank, groups.ranks)
     (folder / INDEX).unlink(missing_ok=True)
     digest, size = state_file.write(folder / name, plain, arrays)
-    files = gang.gather({"file": name, "digest": digest, "bytes": size})
-    if gang.rank == 0:
+    files = groups.gather({"file": name, "digest": digest, "bytes": size})
+    if groups.rank == 0:
         for one in files:
             for tensor in tensors.values():
                 tensor["files"].append(one["file"])
         aside = folder / f".{INDEX}.part"
-        aside.write_text(json.dumps({"ranks": gang.ranks, "files": files, "tensors": tensors}, indent=1))
+        aside.write_text(json.dumps({"ranks": groups.ranks, "files": files, "tensors": tensors}, indent=1))
         aside.rename(folder / INDEX)
-    gang.gather(None)  # nobody goes on before the index is there
+    groups.gather(None)  # nobody goes on before the index is there
 
 
-def load(folder: Path, gang: Gang, mesh: DeviceMesh) -> Any:
+def load(folder: Path, groups: Groups, mesh: DeviceMesh) -> Any:
     """Return this rank's part of a saved state; what was sharded is again.
 
     Args:
         folder: Where it was saved.
-        gang: The ranks, as many as saved it.
+        groups: Those of the ranks, as many as saved it.
         mesh: What the model is sharded over (``Sharded.mesh``).
 
     Raises:
@@ -248,12 +248,12 @@ def load(folder: Path, gang: Gang, mesh: DeviceMesh) -> Any:
         index = json.loads((folder / INDEX).read_text())
     except (OSError, ValueError) as error:
         raise StateError(f"{folder} holds no complete state: its {INDEX} is missing or damaged ({error}).") from error
-    if index["ranks"] != gang.ranks:
+    if index["ranks"] != groups.ranks:
         raise StateError(
-            f"{folder} was saved by {index['ranks']} ranks, and {gang.ranks} are to go on. A sharded state is for as "
+            f"{folder} was saved by {index['ranks']} ranks, and {groups.ranks} are to go on. A sharded state is for as "
             f"many ranks as saved it: go on with ranks={index['ranks']}, or begin from its whole weights."
         )
-    mine = index["files"][gang.rank]
+    mine = index["files"][groups.rank]
     return _put_back(state_file.read(folder / mine["file"], mine["digest"]), mesh)
 
 

@@ -45,7 +45,7 @@ def join(
     port: int = 0,
     local_rank: int = 0,
     look_s: float = LOOK_S,
-) -> Gang:
+) -> Groups:
     """Make this process a rank; all of them call it, and it returns when all are there.
 
     Args:
@@ -88,16 +88,16 @@ def join(
             dist.destroy_process_group()
         raise
     waits = Waits(rank, ranks, store, look_s=look_s)
-    _HERE[:] = [Gang(rank, ranks, local_rank, timeout_s, control, store, waits)]
+    _HERE[:] = [Groups(rank, ranks, local_rank, timeout_s, control, store, waits)]
     return _HERE[0]
 
 
-_HERE: Final[list[Gang]] = []
-"""The gang that this process joined last."""
+_HERE: Final[list[Groups]] = []
+"""The groups that this process joined last."""
 
 
-def here() -> Gang:
-    """Return the gang that this process is one of.
+def here() -> Groups:
+    """Return the groups that this process is one of.
 
     Raises:
         RanksError: It is of none.
@@ -107,7 +107,7 @@ def here() -> Gang:
     return _HERE[0]
 
 
-class Gang:
+class Groups:
     """The ranks of one attempt, as one of them sees them.
 
     Attributes:
@@ -141,7 +141,7 @@ class Gang:
         if dist.is_initialized():
             dist.destroy_process_group()
 
-    def group(self) -> int:
+    def add(self) -> int:
         """Return the number of a new gloo group of all ranks; all of them ask for it at the same point."""
         with self.waiting("a new group"):
             self._groups.append(dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout_s)))

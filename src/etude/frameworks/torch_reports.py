@@ -77,9 +77,9 @@ class Pending:
     """A report that is under way between the ranks."""
 
     def __init__(
-        self, gang: Line, awaited: Awaited, values: dict[str, float], weight: float, stop: bool, how: dict[str, How]
+        self, groups: Line, awaited: Awaited, values: dict[str, float], weight: float, stop: bool, how: dict[str, How]
     ) -> None:
-        self._gang = gang
+        self._groups = groups
         self._awaited = awaited
         self._nth = awaited.number
         self._given = list(values)
@@ -90,12 +90,12 @@ class Pending:
         head = [float(stop), float(weight), float(zlib.crc32(said)), float(zlib.adler32(said))]
         given = [float(values[name]) for name in self._names]
         self._frames: list[tuple[torch.Tensor, Any]] = []
-        with gang.waiting("a report"):
+        with groups.waiting("a report"):
             for start in range(0, max(len(given), 1), room):
                 part = given[start : start + room]
                 sent = torch.tensor([*head, *part, *[0.0] * (room - len(part))], dtype=torch.float64)
-                found = torch.empty(gang.ranks, FRAME, dtype=torch.float64)
-                work = dist.all_gather(list(found), sent, group=gang.control, async_op=True)
+                found = torch.empty(groups.ranks, FRAME, dtype=torch.float64)
+                work = dist.all_gather(list(found), sent, group=groups.control, async_op=True)
                 self._frames.append((found, (work, sent)))
 
     def done(self) -> bool:
@@ -110,7 +110,7 @@ class Pending:
             RankLostError: A rank is lost.
         """
         for _, (work, _) in self._frames:
-            self._gang.wait(work, self._awaited, f"report {self._nth}")
+            self._groups.wait(work, self._awaited, f"report {self._nth}")
         heads = self._frames[0][0][:, :HEAD].tolist()
         odd = [rank for rank, head in enumerate(heads) if head[2:] != heads[0][2:]]
         if odd:
@@ -125,8 +125,8 @@ class Pending:
 
     def _tell_apart(self, odd: Sequence[int]) -> None:
         said = {name: self._how.get(name, "mean") for name in self._names}
-        self._gang.post(f"report {self._nth}, rank {self._gang.rank}", json.dumps(said))
-        first, other = (json.loads(self._gang.read(f"report {self._nth}, rank {rank}")) for rank in (0, odd[0]))
+        self._groups.post(f"report {self._nth}, rank {self._groups.rank}", json.dumps(said))
+        first, other = (json.loads(self._groups.read(f"report {self._nth}, rank {rank}")) for rank in (0, odd[0]))
         if any(name.startswith(PLACE) for name in (*first, *other)):
             raise RanksError(
                 f"Rank {odd[0]} came to {_place(other)}, and rank 0 to {_place(first)}. All ranks go the same way "

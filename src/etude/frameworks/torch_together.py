@@ -19,7 +19,7 @@ from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_criterion import tracked
 from etude.frameworks.torch_examples import Examples
 from etude.frameworks.torch_keras import FitGuard, draw_apart, is_keras
-from etude.frameworks.torch_ranks import Gang, join, open_store
+from etude.frameworks.torch_ranks import Groups, join, open_store
 from etude.frameworks.torch_reports import PLACE, Pending
 from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of, undivide
 from etude.frameworks.torch_watch import Watch
@@ -68,7 +68,7 @@ class Together:
         self.rank, self.ranks = rank.number, rank.ranks
         self._evaluated = 0.0  # examples of the divided loader that was gone through last
         self._attaches = parallel.how.attach is not False
-        self._gang: Gang = join(
+        self._groups: Groups = join(
             rank=rank.number,
             ranks=rank.ranks,
             prefix=prefix,
@@ -82,7 +82,7 @@ class Together:
 
     def mean(self, values: Mapping[str, float], *, stop: bool) -> Pending:
         """Begin to make one report of those of all ranks."""
-        return self._gang.mean(values, weight=self._evaluated or 1.0, stop=stop, how=self._parallel.how.reduce)
+        return self._groups.mean(values, weight=self._evaluated or 1.0, stop=stop, how=self._parallel.how.reduce)
 
     def agree(self, at: str, *flags: bool) -> tuple[bool, ...]:
         """Return for each flag whether any rank has it set.
@@ -95,7 +95,7 @@ class Together:
             RanksError: A rank is elsewhere.
         """
         said = {f"{PLACE}{at}": 0.0, **{str(nth): float(flag) for nth, flag in enumerate(flags)}}
-        agreed = self._gang.mean(said).wait().values
+        agreed = self._groups.mean(said).wait().values
         return tuple(agreed[str(nth)] > 0 for nth in range(len(flags)))
 
     def reduce(self, at: str, values: Mapping[str, float]) -> dict[str, float]:
@@ -109,11 +109,11 @@ class Together:
 
     def broadcast(self, thing: Any) -> Any:
         """Return what rank 0 gives."""
-        return self._gang.broadcast(thing, "the state to go on from")
+        return self._groups.broadcast(thing, "the state to go on from")
 
     def gather(self, thing: Any) -> list[Any]:
         """Return what each rank gives, by rank."""
-        return self._gang.gather(thing, "the assignment of examples")
+        return self._groups.gather(thing, "the assignment of examples")
 
     def shard(self, data: Any) -> Any:
         """Divide the batches of loaders over the ranks, in place, and return the data."""
@@ -140,7 +140,7 @@ class Together:
         Raises:
             RanksError: They do not.
         """
-        first, *others = self._gang.gather(mine, "data()")
+        first, *others = self._groups.gather(mine, "data()")
         for rank, other in enumerate(others, start=1):
             for here, there in itertools.zip_longest(first, other, fillvalue="nothing"):
                 if here != there:
@@ -164,7 +164,7 @@ class Together:
                 guard = FitGuard(module, is_divided=is_shared, watched=lambda: self._watches)
                 self._keras.append((module, guard))
             sharded = isinstance(self._parallel.how, FSDP)
-            attached = self._sharded(found) if sharded else Averager(found, self._gang, begins=self._begin_backward)
+            attached = self._sharded(found) if sharded else Averager(found, self._groups, begins=self._begin_backward)
             for note in attached.notes:
                 self._say(note)
             self._attached.append(attached)
@@ -179,7 +179,7 @@ class Together:
             raise ConfigError(
                 f'{type(odd).__name__} is a model of Keras, whose variables FSDP cannot shard. Use parallel="ddp".'
             )
-        return Sharded(found, self._parallel.how, self._gang)
+        return Sharded(found, self._parallel.how, self._groups)
 
     def stand_back(self, who: str) -> None:
         """Leave the ranks to a library that sees to them itself; what was done is undone.
@@ -239,7 +239,7 @@ class Together:
         """Part with the others."""
         self._detach()
         self._hook.remove()
-        self._gang.leave()
+        self._groups.leave()
 
     def _detach(self) -> None:
         for attached in self._attached:
