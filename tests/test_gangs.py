@@ -435,8 +435,35 @@ def test_workers_wait_for_others_of_their_machine_that_are_about_to_come() -> No
     scene.come("c1", machine="c")
     assert scene.joined() == ["g1-b1"]
     about_to_come.clear()
-    scene.gangs.form()
+    scene.gangs.tick(0.0)
     assert scene.joined() == ["g1-b1", "g2-a1"]
+
+
+def test_too_few_workers_for_a_trial_are_told_once_after_a_while() -> None:
+    scene = Scene(4)
+    for second in (0.0, 100.0):
+        scene.gangs.tick(second)
+    scene.come("a", "b", "c", "d")
+    for second in (101.0, 200.0):
+        scene.gangs.tick(second)
+    scene.leave("d")
+    for second in (201.0, 230.5):
+        scene.gangs.tick(second)
+    assert scene.notes == []
+    for second in (231.0, 232.0, 500.0):
+        scene.gangs.tick(second)
+    assert scene.notes == [
+        "A trial is trained by 4 ranks, and of the workers for them 3 are there. The study waits for 1 more. Nodes "
+        "bring some: see `etude worker --help`."
+    ]
+
+
+def test_workers_that_are_left_over_beside_a_gang_are_no_shortage() -> None:
+    scene = Scene(2)
+    scene.come("a", "b", "c")
+    for second in (0.0, 100.0, 200.0):
+        scene.gangs.tick(second)
+    assert scene.notes == []
 
 
 def test_machines_of_one_name_that_are_reached_at_several_addresses_do_not_meet_at_home() -> None:

@@ -225,7 +225,7 @@ class Crew:
         for worker in self._silence.tick(now_s):
             self.part_with(worker, f"silent for {self._serve.silence_s:g} s")
         self._say_if_nobody_comes(now_s)
-        self._gangs.form()
+        self._gangs.tick(now_s)
         if self._nodes is not None:
             self._nodes.tick(now_s)
 

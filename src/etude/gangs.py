@@ -29,6 +29,14 @@ Told = Joined | Left | Checkpointed | Unsaved | Ended
 
 HERE: Final = "127.0.0.1"
 
+SHORT_S: Final = 30.0
+"""Seconds without any gang, since too few workers are there for one, after which users are told."""
+
+TOO_FEW: Final = (
+    "A trial is trained by {ranks} ranks, and of the workers for them {there} there. The study waits for {missing} "
+    "more. Nodes bring some: see `etude worker --help`."
+)
+
 NOT_AT_HOME: Final = (
     "The ranks of a trial are on several machines ({machines}), and rank 0's came to the driver at 127.0.0.1, as "
     "through a tunnel. If the others cannot reach it there, they wait in vain: have nodes come to an address of the "
@@ -99,6 +107,8 @@ class Gangs:
         self._more = more
         self._note = note
         self._told_of_home = False
+        self._short_since: float | None = None  # since when there has been no gang, with too few workers for one
+        self._told_of_few = False
         self._free: dict[str, Joined] = {}
         self._joined: dict[str, Joined] = {}
         self._of: dict[str, Gang] = {}  # worker -> its gang
@@ -201,6 +211,19 @@ class Gangs:
 
     # --- how gangs come and go --------------------------------------------------------------------
 
+    def tick(self, now_s: float) -> None:
+        """Make gangs where that can be by now; tell once if there has been none for long, for lack of workers."""
+        self.form()
+        there = len(self._free)
+        if self._told_of_few or self._gangs or not 0 < there < self._ranks:
+            self._short_since = None
+        elif self._short_since is None:
+            self._short_since = now_s
+        elif now_s - self._short_since >= SHORT_S:
+            self._told_of_few = True
+            said = f"{there} {'is' if there == 1 else 'are'}"
+            self._note(TOO_FEW.format(ranks=self._ranks, there=said, missing=self._ranks - there))
+
     def form(self) -> None:
         """Make gangs of those that are free: of one machine each, or of several if nobody else is about to come."""
         while len(self._free) >= self._ranks:
@@ -290,8 +313,8 @@ class Singles:
     def meet(self, worker: str, meeting: Meeting) -> None:
         """Nobody is to be met."""
 
-    def form(self) -> None:
-        """There is nothing to form."""
+    def tick(self, now_s: float) -> None:
+        """There is nothing to make of them."""
 
     def retire(self, name: str) -> tuple[str, ...]:
         """Return the one that may go."""

@@ -25,6 +25,9 @@ from etude.worker import processes
 
 TIMEOUT_S = 10.0
 LIMIT_S = 120.0
+BETWEEN_S = 0.05
+LOOK_S = 0.1
+"""How often ranks that wait look after each other; not so often that it would show."""
 
 
 class Rank:
@@ -123,6 +126,22 @@ def run(
     return [results(place, rank) for rank in range(ranks)]
 
 
+def first(file: str, function: str, ranks: int, place: Path, *, rank: int, **more: Any) -> Any:
+    """Let ranks run a function that one of them alone comes through, and return what that one has of it."""
+    processes = start(file, [function], ranks, place, **more)
+    try:
+        for _ in range(int(LIMIT_S / BETWEEN_S)):
+            if results(place, rank):
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                processes[rank].wait(BETWEEN_S)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return results(place, rank)[function]
+
+
 def results(place: Path, rank: int) -> dict[str, Any]:
     path = place / f"rank-{rank}"
     return dict(pickle.loads(path.read_bytes())) if path.exists() else {}
@@ -195,7 +214,7 @@ def _be_a_rank(
 
     processes.die_with_parent(template)
     os.dup2(2, 1)  # what functions print is no answer of the template's
-    limit = more.pop("timeout_s", TIMEOUT_S)
+    limit, look_s = more.pop("timeout_s", TIMEOUT_S), more.pop("look_s", LOOK_S)
     store, port = None, 0
     if rank == 0:
         store, port = torch_ranks.open_store(timeout_s=limit)
@@ -205,7 +224,8 @@ def _be_a_rank(
         port = int.from_bytes(os.read(pipes[rank][0], 2), "big")
     for end in (end for pipe in pipes for end in pipe):
         os.close(end)
-    groups = torch_ranks.join(rank=rank, ranks=len(pipes), prefix="attempt-1", timeout_s=limit, store=store, port=port)
+    settings = {"rank": rank, "ranks": len(pipes), "prefix": "attempt-1", "timeout_s": limit, "look_s": look_s}
+    groups = torch_ranks.join(**settings, store=store, port=port)
     found: dict[str, Any] = {}
     for name in functions:
         found[name] = _tried(getattr(module, name), groups, more)

@@ -14,15 +14,16 @@ import torch
 import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
-from ranks_at_work import outcome, results, run, start
+from ranks_at_work import first, outcome, run
 from torch import nn
 
 from etude.core.errors import ConfigError, DriftError, RankLostError, RanksError
 from etude.frameworks import torch_drift, torch_ranks
+from etude.frameworks.standstill import Waiting
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_drift import checksums
 from etude.frameworks.torch_ranks import Groups
-from etude.frameworks.torch_reports import Agreed, one_of
+from etude.frameworks.torch_reports import PLACE, Agreed, one_of
 
 # --- what ranks do --------------------------------------------------------------------------------
 
@@ -159,6 +160,52 @@ def a_rank_that_is_killed(groups: Groups) -> str:
     return str(lost.value)
 
 
+def a_rank_0_that_stands_still(groups: Groups) -> str:
+    """It serves the store, which answers nobody then; the others find it by the timeout all the same."""
+    groups.gather(None)
+    if groups.rank == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    with pytest.raises(RankLostError) as lost:
+        groups.gather(None)
+    return str(lost.value)
+
+
+def a_slow_rank_is_waited_for(groups: Groups) -> None:
+    """Two wait at different places, many times as long as a standstill takes to be seen, and the third comes then."""
+    slow, apart = groups.ranks - 1, groups.rank == 1
+    if groups.rank == slow:
+        while any(times_said(groups, rank) < 12 for rank in range(slow)):
+            pass
+    pending = groups.mean({"loss": 1.0})
+    if apart:
+        groups.gather(None)
+    assert pending.wait().values == {"loss": 1.0}
+    if not apart:
+        groups.gather(None)
+
+
+def times_said(groups: Groups, rank: int) -> int:
+    """How often a rank has said where it waits."""
+    key = f"wait of rank {rank}"
+    text = groups._store.get(key).decode() if groups._store.check([key]) else ""
+    return Waiting.unpacked(text).said if text else 0
+
+
+def ranks_at_two_places(groups: Groups) -> str:
+    """Rank 0 calls backward alone: the others are at the end of an epoch by then."""
+    model = nn.Linear(2, 2)
+    averager = Averager({"net": model}, groups)
+    model(torch.ones(1, 2)).sum().backward()
+    averager.check()
+    if groups.rank == 0:
+        with pytest.raises(RanksError) as told:
+            model(torch.ones(1, 2)).sum().backward()
+        assert not isinstance(told.value, RankLostError)
+        return str(told.value)
+    groups.mean({f"{PLACE}the end of an epoch": 0.0}).wait()
+    return ""
+
+
 def another_attempt(groups: Groups) -> None:
     """The same store and the same processes, under a prefix of its own."""
     groups.leave()
@@ -180,7 +227,8 @@ def another_attempt(groups: Groups) -> None:
 
 TOGETHER = (
     "plain_values_travel", "reports_become_one", "reports_with_other_names", "a_second_join", "drift_is_named",
-    "nan_on_one_rank_is_drift", "rounding_is_taken_over", "all_begin_alike", "other_forms", "another_attempt",
+    "nan_on_one_rank_is_drift", "rounding_is_taken_over", "all_begin_alike", "other_forms", "a_slow_rank_is_waited_for",
+    "another_attempt",
 )  # fmt: skip
 
 
@@ -249,19 +297,29 @@ def test_models_of_other_forms_are_refused(ranks: list[dict[str, Any]]) -> None:
 
 def test_a_rank_that_hangs_is_found_by_the_timeout(tmp_path: Path) -> None:
     name = "a_rank_that_leaves_out_a_backward"
-    processes = start(__file__, [name], 2, tmp_path / "ranks", timeout_s=1.0)
-    try:
-        processes[0].wait(60)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    went_well, told = results(tmp_path / "ranks", 0)[name]
+    went_well, told = first(__file__, name, 2, tmp_path / "ranks", rank=0, timeout_s=1.0)
     assert went_well, told
     assert told.startswith(
         "rank 0 waited for gradients of weight, and nothing came within 1 s: another rank hangs, or does not do the "
-        "same as this one (a backward or a report that only some ranks reach). torch says: "
+        "same as this one (a backward or a report that only some ranks reach). Last heard: rank 0 waits at backward 1 "
+        "of Linear (test_torch_ranks.py:"
     )
+    assert "); rank 1 waits for nobody: a rank computes then, hangs, or waits for something of its own. torch" in told
+
+
+def test_a_rank_that_stands_still_with_the_store_is_found_by_the_timeout_too(tmp_path: Path) -> None:
+    name = "a_rank_0_that_stands_still"
+    went_well, told = first(__file__, name, 2, tmp_path / "ranks", rank=1, timeout_s=1.0)
+    assert went_well, told
+    assert told.startswith("rank 1 waited for what the other ranks gave, and nothing came within 1 s: another rank")
+
+
+def test_ranks_at_two_places_hear_of_both(tmp_path: Path) -> None:
+    name = "ranks_at_two_places"
+    went_well, told = first(__file__, name, 3, tmp_path / "ranks", rank=0, timeout_s=600.0)
+    assert went_well, told
+    assert "rank 0 waits at backward 2 of net (test_torch_ranks.py:" in told
+    assert "ranks 1, 2 wait at the end of an epoch (test_torch_ranks.py:" in told
 
 
 def test_a_rank_that_is_killed_is_noticed_at_once(tmp_path: Path) -> None:

@@ -357,6 +357,70 @@ def test_a_report_of_rank_0_alone_is_told_with_both_places() -> None:
     assert "came to the end of an epoch, and rank 0 to a report of [loss]" in trial.reason
 
 
+def hurry() -> None:
+    """Have this rank look after the others more often than is of use elsewhere."""
+    from datetime import timedelta
+
+    from etude.frameworks.torch_ranks import here
+
+    here()._waits._look_s, here()._waits._look = 0.1, timedelta(seconds=0.1)
+
+
+def train_apart(model, data, run, trouble: str = ""):
+    hurry()
+    net, (loader, _) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+
+    for _ in run.epochs(3):
+        for nth, (x, y) in enumerate(loader):
+            if run.rank == 1 and nth == 2 and trouble == "skips a batch":
+                continue
+            if run.rank == 1 and nth == 2 and trouble == "leaves early":
+                return 1.0
+            step(x, y)
+        if run.rank == 0 and trouble == "trains alone":
+            step(x, y)
+        run.report(loss=1.0)
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    ("trouble", "parallel", "first", "second"),
+    [
+        (
+            "skips a batch",
+            "ddp",
+            "backward 5 of Sequential (test_ranks_of_a_trial.py:",
+            "report 1 (test_ranks_of_a_trial.py:",
+        ),
+        (
+            "trains alone",
+            "ddp",
+            "backward 6 of Sequential (test_ranks_of_a_trial.py:",
+            "report 1 (test_ranks_of_a_trial.py:",
+        ),
+        ("leaves early", "ddp", "backward 3 of Sequential (test_ranks_of_a_trial.py:", "the end of the training"),
+        ("trains alone", "fsdp", "the parameters of Sequential (test_ranks_of_a_trial.py:", "report 1 (test_ranks"),
+    ],
+)
+def test_ranks_that_wait_for_each_other_are_told_where_each_of_them_is(
+    trouble: str, parallel: str, first: str, second: str
+) -> None:
+    """The timeout is ten minutes away, and none of it is tried again."""
+    apart = etude.Experiment(train_apart, model=model, data=data, metric="loss", mode="min")
+    [trial] = apart.fit(at={"trouble": trouble}, ranks=2, parallel=parallel).trials
+    assert (trial.state, trial.attempts) == ("failed", 1)
+    assert trial.reason.startswith("rank 0: RanksError: The ranks wait for each other at different places")
+    assert f"rank 0 waits at {first}" in trial.reason
+    assert f"rank 1 waits at {second}" in trial.reason
+    assert "in train_apart" in trial.traceback
+
+
 def train_and_return_alone(model, data, run):
     model()
     run.report(loss=1.0)

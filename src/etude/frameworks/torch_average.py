@@ -21,6 +21,7 @@ from torch.autograd import Variable
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from etude.core.errors import ConfigError, RanksError
+from etude.frameworks.standstill import Awaited
 from etude.frameworks.torch_buckets import Lane, Slot
 from etude.frameworks.torch_buffers import Buffers
 from etude.frameworks.torch_drift import align, check
@@ -71,6 +72,10 @@ class Averager:
             self._buffers.append(Buffers(modules[place], groups, group))
         groups.averaged.update(id(slot.param) for lane in self._lanes for slot in lane.slots)
         self._left: list[torch.Tensor] = []
+        self._kind = f"backward of model {groups.begin('model()').number}"
+        self._name = " and ".join(place or type(module).__name__ for place, module in modules.items())
+        self._backwards = 0
+        self._backward: Awaited | None = None
         self._tasks: set[int] = set()
         self._handles: list[Any] = [self._listen(lane, slot) for lane in self._lanes for slot in lane.slots]
         self._handles.append(register_optimizer_step_pre_hook(self._before_step))
@@ -130,6 +135,8 @@ class Averager:
             self._send_at_end()
         else:
             self._begins()
+            self._backwards += 1
+            self._backward = self._groups.begin(self._kind, f"backward {self._backwards} of {self._name}")
         self._tasks.add(task)
         Variable._execution_engine.queue_callback(lambda: self._end(task))
 
@@ -170,11 +177,13 @@ class Averager:
 
     def _average(self) -> None:
         """Finish a backward: afterwards gradients are averages, and buffers too."""
+        assert self._backward is not None, "it has begun"
         touched = [lane.open for lane in self._lanes]
         if len(touched) > 1:
             marks = torch.tensor(touched, dtype=torch.uint8)
-            with self._groups.waiting("the end of a backward"):
-                dist.all_reduce(marks, op=dist.ReduceOp.MAX, group=self._groups.control)
+            self._groups.carry_out(
+                dist.all_reduce, marks, op=dist.ReduceOp.MAX, awaited=self._backward, what="the end of a backward"
+            )
             touched = marks.bool().tolist()
         pairs = [pair for pair, mark in zip(zip(self._lanes, self._buffers, strict=True), touched, strict=True) if mark]
         for lane, _ in pairs:
@@ -182,9 +191,9 @@ class Averager:
                 lane.begin()
             lane.send_rest(self.weight)
         for lane, buffers in pairs:
-            lane.receive()
+            lane.receive(self._backward)
             if buffers:
-                buffers.average(self.weight)
+                buffers.average(self.weight, self._backward)
 
     # --- before an optimizer steps -----------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 import torch
 
 from etude.core.errors import RanksError
+from etude.frameworks.standstill import Awaited
 from etude.frameworks.torch_drift import is_dense
 from etude.frameworks.torch_ranks import Groups
 
@@ -111,7 +112,7 @@ class Bucket:
                 for nth, slot in enumerate(self.slots):
                     if not slot.reached:
                         self.marks[nth] = 0
-            self.work = groups.all_reduce(self.flat, group, asynchronously=True)
+            self.work = groups.all_reduce(self.flat, group)
 
     def copy(self, slot: Slot, share: float) -> None:
         """Copy a gradient that is there, weighted: now it is in the processor's caches, and later it would not be."""
@@ -134,10 +135,9 @@ class Bucket:
             f"{self.dtype} on {self.device} before. Convert or move whole models, and between steps."
         )
 
-    def receive(self, groups: Groups) -> None:
+    def receive(self, groups: Groups, backward: Awaited) -> None:
         """Wait, and put the averages where the gradients are."""
-        with groups.waiting(f"gradients of {self.slots[-1].name}"):
-            self.work.wait()
+        groups.wait(self.work, backward, f"gradients of {self.slots[-1].name}", device=self.device.type)
         with torch.no_grad():
             if self.device.type == "cpu":
                 self._check_weights(groups)
@@ -237,10 +237,10 @@ class Lane:
             bucket.send(self._groups, self._group, weight)
         self._next = len(self._buckets)
 
-    def receive(self) -> None:
+    def receive(self, backward: Awaited) -> None:
         """Wait for all buckets; afterwards gradients are averages."""
         for bucket in self._buckets:
-            bucket.receive(self._groups)
+            bucket.receive(self._groups, backward)
         self.open = False
 
 

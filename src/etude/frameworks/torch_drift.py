@@ -27,6 +27,8 @@ MOST: Final = 1e-2
 
 A_FEW: Final = 4
 
+COMPARED: Final = "the comparison of parameters"
+
 Tensors = dict[str, torch.Tensor]
 
 
@@ -82,7 +84,7 @@ def check(groups: Groups, modules: Mapping[str, nn.Module]) -> list[str]:
     if not own:
         return []
     here = {name: (_distance(mine, parameters[name]), _tolerance(parameters[name])) for name, mine in own.items()}
-    there = groups.gather(here)
+    there = groups.gather(here, COMPARED)
     worst = {name: max(range(groups.ranks), key=lambda rank: there[rank][name][0]) for name in own}
     far = [name for name in own if not all(found[name][0] <= found[name][1] for found in there)]
     if not far:
@@ -111,7 +113,7 @@ def same_form(groups: Groups, tensors: Tensors) -> None:
         RanksError: They are not; the first that differs is named.
     """
     form = [[name, list(tensor.shape), str(tensor.dtype)] for name, tensor in tensors.items()]
-    forms = groups.gather(form)
+    forms = groups.gather(form, "model()")
     for rank, other in enumerate(forms):
         if other != forms[0]:
             odd = next((pair for pair in zip(other, forms[0], strict=False) if pair[0] != pair[1]), None)
@@ -133,8 +135,8 @@ def differing(groups: Groups, tensors: Tensors) -> dict[str, list[int]]:
         return {}
     sums = checksums(tensors.values())
     rows = torch.empty(groups.ranks, len(sums), dtype=torch.int64)
-    with groups.waiting("the checksums of the parameters"):
-        dist.all_gather(list(rows), sums, group=groups.control)
+    awaited = groups.begin("comparison", COMPARED)
+    groups.carry_out(dist.all_gather, list(rows), sums, awaited=awaited, what="the checksums of the parameters")
     unlike = rows != rows[0]
     names = list(tensors)
     where = unlike.any(dim=0).nonzero().flatten().tolist()
@@ -223,11 +225,14 @@ def _buffers(modules: Mapping[str, nn.Module]) -> Tensors:
 
 def _take_over(groups: Groups, tensors: Tensors, names: list[str]) -> None:
     """Give all ranks rank 0's values."""
-    with torch.no_grad(), groups.waiting("rank 0's parameters"):
+    what = "rank 0's parameters"
+    awaited = groups.begin(what, COMPARED)
+    with torch.no_grad(), groups.waiting(what):
         for name in names:
             tensor = tensors[name].detach()
             sent = tensor if tensor.is_contiguous() else tensor.contiguous()
-            dist.broadcast(torch.view_as_real(sent) if sent.is_complex() else sent, src=0)
+            work = dist.broadcast(torch.view_as_real(sent) if sent.is_complex() else sent, src=0, async_op=True)
+            groups.wait(work, awaited, what, device=sent.device.type)
             if sent is not tensor:
                 tensor.copy_(sent)
 

@@ -117,7 +117,7 @@ def _bytes_of(dataset: Any) -> int | None:
     """Return the bytes of an example, by the arrays that the data set holds; it is asked for none."""
     tensors = getattr(dataset, "tensors", None)
     if isinstance(tensors, tuple | list) and all(torch.is_tensor(one) for one in tensors):
-        return sum(int(one[0].numel()) * one.element_size() for one in tensors if len(one))
+        return sum(int(one[0].nbytes) for one in tensors if len(one))
     data = getattr(dataset, "data", None)
     nbytes = getattr(data, "nbytes", None)
     try:

@@ -54,15 +54,19 @@ class Sharded:
             )
         self.mesh = mesh_of(modules, groups)
         for place, module in modules.items():
+            own = type(module).__name__
             for block in found[place]:
                 fully_shard(block, mesh=self.mesh)
             fully_shard(module, mesh=self.mesh)
             for method in spec.methods:
                 if callable(getattr(module, method, None)):
                     register_fsdp_forward_method(module, method)
-            for part in module.modules():
+            for name, part in module.named_modules(prefix=place):
                 if isinstance(part, FSDPModule):
-                    part.set_custom_reduce_scatter(_Weighted(self))  # type: ignore[arg-type] # it has the methods
+                    scatter: Any = _Weighted(self, groups, name or own)  # they have the methods of what torch declares
+                    gather: Any = _Gathered(groups, name or own)
+                    part.set_custom_reduce_scatter(scatter)
+                    part.set_custom_all_gather(gather)
 
     def check(self) -> list[str]:
         """Let buffers be rank 0's. Parameters cannot differ: each is in one place alone."""
@@ -75,17 +79,49 @@ class Sharded:
         """Do nothing: modules stay sharded for good."""
 
 
-class _Weighted:
-    """Scatters sums of gradients as torch does, those of this rank weighted."""
+class _Watched:
+    """A collective of torch as it is, for which ranks wait where they know of each other what they wait for."""
 
-    def __init__(self, sharded: Sharded) -> None:
-        self._sharded = sharded
-        # Its name changed; what it does did not.
-        self._reduce = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+    def __init__(self, collective: Any, groups: Groups, kind: str, at: str) -> None:
+        self._collective = collective
+        self._groups = groups
+        self._kind = kind
+        self._at = at
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """Return room for what is sent or received."""
         return torch.empty(*size, dtype=dtype, device=device)
+
+    def carry_out(self, output: torch.Tensor, given: torch.Tensor, *, async_op: bool, **settings: Any) -> Any:
+        """Carry it out, and wait for it unless torch will, or its device does."""
+        awaited = self._groups.begin(self._kind, self._at)
+        if async_op or output.device.type != "cpu":
+            return self._collective(output, given, async_op=async_op, **settings)
+        self._groups.wait(self._collective(output, given, async_op=True, **settings), awaited)
+        return None
+
+
+class _Gathered(_Watched):
+    """Gathers parameters as torch does."""
+
+    def __init__(self, groups: Groups, name: str) -> None:
+        # Its name changed; what it does did not.
+        collective = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+        super().__init__(collective, groups, "parameters", f"the parameters of {name}")
+
+    def __call__(
+        self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, async_op: bool = False
+    ) -> Any:
+        return self.carry_out(output_tensor, input_tensor, group=group, async_op=async_op)
+
+
+class _Weighted(_Watched):
+    """Scatters sums of gradients as torch does, those of this rank weighted."""
+
+    def __init__(self, sharded: Sharded, groups: Groups, name: str) -> None:
+        collective = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+        super().__init__(collective, groups, "gradients", f"the gradients of {name}")
+        self._sharded = sharded
 
     def __call__(
         self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, op: Any, async_op: bool = False
@@ -95,7 +131,7 @@ class _Weighted:
             input_tensor.zero_()
         elif weight != 1:
             input_tensor.mul_(weight)
-        return self._reduce(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
+        return self.carry_out(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
 
 
 def mesh_of(modules: Mapping[str, nn.Module], groups: Groups) -> DeviceMesh:

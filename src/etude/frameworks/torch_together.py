@@ -112,11 +112,16 @@ class Together:
 
     def broadcast(self, thing: Any) -> Any:
         """Return what rank 0 gives."""
-        return self._groups.broadcast(thing)
+        return self._groups.broadcast(thing, "the state to go on from")
 
-    def gather(self, thing: Any) -> list[Any]:
-        """Return what each rank gives, by rank."""
-        return self._groups.gather(thing)
+    def gather(self, thing: Any, what: str) -> list[Any]:
+        """Return what each rank gives, by rank.
+
+        Args:
+            thing: What this one gives.
+            what: In words, for those who wait in vain.
+        """
+        return self._groups.gather(thing, what)
 
     def shard(self, data: Any) -> Any:
         """Divide the batches of loaders over the ranks, in place, and return the data."""
@@ -143,7 +148,7 @@ class Together:
         Raises:
             RanksError: They do not.
         """
-        first, *others = self.gather(mine)
+        first, *others = self._groups.gather(mine, "data()")
         for rank, other in enumerate(others, start=1):
             for here, there in itertools.zip_longest(first, other, fillvalue="nothing"):
                 if here != there:

@@ -8,6 +8,7 @@ the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from etude.core.errors import ResultError
@@ -143,7 +144,7 @@ class Importance:
 
         self._take_in()
         leads = self._all.rank == 0
-        for book in self._all.gather(b"" if leads else self._tracker.hand_over()):
+        for book in self._all.gather(b"" if leads else self._tracker.hand_over(), "the importance of examples"):
             if leads and book:
                 self._tracker.take_over(book)
         state = self._tracker.state()
@@ -178,7 +179,11 @@ class Importance:
 
         if self._tracker is None:
             self._tracker = self._asked.tracker(
-                n=self._examples.n, ranks=self._all.ranks, exchange=self._all.gather, seed=self._seed, epochs=epochs
+                n=self._examples.n,
+                ranks=self._all.ranks,
+                exchange=partial(self._all.gather, what="the importance of examples"),
+                seed=self._seed,
+                epochs=epochs,
             )
             if self._restored is not None:
                 # What all had seen is rank 0's from now on: whose it is does not matter, since it is put together.

@@ -91,7 +91,7 @@ class RankLine:
 
     def _of_all(self, problem: str | None) -> str | None:
         """Return what keeps the first rank that cannot go on from a state; None if all can."""
-        problems = enumerate(self._together.all.gather(problem))
+        problems = enumerate(self._together.all.gather(problem, "the state to go on from"))
         return next((f"rank {rank}: {one}" if one else "" for rank, one in problems if one is not None), None)
 
     def _hear_out(self) -> None:

@@ -28,8 +28,8 @@ class Ranks(Protocol):
         """Return what rank 0 gives."""
         ...
 
-    def gather(self, thing: Any) -> Sequence[Any]:
-        """Return what each rank gives, by rank."""
+    def gather(self, thing: Any, what: str) -> Sequence[Any]:
+        """Return what each rank gives, by rank; in words what that is, for those who wait in vain."""
         ...
 
     def shard(self, data: Any) -> Any:
