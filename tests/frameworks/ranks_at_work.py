@@ -66,7 +66,7 @@ class Template:
         self._ranks: list[Rank] = []
 
     def fork(self, *request: Any) -> list[Rank]:
-        """Start the ranks of a groups, those of the one before having ended."""
+        """Start ranks, those of the one before having ended."""
         assert self._process.stdin is not None
         self._process.stdin.write(pickle.dumps(request))
         self._ranks = [Rank(self, pid) for pid in self._told(LIMIT_S)]
@@ -85,7 +85,8 @@ class Template:
     def _told(self, limit_s: float) -> list[int]:
         answers = self._process.stdout
         assert answers is not None
-        assert select.select([answers], [], [], limit_s)[0], f"nothing was heard of the ranks for {limit_s:g} s"
+        if not select.select([answers], [], [], limit_s)[0]:
+            raise TimeoutError(f"nothing was heard of the ranks for {limit_s:g} s")
         line = answers.readline()
         assert line, "the process that ranks are forked from has ended"
         return [int(word) for word in line.split()]
@@ -128,15 +129,15 @@ def run(
 
 def first(file: str, function: str, ranks: int, place: Path, *, rank: int, **more: Any) -> Any:
     """Let ranks run a function that one of them alone comes through, and return what that one has of it."""
-    processes = start(file, [function], ranks, place, **more)
+    started = start(file, [function], ranks, place, **more)
     try:
         for _ in range(int(LIMIT_S / BETWEEN_S)):
             if results(place, rank):
                 break
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                processes[rank].wait(BETWEEN_S)
+            with contextlib.suppress(TimeoutError):
+                started[rank].wait(BETWEEN_S)
     finally:
-        for process in processes:
+        for process in started:
             process.kill()
             process.wait()
     return results(place, rank)[function]
