@@ -13,6 +13,7 @@ from benchmarks.live import predicts_page
 from benchmarks.paper4 import overheads
 from benchmarks.paper4 import page as paper4_page
 from benchmarks.paper5 import page as paper5_page
+from benchmarks.writing import commit
 
 RESULTS: Final = Path(__file__).parents[1] / "docs" / "results"
 LINES: Final = RESULTS / "lines"
@@ -79,11 +80,10 @@ def pages(results: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def section(result: Mapping[str, Any]) -> str:
     """Return the part of a page about one benchmark."""
     machine = result["machine"]
-    changed = ", with changes" if result["changed"] else ""
     lines = [
         f"## `{result['benchmark']}`",
         "",
-        f"Commit {result['commit']}{changed}, {machine['cores']} cores ({machine['cpu']}), Python {machine['python']}.",
+        f"Commit {commit(result)}, {machine['cores']} cores ({machine['cpu']}), Python {machine['python']}.",
         "",
         "| | median | least | most | unit | runs | probe |",
         "|---|---|---|---|---|---|---|",

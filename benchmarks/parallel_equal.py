@@ -10,7 +10,7 @@ from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
 from benchmarks.ranks import together
 
 if TYPE_CHECKING:
-    from etude.frameworks.torch_ranks import Gang
+    from etude.frameworks.torch_ranks import Groups
 
 RANKS = (1, 2, 4)
 NAMES = {2: "two", 4: "four"}
@@ -41,7 +41,7 @@ def _apart(one: Sequence[float], other: Sequence[float]) -> float:
     return max(abs(a - b) for a, b in zip(one, other, strict=True))
 
 
-def rank_work(gang: Gang, kind: str, steps: int) -> Result:
+def rank_work(groups: Groups, kind: str, steps: int) -> Result:
     """Train a small CNN, and return the loss of each global batch."""
     import numpy as np
     import torch
@@ -55,22 +55,22 @@ def rank_work(gang: Gang, kind: str, steps: int) -> Result:
         *(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU()),
         *(nn.Flatten(), nn.Linear(144, 32), nn.Tanh(), nn.Linear(32, 10)),
     ).to(dtype)
-    averager = Averager({"": net}, gang) if gang.ranks > 1 else None
+    averager = Averager({"": net}, groups) if groups.ranks > 1 else None
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(10 * EXAMPLES, 1, 12, 12, generator=generator, dtype=torch.float64).to(dtype)
     y = x.view(len(x), 12, 12)[:, 1:11, 1:11].mean(dim=2).argmax(dim=1)
-    part = np.array_split(np.arange(EXAMPLES), gang.ranks)[gang.rank]
+    part = np.array_split(np.arange(EXAMPLES), groups.ranks)[groups.rank]
     losses = []
     for step in range(steps):
         rows = torch.from_numpy(part + EXAMPLES * (step % 10))
         if averager is not None:
-            averager.weight = len(part) * gang.ranks / EXAMPLES
+            averager.weight = len(part) * groups.ranks / EXAMPLES
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(net(x[rows]), y[rows])
         loss.backward()
         optimizer.step()
-        losses.append(gang.mean({"loss": loss.item()}, weight=len(part)).wait().values["loss"])
+        losses.append(groups.mean({"loss": loss.item()}, weight=len(part)).wait().values["loss"])
     return {"losses": losses}
 
 

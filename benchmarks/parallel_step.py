@@ -15,7 +15,7 @@ from benchmarks.ranks import together
 if TYPE_CHECKING:
     from torch import nn
 
-    from etude.frameworks.torch_ranks import Gang
+    from etude.frameworks.torch_ranks import Groups
 
 WARM_UP = 5
 
@@ -23,7 +23,7 @@ WARM_UP = 5
 def cells(small: bool) -> Sequence[Cell]:
     return [
         Cell("étude, small CNN", {"model": "cnn", "steps": 4 if small else 400}),
-        Cell("étude, 25 M parameters", {"model": "cnn" if small else "transformer", "steps": 2 if small else 60}),
+        Cell("étude, 25 M parameters", {"model": "cnn" if small else "transformer", "steps": 2 if small else 150}),
     ]
 
 
@@ -48,7 +48,7 @@ def _interval(ratios: Sequence[float], draws: int = 1000) -> list[float]:
     return [medians[round(0.025 * draws)], medians[round(0.975 * draws) - 1]]
 
 
-def rank_work(gang: Gang, model: str, steps: int) -> Result:
+def rank_work(groups: Groups, model: str, steps: int) -> Result:
     """Train both ways, in turns, each step after a barrier."""
     import copy
 
@@ -61,7 +61,7 @@ def rank_work(gang: Gang, model: str, steps: int) -> Result:
     torch.manual_seed(0)
     ours, batch = (_cnn if model == "cnn" else _transformer)()
     wrapped = nn.parallel.DistributedDataParallel(copy.deepcopy(ours))
-    averager = Averager({"": ours}, gang)
+    averager = Averager({"": ours}, groups)
     averager.leave(wrapped.parameters())
     kinds: dict[str, tuple[nn.Module, Any]] = {
         name: (net, torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9))

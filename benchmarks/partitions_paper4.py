@@ -6,19 +6,19 @@ the same each time.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
+from benchmarks import raw_runs
+from benchmarks.agreement import QUANTITIES, all_same, counted
+from benchmarks.common import Benchmark, Quantity, Result
 from benchmarks.paper4.compared import absent, compared, rows_of
 from benchmarks.paper4.judged import judged, won
 from benchmarks.paper4.printed import SETTINGS, TOLD, WORKLOADS
 from benchmarks.paper4.runs import FILE, invented, read
 from benchmarks.paper4.seeds import seeds
 from benchmarks.paper4.sentences import sentences
-from benchmarks.paper5.compared import AGREEMENTS
 
 PRINTED: Final = len(WORKLOADS) * 2 * (len(SETTINGS) + 1) + len(TOLD)
 """How many numbers there are to compare."""
@@ -26,23 +26,11 @@ PRINTED: Final = len(WORKLOADS) * 2 * (len(SETTINGS) + 1) + len(TOLD)
 CORRECTIONS: Final = {"p": "uncorrected", "holm_here": "corrected for 36", "holm_all": "corrected for 180"}
 
 
-def cells(small: bool) -> Sequence[Cell]:
-    if not small:
-        read(FILE)  # if it is not there, that is said before anything starts
-    return [Cell("étude", {"small": small})]
-
-
 def work(args: Mapping[str, Any], place: Path) -> Result:
     runs = invented() if args["small"] else read(FILE)
     numbers, missing = compared(runs), absent()
-    counts = Counter(number["how"] for number in numbers)
     tables = judged(runs)
-    rows: Result = {
-        "printed": len(numbers),
-        "same": len(numbers) - counts["differs"],
-        **{how: counts[how] for how in AGREEMENTS},
-        "not in the runs": len(missing),
-    }
+    rows = counted(numbers, missing)
     for which, told in CORRECTIONS.items():
         for side, sign in (("better", 1), ("worse", -1)):
             rows[f"{side}, {told}"] = len(won(tables, which, sign=sign))
@@ -62,10 +50,10 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
 
 BENCHMARK = Benchmark(
     name="partitions_paper4",
-    cells=cells,
+    cells=raw_runs.cells(lambda: read(FILE)),
     work=work,
     quantities=(
-        *(Quantity(key, "", 0) for key in ("printed", "same", *AGREEMENTS, "not in the runs")),
+        *QUANTITIES,
         *(Quantity(f"{side}, {told}", "settings", 0) for told in CORRECTIONS.values() for side in ("better", "worse")),
         *(
             Quantity(f"table {workload.table}, {what}", unit, digits)
@@ -77,7 +65,7 @@ BENCHMARK = Benchmark(
             )
         ),
     ),
-    targets=(Target("printed numbers that are the raw runs'", "étude: same", PRINTED, ""),),
+    targets=(all_same(PRINTED),),
     note=(
         "Computed from the raw runs of the paper; nothing was trained. better, worse: settings whose best accuracy\n"
         "differs from that with random partitions with p <= .05, by any of three tests. best of 36: the lead of a\n"

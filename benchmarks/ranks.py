@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.common import Result
 
 if TYPE_CHECKING:
-    from etude.frameworks.torch_ranks import Gang
+    from etude.frameworks.torch_ranks import Groups
 
 TIMEOUT_S = 300.0
 
@@ -23,7 +23,7 @@ def together(module: str, args: Mapping[str, Any], ranks: int, place: Path) -> l
 
     Args:
         module: Its name.
-        args: What it is called with beside the gang, as JSON.
+        args: What it is called with beside the groups, as JSON.
         ranks: How many.
         place: An empty folder.
     """
@@ -43,7 +43,7 @@ def together(module: str, args: Mapping[str, Any], ranks: int, place: Path) -> l
     return [json.loads((place / f"rank-{rank}.json").read_text()) for rank in range(ranks)]
 
 
-def join(rank: int, ranks: int, place: Path) -> Gang:
+def join(rank: int, ranks: int, place: Path) -> Groups:
     """Become a rank."""
     from etude.frameworks import torch_ranks
 
@@ -62,10 +62,10 @@ def _main(module: str, args: str, ranks: str, place: str, rank: str) -> None:
     import torch
 
     torch.set_num_threads(1)
-    gang = join(int(rank), int(ranks), Path(place))
-    found = importlib.import_module(module).rank_work(gang, **json.loads(args))
+    groups = join(int(rank), int(ranks), Path(place))
+    found = importlib.import_module(module).rank_work(groups, **json.loads(args))
     (Path(place) / f"rank-{rank}.json").write_text(json.dumps(found))
-    gang.leave()
+    groups.leave()
 
 
 if __name__ == "__main__":

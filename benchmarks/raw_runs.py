@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
+
+from benchmarks.common import Cell
 
 T = TypeVar("T")
 
@@ -33,3 +35,18 @@ def read(file: Path, made: Callable[[Mapping[str, str]], T], *, source: str, var
         ) from None
     except (KeyError, ValueError) as error:
         raise SystemExit(f"{file} does not hold the paper's raw runs: {error!r} is wrong with it.") from None
+
+
+def cells(read_all: Callable[[], object]) -> Callable[[bool], Sequence[Cell]]:
+    """Return what says which cells a benchmark of raw runs has: a single one, which says whether it is a small run.
+
+    Args:
+        read_all: Reads the runs: if they are not there, that is said before anything starts.
+    """
+
+    def found(small: bool) -> Sequence[Cell]:
+        if not small:
+            read_all()
+        return [Cell("étude", {"small": small})]
+
+    return found

@@ -6,43 +6,29 @@ the same each time.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
-from benchmarks.paper5.compared import AGREEMENTS, absent, compared, nearby, rows_of
+from benchmarks import raw_runs
+from benchmarks.agreement import QUANTITIES, all_same, counted
+from benchmarks.common import Benchmark, Quantity, Result
+from benchmarks.paper5.compared import absent, compared, nearby, rows_of
 from benchmarks.paper5.judged import arm_of, judged, wins
 from benchmarks.paper5.printed import DOUBLED, FINAL, SETTINGS, TOLD, WORKLOADS
 from benchmarks.paper5.runs import FILE, invented, read
 from benchmarks.paper5.sentences import sentences
-
-SAME: Final = ("rounded", "half-way", "truncated")
-"""The ways in which a printed number is the raw runs'."""
 
 MEASURED: Final = ("sunk", "charged")
 PRINTED: Final = sum(3 * len(workload.rows) + len(SETTINGS) for workload in WORKLOADS) + len(TOLD)
 """How many numbers there are to compare."""
 
 
-def cells(small: bool) -> Sequence[Cell]:
-    if not small:
-        read(FILE)  # if it is not there, that is said before anything starts
-    return [Cell("étude", {"small": small})]
-
-
 def work(args: Mapping[str, Any], place: Path) -> Result:
     runs = invented() if args["small"] else read(FILE)
     numbers, missing = compared(runs), absent()
-    counts = Counter(number["how"] for number in numbers)
     found = judged(runs)
-    rows: Result = {
-        "printed": len(numbers),
-        "same": sum(counts[how] for how in SAME),
-        **{how: counts[how] for how in AGREEMENTS},
-        "not in the runs": len(missing),
-    }
+    rows = counted(numbers, missing)
     for one in found:
         final = arm_of(one, FINAL)
         for measure in MEASURED:
@@ -64,10 +50,10 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
 
 BENCHMARK = Benchmark(
     name="weights_paper5",
-    cells=cells,
+    cells=raw_runs.cells(lambda: read(FILE)),
     work=work,
     quantities=(
-        *(Quantity(key, "", 0) for key in ("printed", "same", *AGREEMENTS, "not in the runs")),
+        *QUANTITIES,
         *(
             Quantity(f"{workload.name}, final, {measure}{end}", unit, digits)
             for workload in WORKLOADS
@@ -80,7 +66,7 @@ BENCHMARK = Benchmark(
             for which in ("final", "any")
         ),
     ),
-    targets=(Target("printed numbers that are the raw runs'", "étude: same", PRINTED, ""),),
+    targets=(all_same(PRINTED),),
     note=(
         "Computed from the raw runs of the paper; nothing was trained. same: rounded, half-way or truncated.\n"
         "final: weights of the winner's last epoch; x: mean time to the target from random weights over that from\n"

@@ -9,22 +9,27 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from etude.core.events import Checkpoint, Ended, How, Joined, Left, Outcome, Usage
-from etude.gangs import Gangs, whole_outcome
-from etude.wire.messages import Abandon, Forget, Halt, Hold, Meet, Meeting, Message, Run
+from etude.core.events import Checkpoint, Checkpointed, Ended, How, Joined, Left, Outcome, Unsaved, Usage
+from etude.gangs import Gangs, Told, whole_outcome
+from etude.wire.messages import Abandon, Forget, Halt, Hold, Meet, Meeting, Message, Noted, Run, Saved
 
 
 class Scene:
     """Gangs, what they told the driver, and what they sent to workers."""
 
     def __init__(
-        self, ranks: int, addresses: dict[str, str] | None = None, more: Callable[[], bool] = lambda: False
+        self,
+        ranks: int,
+        addresses: dict[str, str] | None = None,
+        more: Callable[[], bool] = lambda: False,
+        in_shards: bool = False,
     ) -> None:
-        self.told: list[Joined | Left | Ended] = []
+        self.told: list[Told] = []
         self.sent: list[tuple[str, Message]] = []
         self.notes: list[str] = []
         self.gangs = Gangs(
             ranks,
+            in_shards=in_shards,
             tell=self.told.append,
             send=lambda worker, message: self.sent.append((worker, message)),
             address=lambda worker: (addresses or {}).get(worker, "10.0.0.1"),
@@ -217,6 +222,115 @@ def test_a_gang_that_gets_no_more_work_is_not_taken_apart_for_others() -> None:
     assert scene.gangs.retire("g1-a") == ()
 
 
+def saved(epoch: int, worker: str, *, trial: int = 0, attempt: int = 1, lost: bool = False) -> Saved:
+    """Return what a rank says of a state, or of its shard of one."""
+    digests = ("", "") if lost else (f"{worker} weights", f"{worker} rest")
+    return Saved(trial, Checkpoint(attempt, 0, epoch, epoch, digests, (10, 20)))
+
+
+def test_a_state_in_shards_is_one_when_all_ranks_have_written_theirs() -> None:
+    scene = Scene(2, in_shards=True)
+    scene.come("a", "b")
+    scene.gangs.send("g1-a", run())
+    scene.told.clear()
+    scene.gangs.save(5.0, "b", saved(1, "b"))
+    assert scene.told == []
+    scene.gangs.save(6.0, "a", saved(1, "a"))
+    [told] = scene.told
+    assert isinstance(told, Checkpointed)
+    assert (told.at, told.trial, told.checkpoint.ranks) == (6.0, 0, 2)
+    assert told.checkpoint.digests == ("a weights", "a rest", "b weights", "b rest"), "by rank, whoever came first"
+    assert told.checkpoint.sizes == (10, 20, 10, 20)
+    scene.gangs.save(7.0, "a", saved(2, "a"))
+    assert len(scene.told) == 1, "the other has not written the next"
+
+
+def test_a_state_of_which_one_shard_could_not_be_written_is_none() -> None:
+    scene = Scene(2, in_shards=True)
+    scene.come("a", "b")
+    scene.gangs.send("g1-a", run())
+    scene.told.clear()
+    scene.gangs.save(5.0, "a", saved(1, "a"))
+    scene.gangs.save(5.0, "b", saved(1, "b", lost=True))
+    [told] = scene.told
+    assert isinstance(told, Unsaved)
+    assert told.checkpoint.names() == tuple(
+        f"attempt-1/checkpoints/0-00001{rank}.{part}.safetensors"
+        for rank in ("", ".rank-1")
+        for part in ("weights", "rest")
+    )
+    for worker in ("a", "b"):
+        scene.gangs.save(6.0, worker, saved(2, worker))
+    assert isinstance(scene.told[-1], Checkpointed)
+
+
+def test_shards_of_an_attempt_that_is_over_are_no_state_of_the_next() -> None:
+    scene = Scene(2, in_shards=True)
+    scene.come("a", "b")
+    scene.gangs.send("g1-a", run())
+    scene.gangs.save(5.0, "a", saved(1, "a"))
+    scene.leave("b")
+    scene.end("a", How.LOST)
+    scene.come("c")
+    assert scene.joined()[-1].startswith("g2")
+    scene.gangs.send(scene.joined()[-1], run(attempt=2))
+    scene.told.clear()
+    for worker in ("a", "c"):
+        scene.gangs.save(6.0, worker, saved(1, worker))
+    assert scene.told == [], "they are late words of the first attempt"
+    for worker in ("a", "c"):
+        scene.gangs.save(7.0, worker, saved(1, worker, attempt=2))
+    assert [type(event) for event in scene.told] == [Checkpointed]
+
+
+def test_shards_of_a_trial_that_has_ended_are_no_state_of_the_next() -> None:
+    scene = Scene(2, in_shards=True)
+    scene.come("a", "b")
+    scene.gangs.send("g1-a", run())
+    scene.gangs.save(5.0, "a", saved(1, "a"))
+    for worker in ("a", "b"):
+        scene.end(worker, How.STOPPED)
+    scene.gangs.send("g1-a", run(trial=1))
+    scene.told.clear()
+    scene.gangs.save(6.0, "b", saved(1, "b", trial=1))
+    assert scene.told == [], "rank 0 has written nothing of this one"
+
+
+def test_a_shard_that_is_told_of_twice_is_not_taken_for_one_of_the_next_state() -> None:
+    scene = Scene(2, in_shards=True)
+    scene.come("a", "b")
+    scene.gangs.send("g1-a", run())
+    scene.told.clear()
+    for worker in ("a", "b", "a"):
+        scene.gangs.save(5.0, worker, saved(1, worker))
+    scene.gangs.save(6.0, "b", saved(2, "b"))
+    assert len(scene.told) == 1
+    scene.gangs.save(7.0, "a", saved(2, "a"))
+    assert [event.checkpoint.epoch for event in scene.told if isinstance(event, Checkpointed)] == [1, 2]
+
+
+def test_each_rank_gets_the_states_that_are_in_shards_and_hears_when_they_are_noted() -> None:
+    scene = Scene(2, in_shards=True)
+    scene.come("a", "b")
+    point = Checkpoint(1, 0, 3, 3, ("x", "y", "z", "w"), (1, 1, 1, 1))
+    scene.gangs.send("g1-a", run(points=(point,)))
+    scene.gangs.send("g1-a", Noted(0, 1, (1, 0, 4)))
+    for worker in ("a", "b"):
+        [job] = scene.sent_to(worker, Run)
+        assert job.points == (point,)
+        assert scene.sent_to(worker, Noted) == [Noted(0, 1, (1, 0, 4))]
+
+
+def test_a_state_that_is_in_no_shards_is_told_as_it_is() -> None:
+    scene = Scene(2)
+    scene.come("a", "b")
+    scene.gangs.send("g1-a", run())
+    scene.gangs.save(5.0, "a", saved(1, "a"))
+    assert scene.told[-1] == Checkpointed(at=5.0, trial=0, checkpoint=saved(1, "a").checkpoint)
+    scene.gangs.send("g1-a", Noted(0, 1, (1, 0, 1)))
+    assert (len(scene.sent_to("a", Noted)), len(scene.sent_to("b", Noted))) == (1, 0)
+
+
 class GangMachine(RuleBasedStateMachine):
     """Workers come, go and end in any order; the driver gives work to whoever it believes is idle."""
 
@@ -321,8 +435,35 @@ def test_workers_wait_for_others_of_their_machine_that_are_about_to_come() -> No
     scene.come("c1", machine="c")
     assert scene.joined() == ["g1-b1"]
     about_to_come.clear()
-    scene.gangs.form()
+    scene.gangs.tick(0.0)
     assert scene.joined() == ["g1-b1", "g2-a1"]
+
+
+def test_too_few_workers_for_a_trial_are_told_once_after_a_while() -> None:
+    scene = Scene(4)
+    for second in (0.0, 100.0):
+        scene.gangs.tick(second)
+    scene.come("a", "b", "c", "d")
+    for second in (101.0, 200.0):
+        scene.gangs.tick(second)
+    scene.leave("d")
+    for second in (201.0, 230.5):
+        scene.gangs.tick(second)
+    assert scene.notes == []
+    for second in (231.0, 232.0, 500.0):
+        scene.gangs.tick(second)
+    assert scene.notes == [
+        "A trial is trained by 4 ranks, and of the workers for them 3 are there. The study waits for 1 more. Nodes "
+        "bring some: see `etude worker --help`."
+    ]
+
+
+def test_workers_that_are_left_over_beside_a_gang_are_no_shortage() -> None:
+    scene = Scene(2)
+    scene.come("a", "b", "c")
+    for second in (0.0, 100.0, 200.0):
+        scene.gangs.tick(second)
+    assert scene.notes == []
 
 
 def test_machines_of_one_name_that_are_reached_at_several_addresses_do_not_meet_at_home() -> None:

@@ -125,8 +125,8 @@ def test_runs_that_are_not_there_are_asked_for(tmp_path: Path, monkeypatch: pyte
     )
     monkeypatch.setattr(partitions_paper4, "FILE", gone)
     with pytest.raises(SystemExit, match="ETUDE_PARTITION_RUNS"):
-        partitions_paper4.cells(small=False)
-    assert len(partitions_paper4.cells(small=True)) == 1
+        partitions_paper4.BENCHMARK.cells(False)
+    assert len(partitions_paper4.BENCHMARK.cells(True)) == 1
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path):

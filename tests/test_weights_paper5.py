@@ -12,9 +12,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import weights_paper5
+from benchmarks import agreement, weights_paper5, writing
 from benchmarks.page import kept
-from benchmarks.paper5 import compared, judged, page, runs, writing
+from benchmarks.paper5 import compared, judged, page, runs
 from benchmarks.paper5.printed import FINAL, RANDOM, WORKLOADS, Workload
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,22 +54,22 @@ def a_run(*values: str, start: str = RANDOM, folder: str = "res18-c10", name: st
     ],
 )
 def test_how_a_printed_number_comes_of_an_exact_one(printed: str, exact: str, how: str):
-    assert compared.agreement(printed, Fraction(exact), digits=3) == how
+    assert agreement.agreement(printed, Fraction(exact), digits=3) == how
 
 
 @given(st.fractions(0, 1000), st.integers(0, 5), st.integers(2, 9))
 def test_rounded_and_cut_numbers_are_told_apart_from_wrong_ones(exact: Fraction, digits: int, off: int):
     one = Fraction(1, 10**digits)
-    assert compared.agreement(str(round(exact, digits)), exact, digits=digits) in ("rounded", "half-way")
+    assert agreement.agreement(str(round(exact, digits)), exact, digits=digits) in ("rounded", "half-way")
     cut = Fraction(math.floor(exact / one)) * one
-    assert compared.agreement(str(cut), exact, digits=digits) != "differs"
+    assert agreement.agreement(str(cut), exact, digits=digits) != "differs"
     for wrong in (cut - one, cut + off * one):
-        assert compared.agreement(str(wrong), exact, digits=digits) == "differs"
+        assert agreement.agreement(str(wrong), exact, digits=digits) == "differs"
 
 
 @given(st.lists(st.decimals(0, 100, places=2), min_size=2, max_size=12))
 def test_deviations_are_those_of_samples(values: list[Any]):
-    exact = compared.deviation([Fraction(value) for value in values])
+    exact = agreement.deviation([Fraction(value) for value in values])
     assert float(exact) == pytest.approx(statistics.stdev(map(float, values)), abs=1e-9)
 
 
@@ -146,8 +146,8 @@ def test_runs_that_are_not_there_are_asked_for(tmp_path: Path, monkeypatch: pyte
     )
     monkeypatch.setattr(weights_paper5, "FILE", gone)
     with pytest.raises(SystemExit, match="ETUDE_WEIGHT_RUNS"):
-        weights_paper5.cells(small=False)
-    assert len(weights_paper5.cells(small=True)) == 1
+        weights_paper5.BENCHMARK.cells(False)
+    assert len(weights_paper5.BENCHMARK.cells(True)) == 1
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path):

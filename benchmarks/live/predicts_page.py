@@ -23,7 +23,7 @@ from benchmarks.live.predicts import (
     live_rows,
     raw_rows,
 )
-from benchmarks.paper5.writing import listed, paragraph, points, table
+from benchmarks.writing import commit, listed, paragraph, points, table
 
 NAME: Final = "what-predicts-a-good-start"
 NEEDED: Final = ("weights_live", "weights_paper5")
@@ -66,8 +66,8 @@ def _page(live: Mapping[str, Any], raw: Mapping[str, Any]) -> Iterator[str]:
     )
     yield paragraph(
         "Made by `python -m benchmarks.page` from the lines of",
-        f"[`weights_live`](lines/weights_live.json) (commit {live['commit']}{_changed(live)}) and",
-        f"[`weights_paper5`](lines/weights_paper5.json) (commit {raw['commit']}{_changed(raw)}). Live: Étude's",
+        f"[`weights_live`](lines/weights_live.json) (commit {commit(live)}) and",
+        f"[`weights_paper5`](lines/weights_paper5.json) (commit {commit(raw)}). Live: Étude's",
         "[own final trainings](weights.md). Raw: the [runs of the paper](weights-paper5.md).",
     )
     yield from _meaning()
@@ -75,10 +75,6 @@ def _page(live: Mapping[str, Any], raw: Mapping[str, Any]) -> Iterator[str]:
         yield from _section(kind, rows, found[kind])
     yield from _judges([cell["record"] for cell in live["details"].values()])
     yield from _doubts(kinds)
-
-
-def _changed(line: Mapping[str, Any]) -> str:
-    return ", with changes" if line["changed"] else ""
 
 
 def headline(found: Mapping[str, Sequence[Link]]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
+from benchmarks.agreement import deviation, mean, number
 from benchmarks.common import Result
 from benchmarks.paper4.printed import ABSENT, DIGITS, TOLD, WORKLOADS, Setting
 from benchmarks.paper4.runs import VANILLA, Run, arms
-from benchmarks.paper5.compared import agreement, deviation, mean
 
 VANILLA_NAME: Final = "vanilla"
 
@@ -22,21 +22,18 @@ def named(setting: Setting | None) -> str:
 def compared(runs: Sequence[Run]) -> list[Result]:
     """Return each number that the paper prints of its runs, with what comes of the raw ones."""
     found = []
-
-    def note(where: str, what: str, printed: str, exact: Fraction, digits: int) -> None:
-        how = agreement(printed, exact, digits=digits)
-        found.append({"where": where, "what": what, "printed": printed, "found": float(exact), "how": how})
-
     for workload in WORKLOADS:
         printed = workload.printed
         for setting, mine in arms(runs, workload).items():
             tops = [run.top for run in mine]
             where = f"table {workload.table}"
-            note(where, f"{named(setting)}: mean", printed[setting][0], mean(tops), DIGITS)
-            note(where, f"{named(setting)}: deviation", printed[setting][1], deviation(tops), DIGITS)
+            found.append(number(where, f"{named(setting)}: mean", printed[setting][0], mean(tops), digits=DIGITS))
+            found.append(
+                number(where, f"{named(setting)}: deviation", printed[setting][1], deviation(tops), digits=DIGITS)
+            )
     told = _told(runs)
-    for number in TOLD:
-        note(number.where, number.what, number.printed, told[number.key], 0)
+    for one in TOLD:
+        found.append(number(one.where, one.what, one.printed, told[one.key], digits=0))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from benchmarks.paper5.writing import paragraph, table
+from benchmarks.writing import paragraph, table
 
 TABLE_6: Final = {"tracking_s": (0.979, 1.052, 1.407), "repartition_s": (2.456, 2.643, 5.213)}
 """Seconds in table 6 of the paper, the least, the average and the most of 36 settings."""

@@ -12,7 +12,8 @@ from benchmarks.paper4.page_chance import best_of_many, by_epoch, counts_table, 
 from benchmarks.paper4.page_printed import printed
 from benchmarks.paper4.runs import SOURCE
 from benchmarks.paper4.seeds import FIRST, SHUFFLES
-from benchmarks.paper5.writing import paragraph, points, table
+from benchmarks.raw_page import head
+from benchmarks.writing import paragraph, points, table
 
 NAME: Final = "partitions-paper4"
 
@@ -29,13 +30,7 @@ def files(result: Mapping[str, Any]) -> dict[str, str]:
 
 def _page(result: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
     tables: Sequence[Result] = found["tables"]
-    changed = ", with changes" if result["changed"] else ""
-    yield f"# {_headline(tables)}\n"
-    yield paragraph(
-        "Made by `python -m benchmarks.page` from the [last line](lines/partitions_paper4.json) that `make bench",
-        f"NAME=partitions_paper4 ARGS='--runs 1'` printed, commit {result['commit']}{changed}. It is about Paper 4 of",
-        f"Sheikholeslami's thesis (2025), and computed from its [raw runs]({SOURCE}); nothing was trained.",
-    )
+    yield from head(result, _headline(tables), paper=4, source=SOURCE)
     yield from _verdict(tables)
     yield from _seeds(found["seeds"])
     yield from best_of_many(tables)

@@ -9,7 +9,7 @@ from benchmarks.common import Result
 from benchmarks.paper4.judged import LEVEL, MEASURES, OURS, TESTS
 from benchmarks.paper4.printed import MARGIN
 from benchmarks.paper4.seeds import FIRST
-from benchmarks.paper5.writing import paragraph, table
+from benchmarks.writing import paragraph, table
 from etude.fit.chance import DEALS
 
 TOLD: Final = {

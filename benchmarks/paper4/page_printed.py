@@ -9,7 +9,8 @@ from benchmarks.common import Result
 from benchmarks.paper4.compared import VANILLA_NAME
 from benchmarks.paper4.judged import TESTS
 from benchmarks.paper4.printed import DIGITS, MARGIN, TRACKING, TRAINING
-from benchmarks.paper5.writing import paragraph, table
+from benchmarks.raw_page import absent, in_the_text, not_rounded
+from benchmarks.writing import paragraph, table
 
 
 def printed(found: Mapping[str, Any], *, figure: str) -> Iterator[str]:
@@ -56,25 +57,16 @@ def _counts(found: Mapping[str, Any]) -> Iterator[str]:
         f"it records are those of its curves in {rows['best_fits']:,}, their epochs in {rows['epochs_fit']:,}.",
     )
     if others:
-        yield table(
-            ("not simply rounded", "where", "printed", "from the runs", ""), [_told(number) for number in others]
-        )
-    yield table(
-        ("in the text", "where", "printed", "from the runs", ""),
-        [_told(number) for number in numbers if not number["where"].startswith("table")],
-    )
+        yield not_rounded(others)
+    yield in_the_text(numbers, "in the text")
     yield "Not in the runs (table 6 and its section):\n"
-    yield table(("where", "what", "printed"), [(n["where"], n["what"], n["printed"]) for n in found["absent"]])
+    yield absent(found["absent"])
     seconds = {each["what"]: each["printed"] for each in found["absent"]}
     mean, total = (float(seconds[what]) for what in (TRACKING, TRAINING))
     yield paragraph(
         f"The share follows from the means: 100 epochs of {mean:g} s in {total:g} s are {100 * 100 * mean / total:.2f}",
         "%, which was cut off after the last digit, or made of more digits.",
     )
-
-
-def _told(number: Result) -> tuple[str, ...]:
-    return number["what"], number["where"], number["printed"], f"{number['found']:.7g}", number["how"]
 
 
 def _table(one: Result, numbers: Sequence[Result]) -> Iterator[str]:

@@ -3,45 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import permutations
-from typing import Final
 
+from benchmarks.agreement import deviation, mean, number
 from benchmarks.common import Result
 from benchmarks.paper5.printed import DIGITS, RANDOM, SETTINGS, TESTED, TOLD, WORKLOADS, Workload
 from benchmarks.paper5.runs import Run, arm
-
-AGREEMENTS: Final = ("rounded", "half-way", "truncated", "differs")
-"""How a printed number comes of an exact one; ``agreement`` says more."""
-
-
-def agreement(printed: str, exact: Fraction, *, digits: int) -> str:
-    """Say how a printed number comes of an exact one.
-
-    Returns:
-        ``rounded`` if it is the nearest one with so many digits; ``half-way`` if two are equally near, and it is one of
-        them; ``truncated`` if the digits beyond were cut off, which is not the nearest; ``differs`` otherwise.
-
-    Example:
-        >>> [agreement("0.12", Fraction(x), digits=2) for x in ("0.1234", "0.125", "0.129", "0.13")]
-        ['rounded', 'half-way', 'truncated', 'differs']
-    """
-    one = Fraction(1, 10**digits)
-    off = exact - Fraction(printed)
-    if abs(off) * 2 < one:
-        return "rounded"
-    if abs(off) * 2 == one:
-        return "half-way"
-    return "truncated" if 0 <= off < one else "differs"
-
-
-def deviation(values: Sequence[Fraction]) -> Fraction:
-    """Return the standard deviation of a sample (n - 1), to 30 digits."""
-    mean = sum(values, Fraction()) / len(values)
-    variance = sum(((value - mean) ** 2 for value in values), Fraction()) / (len(values) - 1)
-    with localcontext(prec=40):
-        return Fraction((Decimal(variance.numerator) / Decimal(variance.denominator)).sqrt())
 
 
 def first_epoch(run: Run, target: str) -> Fraction:
@@ -52,35 +20,26 @@ def first_epoch(run: Run, target: str) -> Fraction:
     )
 
 
-def mean(values: Sequence[Fraction]) -> Fraction:
-    """Return the exact mean."""
-    return sum(values, Fraction()) / len(values)
-
-
 def compared(runs: Sequence[Run]) -> list[Result]:
     """Return each number that the paper prints of its runs, with what comes of the raw ones."""
     found = []
-
-    def note(where: str, what: str, printed: str, exact: Fraction, digits: int) -> None:
-        how = agreement(printed, exact, digits=digits)
-        found.append({"where": where, "what": what, "printed": printed, "found": float(exact), "how": how})
-
     for workload in WORKLOADS:
         for row in workload.rows:
             mine = arm(runs, workload.folder, row.start)
             tops = [run.top for run in mine]
             times = [first_epoch(run, workload.target) for run in mine]
             where = f"table {workload.table}"
-            note(where, f"{row.start}: best accuracy", row.best, mean(tops), DIGITS)
-            note(where, f"{row.start}: deviation", row.deviation, deviation(tops), DIGITS)
-            note(where, f"{row.start}: epochs to the target", row.epochs, mean(times), DIGITS)
+            found.append(number(where, f"{row.start}: best accuracy", row.best, mean(tops), digits=DIGITS))
+            found.append(number(where, f"{row.start}: deviation", row.deviation, deviation(tops), digits=DIGITS))
+            found.append(number(where, f"{row.start}: epochs to the target", row.epochs, mean(times), digits=DIGITS))
     told = dict(_told(runs))
-    for number in TOLD:
-        note(number.where, number.what, number.printed, told[number.key], number.digits)
+    for one in TOLD:
+        found.append(number(one.where, one.what, one.printed, told[one.key], digits=one.digits))
     for workload in WORKLOADS:
         for key, what in SETTINGS:
             printed, exact = _setting(workload, key, runs)
-            note(workload.section, f"{workload.name}: {what}", printed, exact, 2 if key == "target" else 0)
+            digits = 2 if key == "target" else 0
+            found.append(number(workload.section, f"{workload.name}: {what}", printed, exact, digits=digits))
     return found
 
 

@@ -11,7 +11,8 @@ from benchmarks.paper5.judged import LEVEL, PRICES, arm_of, wins
 from benchmarks.paper5.page_printed import printed
 from benchmarks.paper5.printed import FINAL, RANDOM
 from benchmarks.paper5.runs import SOURCE
-from benchmarks.paper5.writing import listed, paragraph, points, table
+from benchmarks.raw_page import head
+from benchmarks.writing import listed, paragraph, points, table
 
 NAME: Final = "weights-paper5"
 LEAD: Final = 1.1
@@ -33,13 +34,7 @@ def files(result: Mapping[str, Any]) -> dict[str, str]:
 
 def _page(result: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
     workloads: Sequence[Result] = found["workloads"]
-    changed = ", with changes" if result["changed"] else ""
-    yield f"# {_headline(workloads)}\n"
-    yield paragraph(
-        "Made by `python -m benchmarks.page` from the [last line](lines/weights_paper5.json) that `make bench",
-        f"NAME=weights_paper5 ARGS='--runs 1'` printed, commit {result['commit']}{changed}. It is about Paper 5 of",
-        f"Sheikholeslami's thesis (2025), and computed from its [raw runs]({SOURCE}); nothing was trained.",
-    )
+    yield from head(result, _headline(workloads), paper=5, source=SOURCE)
     yield from _verdict(workloads)
     yield from _clocks(workloads)
     yield from _over_targets(workloads)

@@ -8,7 +8,8 @@ from typing import Any
 from benchmarks.common import Result
 from benchmarks.paper5.judged import arm_of
 from benchmarks.paper5.printed import DIGITS, TESTED, WORKLOADS
-from benchmarks.paper5.writing import listed, paragraph, points, table
+from benchmarks.raw_page import absent, in_the_text, not_rounded
+from benchmarks.writing import listed, paragraph, points, table
 
 
 def printed(found: Mapping[str, Any], *, figure: str) -> Iterator[str]:
@@ -49,10 +50,7 @@ def _counts(found: Mapping[str, Any]) -> Iterator[str]:
         "say, and not those to surpass it, as the",
         "beginning of section 4 does.",
     )
-    yield table(
-        ("not simply rounded", "where", "printed", "from the runs", ""),
-        [_told(number) for number in (*differ, *cut, *half)],
-    )
+    yield not_rounded([*differ, *cut, *half])
     odd = [number["printed"] for number in half if int(number["printed"][-1]) % 2]
     yield paragraph(
         "The speed-up is the ratio of two means of table 1, 29.125 and 14.375, which is 2.026. The printed 2.027",
@@ -63,7 +61,7 @@ def _counts(found: Mapping[str, Any]) -> Iterator[str]:
         "numpy's mean and pandas' give other ones than Python's `fmean`, and none of them gives all as printed.",
     )
     yield "Not in the runs, since they tell of the tuning, or of files:\n"
-    yield table(("where", "what", "printed"), [(n["where"], n["what"], n["printed"]) for n in found["absent"]])
+    yield absent(found["absent"])
 
 
 def _table(nth: int, numbers: Sequence[Result]) -> Iterator[str]:
@@ -85,14 +83,7 @@ def _table(nth: int, numbers: Sequence[Result]) -> Iterator[str]:
 
 def _text(numbers: Sequence[Result]) -> Iterator[str]:
     yield "### In the text\n"
-    yield table(
-        ("what", "where", "printed", "from the runs", ""),
-        [_told(number) for number in numbers if not number["where"].startswith("table")],
-    )
-
-
-def _told(number: Result) -> tuple[str, ...]:
-    return number["what"], number["where"], number["printed"], f"{number['found']:.7g}", number["how"]
+    yield in_the_text(numbers, "what")
 
 
 def _tests(found: Mapping[str, Any]) -> Iterator[str]:

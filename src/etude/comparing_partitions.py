@@ -245,7 +245,7 @@ def _arm(name: str, runs: Sequence[TrialResult]) -> Arm:
         worst=tuple(one["worst_class_accuracy"] for one in classes) if known else (),
         imbalance=max(imbalance) if not any(map(math.isnan, imbalance)) else math.nan,
         repartitions=fmean(run.metrics.get("repartitions", 0) for run in runs),
-        moved_b=fmean(run.metrics.get("bytes_moved", 0) for run in runs),
+        moved_b=fmean(run.metrics.get("bytes_moved", math.nan if "repartitions" in run.metrics else 0) for run in runs),
     )
 
 

@@ -16,7 +16,7 @@ import msgspec
 from etude.core import events
 from etude.core.clock import Clock, Silence
 from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
-from etude.core.events import AnyEvent, Checkpointed, How, Joined, Left, Reported, Resumed
+from etude.core.events import AnyEvent, How, Joined, Left, Reported, Resumed
 from etude.core.gpu_shares import Shares
 from etude.core.text import count
 from etude.engines import Engine
@@ -94,7 +94,13 @@ class Crew:
         self._gangs: Gangs | Singles = Singles(tell=tell, send=self._send)
         if ranks > 1:
             self._gangs = Gangs(
-                ranks, tell=tell, send=self._send, address=self._address, more=self._more_come, note=note
+                ranks,
+                in_shards=serve.parallel is not None and serve.parallel.in_shards,
+                tell=tell,
+                send=self._send,
+                address=self._address,
+                more=self._more_come,
+                note=note,
             )
         self._early: dict[str, Joined] = {}
         self._tell = tell
@@ -219,7 +225,7 @@ class Crew:
         for worker in self._silence.tick(now_s):
             self.part_with(worker, f"silent for {self._serve.silence_s:g} s")
         self._say_if_nobody_comes(now_s)
-        self._gangs.form()
+        self._gangs.tick(now_s)
         if self._nodes is not None:
             self._nodes.tick(now_s)
 
@@ -284,6 +290,8 @@ class Crew:
                 self._take_end(link.name, message)
             case messages.Meeting():
                 self._gangs.meet(link.name, message)
+            case messages.Saved():
+                self._gangs.save(now, link.name, message)
             case messages.Broken(reason=reason, edited=True):
                 self._fail(DefinitionChangedError(reason))
             case messages.Broken(reason=reason):
@@ -297,8 +305,6 @@ class Crew:
             case messages.Reports(trial=trial, attempt=attempt, rows=rows):
                 for step, metrics in rows:
                     self._tell(Reported(at=now, trial=trial, attempt=attempt, step=step, metrics=metrics))
-            case messages.Saved(trial=trial, checkpoint=checkpoint):
-                self._tell(Checkpointed(at=now, trial=trial, checkpoint=checkpoint))
             case messages.TakenUp():
                 self._tell(as_resumed(message, at=now))
             case messages.Warned(text=text):

@@ -3,6 +3,7 @@
 So the driver hands out a trial to all of its ranks or to none, and knows nothing of ranks. A gang is made of workers
 that are free, of one machine where that can be. An attempt of it is over when all of its ranks are: the first that
 ends badly has the others ended, and says what came of it. Who is left of a gang that lost a worker finds a new one.
+Where each rank saves a shard of each state, that is there when all of its shards are.
 
 Nothing here waits or speaks: what is to be told, and to whom, goes through two functions.
 """
@@ -16,14 +17,25 @@ from typing import Final
 
 import msgspec
 
-from etude.core.events import Ended, How, Joined, Left, Outcome
+from etude.core.events import Checkpoint, Checkpointed, Ended, How, Joined, Left, Outcome, Unsaved
 from etude.core.ranks import Rank
-from etude.wire.messages import Abandon, Forget, Halt, Meet, Meeting, Message, Run
+from etude.wire.messages import Abandon, Forget, Halt, Meet, Meeting, Message, Noted, Run, Saved
 
 WELL: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED})
 """Ways for a rank to end after which the others come to their end by themselves."""
 
+Told = Joined | Left | Checkpointed | Unsaved | Ended
+"""What the driver hears of workers and their attempts here."""
+
 HERE: Final = "127.0.0.1"
+
+SHORT_S: Final = 30.0
+"""Seconds without any gang, since too few workers are there for one, after which users are told."""
+
+TOO_FEW: Final = (
+    "A trial is trained by {ranks} ranks, and of the workers for them {there} there. The study waits for {missing} "
+    "more. Nodes bring some: see `etude worker --help`."
+)
 
 NOT_AT_HOME: Final = (
     "The ranks of a trial are on several machines ({machines}), and rank 0's came to the driver at 127.0.0.1, as "
@@ -41,6 +53,7 @@ class Gang:
         members: Its workers, by rank.
         job: The attempt that it was given last, until all ranks of it have ended.
         ends: How ranks of that attempt have ended so far, the first one first.
+        saved: What ranks of that attempt have written of a state, as long as others have not.
         gone: Members that are gone.
         lost: Whether one of these had not ended the attempt: then it is over with the gang.
         began: Whether the attempt has reached all of them.
@@ -53,6 +66,7 @@ class Gang:
     members: tuple[str, ...]
     job: Run | None = None
     ends: dict[str, Outcome] = field(default_factory=dict)
+    saved: dict[str, Checkpoint] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     began: bool = True
     reason: str = ""
@@ -66,6 +80,7 @@ class Gangs:
 
     Args:
         ranks: How many workers are in each.
+        in_shards: Whether each rank saves a shard of each state.
         tell: Takes what happens to gangs, as the driver would hear it of workers.
         send: Sends a message to a worker.
         address: Returns where a worker can be reached by those of other machines.
@@ -77,19 +92,23 @@ class Gangs:
         self,
         ranks: int,
         *,
-        tell: Callable[[Joined | Left | Ended], None],
+        in_shards: bool = False,
+        tell: Callable[[Told], None],
         send: Callable[[str, Message], None],
         address: Callable[[str], str],
         more: Callable[[], bool] = lambda: False,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._ranks = ranks
+        self._in_shards = in_shards
         self._tell = tell
         self._send = send
         self._address = address
         self._more = more
         self._note = note
         self._told_of_home = False
+        self._short_since: float | None = None  # since when there has been no gang, with too few workers for one
+        self._told_of_few = False
         self._free: dict[str, Joined] = {}
         self._joined: dict[str, Joined] = {}
         self._of: dict[str, Gang] = {}  # worker -> its gang
@@ -141,6 +160,26 @@ class Gangs:
         for member in gang.members[1:]:
             self._send(member, Meet(meeting.trial, meeting.attempt, meeting.port))
 
+    def save(self, at: float, worker: str, saved: Saved) -> None:
+        """Take in that a rank has written a state, or its shard of one; the driver hears of it when all have.
+
+        Ranks write one state after the other, and each is told of before the next.
+        """
+        if not self._in_shards:  # rank 0 alone writes states
+            self._tell(Checkpointed(at=at, trial=saved.trial, checkpoint=saved.checkpoint))
+            return
+        gang = self._of.get(worker)
+        if gang is None or not _is_of(gang, saved.trial, saved.checkpoint.attempt):
+            return
+        gang.saved[worker] = saved.checkpoint
+        newest = max(shard.key for shard in gang.saved.values())
+        gang.saved = {member: shard for member, shard in gang.saved.items() if shard.key == newest}
+        if len(gang.saved) == self._ranks:
+            whole = whole_checkpoint([gang.saved[member] for member in gang.members])
+            gang.saved = {}
+            kind = Checkpointed if all(whole.digests) else Unsaved
+            self._tell(kind(at=at, trial=saved.trial, checkpoint=whole))
+
     # --- what the driver wants of gangs -----------------------------------------------------------
 
     def send(self, name: str, message: Message) -> None:
@@ -150,10 +189,13 @@ class Gangs:
             return
         if isinstance(message, Run):
             gang.job, gang.ends, gang.abandoned, gang.began, gang.reason = message, {}, False, True, ""
+            gang.saved = {}
             for rank, member in zip(self._ranked(gang), gang.members, strict=True):
-                points = message.points if rank.number == 0 else ()  # rank 0 lets the others know what it went on from
+                # Where states are not in shards, rank 0 lets the others know what it went on from.
+                points = message.points if self._in_shards or rank.number == 0 else ()
                 self._send(member, msgspec.structs.replace(message, rank=rank, points=points))
-        elif isinstance(message, Forget | Halt):  # each worker sees to it that its rank stops in time
+        elif isinstance(message, Forget | Halt) or (self._in_shards and isinstance(message, Noted)):
+            # Each worker sees to it that its rank stops in time, and writes its shard of the next state.
             for member in gang.members:
                 self._send(member, message)
         else:
@@ -168,6 +210,19 @@ class Gangs:
         return tuple(member for member in gang.members if member not in gang.gone)
 
     # --- how gangs come and go --------------------------------------------------------------------
+
+    def tick(self, now_s: float) -> None:
+        """Make gangs where that can be by now; tell once if there has been none for long, for lack of workers."""
+        self.form()
+        there = len(self._free)
+        if self._told_of_few or self._gangs or not 0 < there < self._ranks:
+            self._short_since = None
+        elif self._short_since is None:
+            self._short_since = now_s
+        elif now_s - self._short_since >= SHORT_S:
+            self._told_of_few = True
+            said = f"{there} {'is' if there == 1 else 'are'}"
+            self._note(TOO_FEW.format(ranks=self._ranks, there=said, missing=self._ranks - there))
 
     def form(self) -> None:
         """Make gangs of those that are free: of one machine each, or of several if nobody else is about to come."""
@@ -234,7 +289,7 @@ class Singles:
         send: Sends a message to a worker.
     """
 
-    def __init__(self, *, tell: Callable[[Joined | Left | Ended], None], send: Callable[[str, Message], None]) -> None:
+    def __init__(self, *, tell: Callable[[Told], None], send: Callable[[str, Message], None]) -> None:
         self._tell = tell
         self.send = send
 
@@ -251,11 +306,15 @@ class Singles:
         """Take in how an attempt ended."""
         self._tell(ended)
 
+    def save(self, at: float, worker: str, saved: Saved) -> None:
+        """Take in a state."""
+        self._tell(Checkpointed(at=at, trial=saved.trial, checkpoint=saved.checkpoint))
+
     def meet(self, worker: str, meeting: Meeting) -> None:
         """Nobody is to be met."""
 
-    def form(self) -> None:
-        """There is nothing to form."""
+    def tick(self, now_s: float) -> None:
+        """There is nothing to make of them."""
 
     def retire(self, name: str) -> tuple[str, ...]:
         """Return the one that may go."""
@@ -264,6 +323,15 @@ class Singles:
 
 def _is_of(gang: Gang, trial: int, attempt: int) -> bool:
     return gang.job is not None and (gang.job.trial, gang.job.attempt) == (trial, attempt)
+
+
+def whole_checkpoint(shards: list[Checkpoint]) -> Checkpoint:
+    """Return a state, given what each rank has written of it, by rank."""
+    return msgspec.structs.replace(
+        shards[0],
+        digests=tuple(digest for shard in shards for digest in shard.digests),
+        sizes=tuple(size for shard in shards for size in shard.sizes),
+    )
 
 
 def whole_outcome(ends: list[tuple[int, Outcome]]) -> Outcome:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from etude.core.errors import ConfigError, StudyInUseError
-from etude.core.events import PARTS
 from etude.core.shelf import Shelf
 from etude.places.depot import Depot, Found, read_path
 from etude.places.url_depot import depot_at
@@ -158,7 +157,7 @@ def _points(shelf: Shelf) -> set[tuple[int, str]]:
     """Return the files that trials may go on from."""
     trials = {trial for trial, _ in shelf.files}
     whole = ((trial, point) for trial in trials for point in (*shelf.points(trial), *shelf.shared(trial).values()))
-    return {(trial, point.name(part)) for trial, point in whole for part in PARTS}
+    return {(trial, name) for trial, point in whole for name in point.names()}
 
 
 def _depot_of(folder: Path, meta: dict[str, Any]) -> Depot:

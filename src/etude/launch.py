@@ -25,7 +25,7 @@ from etude.call import Call
 from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
 from etude.core.keeping import as_text
 from etude.core.limits import Limits
-from etude.core.ranks import Parallel
+from etude.core.ranks import FSDP, Parallel
 from etude.core.reuse import NOTHING
 from etude.core.signature import Definition
 from etude.curve_source import curve_source
@@ -55,6 +55,13 @@ from etude.worker import script_logging
 
 DIGITS: Final = 8
 """So many digits of its digest are in the name of a study that is named by its definition."""
+
+OF_RANKS: Final = ("etude.frameworks.torch_together", "etude.frameworks.state_file")
+OF_SHARDED_RANKS: Final = (
+    *OF_RANKS,
+    *("etude.frameworks.torch_fsdp", "etude.frameworks.torch_fsdp_states", "etude.frameworks.shards"),
+)
+"""What each rank would import anew, and loads in a warm worker once for all studies."""
 
 
 class Launch:
@@ -229,7 +236,7 @@ class Launch:
         return Serve(
             study=uuid.uuid4().hex,
             functions=content,
-            preload=self._code.preload,
+            preload=self._preload(),
             path=search_path(),
             cwd=os.getcwd(),
             metrics=metrics.names,
@@ -248,6 +255,17 @@ class Launch:
             joins=self._question.joins,
             parallel=self._call.parallel,
         )
+
+    def _preload(self) -> tuple[str, ...]:
+        """Return what warm workers import ahead: what the functions name, and what of ours their ranks need.
+
+        Who brings torch where no function names it would hide that there are no gradients to average.
+        """
+        parallel = self._call.parallel
+        if parallel is None or "torch" not in self._code.packages:
+            return self._code.preload
+        ours = OF_SHARDED_RANKS if isinstance(parallel.how, FSDP) else OF_RANKS
+        return (*self._code.preload, *ours)
 
     def _named_epochs(self) -> tuple[int, ...]:
         """Return the epochs whose states do not give way to newer ones: asked for by number, or where ways may part."""

@@ -15,14 +15,14 @@ import msgspec
 
 from etude.core import totals
 from etude.core.errors import ConfigError, StudyError
-from etude.core.events import How, Params
+from etude.core.events import Checkpoint, How, Params, Part
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State
 from etude.core.metrics import Metrics
 from etude.core.ranking import best_of, front, ranked
 from etude.core.signature import Definition
 from etude.core.text import count
-from etude.fit.weights import Place, TrialWeights, of_trial
+from etude.fit.weights import File, Place, TrialWeights, of_trial
 from etude.places.url_depot import depot_at
 from etude.store import shared
 from etude.store.journal import Journal
@@ -148,18 +148,24 @@ class TrialResult:
         """
         kept = self._study.history.shelf.weights(self.number)
         whole = self._study.history.shelf.has_optimizers(self.number)
-        depot = depot_at(self._study.meta.get("states") or "", self._folder / "trials")
         places = {
             name: Place(
-                partial(depot.opened, self.number, p.name("weights")),
-                p.digests[0],
-                p.epoch,
-                partial(self._said, p.step),
-                (partial(depot.opened, self.number, p.name("rest")), p.digests[1]) if whole else None,
+                self._files(point, "weights"),
+                point.epoch,
+                partial(self._said, point.step),
+                self._files(point, "rest") if whole else (),
             )
-            for name, p in kept.items()
+            for name, point in kept.items()
         }
         return of_trial(shared.home_of(self._folder).name, self.number, places, before=self.ancestors)
+
+    def _files(self, point: Checkpoint, part: Part) -> tuple[File, ...]:
+        """Return the files with a part of a checkpoint, by rank."""
+        depot = depot_at(self._study.meta.get("states") or "", self._folder / "trials")
+        return tuple(
+            File(partial(depot.opened, self.number, point.name(part, rank)), point.digest(part, rank))
+            for rank in range(point.ranks)
+        )
 
     def _said(self, step: int) -> dict[str, float]:
         """Return the newest value of each metric after so many reports of the study's."""

@@ -16,7 +16,6 @@ import msgspec
 from etude.core.clock import VirtualClock
 from etude.core.driver import Driver
 from etude.core.events import (
-    PARTS,
     USUAL,
     AnyCommand,
     AnyEvent,
@@ -53,6 +52,7 @@ from etude.core.events import (
     Suggest,
     Suggested,
     Ticked,
+    Unsaved,
     WindDown,
 )
 from etude.core.exact import exact
@@ -181,6 +181,7 @@ class Stage:
         self.hands: dict[str, tuple[int, int]] = {}
         self.waiting: list[Suggest] = []
         self.files: set[tuple[int, str]] = set()  # of checkpoints, on a disk that is none
+        self._unsaved: Checkpoint | None = None
         self._here: set[str] = set()
         self._attempts: dict[int, int] = {}
         self._finished: set[int] = set()
@@ -235,14 +236,22 @@ class Stage:
         attempt: int = 0,
         batch: int = 0,
         sizes: tuple[int, int] = (10, 30),
+        ranks: int = 1,
+        lost: bool = False,
     ) -> Checkpoint:
-        """Let a trial's newest attempt save its state after an epoch and some batches, unless told which."""
+        """Let a trial's newest attempt save its state after an epoch and some batches, unless told which.
+
+        Where it is in shards of several ranks, one of them may be lost.
+        """
         known = self.trial(trial)
         step = known.reports if step is None else step
         digest = f"{trial}/{epoch}/{batch}"
-        checkpoint = Checkpoint(attempt or known.attempt, 0, epoch, step, (digest, digest), sizes, batch)
-        self.files |= {(trial, checkpoint.name(part)) for part in PARTS}
-        self.tell(Checkpointed(at=self.now, trial=trial, checkpoint=checkpoint))
+        digests = (digest, digest) * ranks
+        checkpoint = Checkpoint(attempt or known.attempt, 0, epoch, step, digests, sizes * ranks, batch)
+        self.files |= {(trial, name) for name in checkpoint.names()}
+        if lost:
+            self._unsaved = checkpoint
+        self.tell((Unsaved if lost else Checkpointed)(at=self.now, trial=trial, checkpoint=checkpoint))
         return checkpoint
 
     def resume(self, trial: int, checkpoint: Checkpoint | None, *, source: int | None = None) -> None:
@@ -385,7 +394,7 @@ class Stage:
                 assert self.last(Assigned).trial == trial
                 assert self.last(Assigned).worker == worker
                 whose = trial if source is None else source
-                needed = {(whose, point.name(part)) for point in points for part in PARTS}
+                needed = {(whose, name) for point in points for name in point.names()}
                 assert needed <= self.driver.history.shelf.files, "it finds what it is to go on from"
                 self._attempts[trial] = attempt
                 self.hands[worker] = (trial, attempt)
@@ -402,7 +411,8 @@ class Stage:
                 self.files -= set(files)
             case Note(worker=worker, trial=trial, checkpoint=checkpoint):
                 assert self.hands[worker] == (trial, checkpoint.attempt)
-                assert self.last(Checkpointed).checkpoint == checkpoint, "it is written down"
+                is_there = checkpoint != self._unsaved
+                assert not is_there or self.last(Checkpointed).checkpoint == checkpoint, "it is written down"
                 assert self.files == self.driver.history.shelf.files, "what is surplus is gone before more may come"
             case Retire(worker=worker):
                 assert worker in self._here

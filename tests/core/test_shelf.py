@@ -427,3 +427,49 @@ def test_what_cannot_be_kept_is_refused(given: Any, problem: str) -> None:
 def test_what_is_kept_is_told_as_text_that_can_be_read() -> None:
     for keep in (Keep(), Keep(0, ()), Keep(7, ("last", 3)), Keep(1, ("last",), True, 0.5), read_keep(4)):
         assert read_keep(as_text(keep)) == (keep if keep.epochs else Keep(0))
+
+
+def test_of_a_state_in_shards_the_files_of_all_ranks_are_kept_and_go_together() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.join("a", "b")
+    stage.report(0, 0.1)
+    first = stage.save(0, 1, ranks=3)
+    assert first.name("rest", 2) == "attempt-1/checkpoints/0-00001.rank-2.rest.safetensors"
+    assert len(first.names()) == 6
+    assert all(STATE.fullmatch(name.partition("/")[2]) for name in first.names())
+    stage.report(0, 0.9)
+    second = stage.save(0, 2, ranks=3)
+    assert {name for _, name in stage.files} == {*first.names(), *second.names()}
+    stage.report(0, 0.5)
+    third = stage.save(0, 3, ranks=3)
+    assert {name for _, name in stage.files} == {*second.names(), *third.names()}
+    stage.end(0, value=0.5)
+    assert {name for _, name in stage.files} == {*second.names(("weights",)), *third.names(("weights",))}
+
+
+def test_a_bound_for_weights_counts_those_of_all_ranks() -> None:
+    stage = Stage(2, limits=PATIENT)
+    stage.keep = Keep(2, (LAST,), max_gb=3.5)
+    stage.join("a")
+    for trial, value in enumerate((0.2, 0.9)):
+        stage.report(trial, value)
+        stage.save(trial, 1, ranks=2, sizes=(10**9, 10**10))
+        stage.end(trial, value=value)
+    assert {trial for trial, _ in stage.files} == {1}, "there is room for those of the better one, which are two files"
+    assert len(stage.files) == 2
+
+
+def test_a_state_of_which_a_shard_is_lost_goes_and_the_next_may_be_written() -> None:
+    stage = Stage(1, limits=PATIENT)
+    stage.join("a", "b")
+    stage.report(0, 0.1)
+    first = stage.save(0, 1, ranks=2)
+    stage.told.clear()
+    lost = stage.save(0, 2, ranks=2, lost=True)
+    assert [type(command) for command in stage.told] == [Discard, Note]
+    assert {name for _, name in stage.files} == {*first.names()}
+    assert stage.driver.history.shelf.points(0) == (first,)
+    stage.leave("a")
+    stage.told.clear()
+    stage.save(0, 2, ranks=2, attempt=lost.attempt, lost=True)
+    assert [type(command) for command in stage.told] == [Discard], "its attempt is over"

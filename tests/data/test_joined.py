@@ -25,6 +25,7 @@ from torch.utils.data import (
 import etude
 from etude.core.errors import ResultError
 from etude.data.joined import join, joined
+from etude.frameworks.torch import on_device
 
 Pair = namedtuple("Pair", ["x", "y"])
 
@@ -146,6 +147,7 @@ PLAIN = DataLoader(rows(0, 3))
         (PLAIN, WEIGHTED, "has the sampler WeightedRandomSampler"),
         (FEW, PLAIN, "draws some of its rows only, or some twice"),
         (OwnLoader(rows(0, 3)), PLAIN, "a loader of a class of its own, OwnLoader"),
+        (on_device(OwnLoader(rows(0, 3)), "meta"), PLAIN, "a loader of a class of its own, OwnLoader"),
         (DataLoader(Streaming()), PLAIN, "IterableDataset"),
         (Streaming(), rows(0, 3), "IterableDataset"),
         (PLAIN, rows(0, 3), "nobody knows how to join"),

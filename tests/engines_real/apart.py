@@ -179,8 +179,3 @@ def above(pid: int) -> list[int]:
     """Return the processes above another one, the nearest first."""
     parent = processes.parent(pid)
     return [parent, *above(parent)] if parent else []
-
-
-def table(folder: Path) -> list[tuple[Any, ...]]:
-    """Return what is equal in equal studies."""
-    return [(t.number, t.params, t.state, t.value, list(t.curve)) for t in etude.open(folder).trials]

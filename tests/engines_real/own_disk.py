@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apart import Started, above, command, started, started_command, table
-from support import write_script
+from apart import Started, above, command, started, started_command
+from support import table, write_script
 
 import etude
 from etude.core.events import Resumed

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apart import from_others, started, table
-from support import write_script
+from apart import from_others, started
+from support import table, write_script
 
 import etude
 

@@ -2,58 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
+import importlib.util
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from apart import above, command, from_others, started, table
-from support import write_script
+from apart import above, command, from_others, started
+from ranks_script import RANKS_SCRIPT
+from support import facts_of, table, write_script
 
 import etude
 from etude.core.events import Joined, Resumed
-from etude.store.journal import Journal
 from etude.worker import processes
 
 if sys.platform != "linux":
     pytest.skip("what is left of a script is told by what /proc says", allow_module_level=True)
 pytest.importorskip("torch", reason="PyTorch is not installed, and gradients of it alone are averaged")
 
-SCRIPT = """
-    import json, os, sys, time
-    from pathlib import Path
-    import etude, torch
-    from torch import nn
-    from torch.nn import functional as F
-    from torch.utils.data import DataLoader, TensorDataset
-
-    def model():
-        return nn.Linear(4, 2).double()
-
-    def data():
-        x = torch.randn(36, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        return DataLoader(TensorDataset(x, (x.sum(1) > 0).long()), batch_size=8, shuffle=True)
-
-    def train(model, data, run, lr: float, epochs: int = 4):
-        net, loader = model(), data()
-        kept = run.keep(net=net, optimizer=torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9))
+SCRIPT = (
+    RANKS_SCRIPT
+    + """
+    def tell(run):
         print("rank", run.rank, "of", run.ranks, "with", os.environ["OMP_NUM_THREADS"], "threads")
-        (run.folder / "weights.bin").write_bytes(b"w" * 300_000)
-        for epoch in run.epochs(epochs):
-            for x, y in loader:
-                kept.optimizer.zero_grad()
-                loss = F.cross_entropy(net(x) + 0.1 * torch.randn(len(x), 2, dtype=torch.float64), y)
-                loss.backward()
-                kept.optimizer.step()
-            run.report(loss=loss.item())
-            while epoch == 2 and run.trial == 0 and not Path(PROJECT, "go").exists():
-                Path(PROJECT, f"held-{run.rank}-{os.getpid()}").touch()
-                time.sleep(0.01)
 
-    PROJECT = os.getcwd()
-    experiment = etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+    def hold(run):
+        while run.trial == 0 and not (PROJECT / "go").exists():
+            (PROJECT / f"held-{run.rank}-{os.getpid()}").touch()
+            time.sleep(0.01)
 
     if __name__ == "__main__":
         try:
@@ -66,12 +44,33 @@ SCRIPT = """
         else:
             print(search.counts(), search.notes)
 """
+)
 
 ROOM = os.cpu_count() or 1
 
 
-def check_ranks(folder: Path, engine: str, too_small: str, *, says: str, environment: Mapping[str, str]) -> None:
-    """Run a study whose trials two ranks train, lose a worker in the middle, and compare with one of this machine.
+@pytest.fixture(scope="module")
+def of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
+    """Give the table of a study whose ranks were all on this machine, and that nobody disturbed."""
+    if not any(map(importlib.util.find_spec, ("ray", "pyspark"))):
+        pytest.skip("neither Ray nor Spark is installed: pip install 'etude[ray]', or 'etude[spark]'")
+    folder = tmp_path_factory.mktemp("here")
+    (folder / "go").touch()
+    with started(write_script(folder, SCRIPT), "local", "2", environment={}) as driver:
+        driver.end()
+    return table(driver.study)
+
+
+def check_ranks(
+    folder: Path,
+    engine: str,
+    too_small: str,
+    *,
+    says: str,
+    environment: Mapping[str, str],
+    like: list[tuple[Any, ...]],
+) -> None:
+    """Run a study whose trials two ranks train, lose a worker in the middle, and compare the table that it has.
 
     Args:
         folder: An empty one, for the script.
@@ -79,6 +78,7 @@ def check_ranks(folder: Path, engine: str, too_small: str, *, says: str, environ
         too_small: What would start them, but for one that it has no room for.
         says: What is said of that.
         environment: Variables for the script.
+        like: The table of one of this machine.
     """
     script = write_script(folder, SCRIPT)
     with started(script, too_small, str(ROOM + 1), environment=dict(environment)) as driver:
@@ -100,28 +100,35 @@ def check_ranks(folder: Path, engine: str, too_small: str, *, says: str, environ
         assert (trial.folder / "rank-1" / "log.txt").read_text() == "rank 1 of 2 with 1 threads\n"
         assert (trial.folder / "rank-1" / "weights.bin").stat().st_size == 300_000
     assert resumed(driver.study), "from a state, and not from the start"
-    with contextlib.closing(Journal.read(driver.study)) as journal:
-        assert all(fact.worker.startswith("g") for fact in journal.facts() if isinstance(fact, Joined))
-    with started(script, "local", "2", environment={**environment, "ETUDE_STUDIES": str(folder / "here")}) as driver:
-        driver.end()
-    assert table(folder / "studies" / "study") == table(folder / "here" / "study")
+    assert all(fact.worker.startswith("g") for fact in facts_of(driver.study, Joined))
+    assert table(driver.study) == like
 
 
 def resumed(study: Path) -> list[Resumed]:
     """Return from which states attempts have gone on."""
-    with contextlib.closing(Journal.read(study)) as journal:
-        return [fact for fact in journal.facts() if isinstance(fact, Resumed) and fact.origin.key is not None]
+    return [fact for fact in facts_of(study, Resumed) if fact.origin.key is not None]
 
 
-def test_ranks_on_ray_give_the_table_of_those_of_this_machine(tmp_path: Path) -> None:
+def test_ranks_on_ray_give_the_table_of_those_of_this_machine(
+    tmp_path: Path, of_this_machine: list[tuple[Any, ...]]
+) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'etude[ray]'")
     says = f"The {ROOM + 1} ranks of a trial start together, and the Ray cluster has room for {ROOM} in all: each asks "
     with from_others() as environment:
-        check_ranks(tmp_path, "ray", "ray", says=says, environment=environment)
+        check_ranks(tmp_path, "ray", "ray", says=says, environment=environment, like=of_this_machine)
 
 
-def test_ranks_on_spark_give_the_table_of_those_of_this_machine(tmp_path: Path) -> None:
+def test_ranks_on_spark_give_the_table_of_those_of_this_machine(
+    tmp_path: Path, of_this_machine: list[tuple[Any, ...]]
+) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed; see the extra etude[spark]")
     says = f"The {ROOM + 1} ranks of a trial start together, and Spark at 'local[{ROOM},4]' runs {ROOM} task"
     with from_others() as environment:
-        check_ranks(tmp_path, "spark", f"spark(master='local[{ROOM},4]')", says=says, environment=environment)
+        check_ranks(
+            tmp_path,
+            "spark",
+            f"spark(master='local[{ROOM},4]')",
+            says=says,
+            environment=environment,
+            like=of_this_machine,
+        )

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apart import END_S, LIMIT_S, Started, above, command, from_others, started, started_command, table, wait_for
+from apart import END_S, LIMIT_S, Started, above, command, from_others, started, started_command, wait_for
 from own_disk import check_that_all_comes_home, only_for_root
-from support import write_script
+from support import table, write_script
 
 import etude
 from etude.worker import processes

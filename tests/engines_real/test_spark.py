@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from apart import Started, above, command, from_others, started, started_command, table, wait_for
+from apart import Started, above, command, from_others, started, started_command, wait_for
 from own_disk import check_that_all_comes_home, only_for_root
-from support import write_script
+from support import table, write_script
 
 import etude
 from etude.worker import processes

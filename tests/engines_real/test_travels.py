@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from apart import LIMIT_S, from_others, started, table
-from support import write_script
+from apart import LIMIT_S, from_others, started
+from support import table, write_script
 
 import etude
 

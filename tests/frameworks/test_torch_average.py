@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from etude.core.errors import ConfigError, RanksError
 from etude.frameworks.torch_average import Averager
-from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_ranks import Groups
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-12}
 
@@ -49,12 +49,12 @@ def batch(step: int = 0, n: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
     return x, x.sum(dim=1, keepdim=True).sin()
 
 
-def mine(gang: Gang, averager: Averager, n: int) -> slice:
+def mine(groups: Groups, averager: Averager, n: int) -> slice:
     """Return this rank's part of a batch, and let the averager know how much it counts."""
-    sizes = [len(part) for part in np.array_split(np.arange(n), gang.ranks)]
-    averager.weight = sizes[gang.rank] * gang.ranks / n
-    start = sum(sizes[: gang.rank])
-    return slice(start, start + sizes[gang.rank])
+    sizes = [len(part) for part in np.array_split(np.arange(n), groups.ranks)]
+    averager.weight = sizes[groups.rank] * groups.ranks / n
+    start = sum(sizes[: groups.rank])
+    return slice(start, start + sizes[groups.rank])
 
 
 def gradients(module: nn.Module) -> dict[str, torch.Tensor | None]:
@@ -72,35 +72,35 @@ def equal(module: nn.Module, reference: nn.Module, **close: float) -> None:
             )
 
 
-def same_everywhere(gang: Gang, module: nn.Module) -> None:
+def same_everywhere(groups: Groups, module: nn.Module) -> None:
     state = {name: value.tolist() for name, value in module.state_dict().items()}
-    assert all(other == state for other in gang.gather(state))
+    assert all(other == state for other in groups.gather(state))
 
 
 # --- what ranks do --------------------------------------------------------------------------------
 
 
-def the_loss_of_a_method(gang: Gang) -> None:
+def the_loss_of_a_method(groups: Groups) -> None:
     """net.loss() trains as net() does, for several steps and uneven batches."""
     model, reference = net(), net()
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     averager.leave(reference.parameters())
     optimizers = [torch.optim.Adam(m.parameters(), lr=0.01) for m in (model, reference)]
     for step in range(5):
         x, y = batch(step, n=13)
-        part = mine(gang, averager, 13)
+        part = mine(groups, averager, 13)
         for optimizer, one, some in ((optimizers[0], model, part), (optimizers[1], reference, slice(None))):
             optimizer.zero_grad()
             one.loss(x[some], y[some]).backward()
             if one is model:
                 equal(model, net_with(reference, x, y))
             optimizer.step()
-    same_everywhere(gang, model)
+    same_everywhere(groups, model)
     for p, q in zip(model.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-7, atol=1e-9)
     averager.detach()
     model.zero_grad()
-    x, y = batch(gang.rank)
+    x, y = batch(groups.rank)
     model.loss(x, y).backward()
     alone = net_with(model, x, y)
     equal(model, alone, rtol=0, atol=0)  # detached, gradients are the rank's own
@@ -114,7 +114,7 @@ def net_with(module: Net, x: torch.Tensor, y: torch.Tensor) -> Net:
     return copied
 
 
-def two_models_with_two_optimizers(gang: Gang) -> None:
+def two_models_with_two_optimizers(groups: Groups) -> None:
     """A GAN: each backward touches one or both, and those that it did not touch are neither waited for nor changed."""
     torch.manual_seed(1)
     pairs = []
@@ -123,14 +123,14 @@ def two_models_with_two_optimizers(gang: Gang) -> None:
         pairs.append(
             {"g": nn.Linear(4, 4).double(), "d": nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double()}
         )
-    averager = Averager(pairs[0], gang)
+    averager = Averager(pairs[0], groups)
     for reference in pairs[1].values():
         averager.leave(reference.parameters())
     optimizers = [{name: torch.optim.Adam(m.parameters(), lr=0.02) for name, m in pair.items()} for pair in pairs]
     for step in range(4):
         noise, real = batch(step)[0], batch(step + 100)[0]
         for nth, (pair, optimizer) in enumerate(zip(pairs, optimizers, strict=True)):
-            part = mine(gang, averager, 12) if nth == 0 else slice(None)
+            part = mine(groups, averager, 12) if nth == 0 else slice(None)
             g, d = pair["g"], pair["d"]
             optimizer["d"].zero_grad()
             (F.softplus(-d(real[part])).mean() + F.softplus(d(g(noise[part]).detach())).mean()).backward()
@@ -144,61 +144,61 @@ def two_models_with_two_optimizers(gang: Gang) -> None:
         for name in ("g", "d"):
             equal(pairs[0][name], pairs[1][name], rtol=1e-6, atol=1e-9)
     for name in ("g", "d"):
-        same_everywhere(gang, pairs[0][name])
+        same_everywhere(groups, pairs[0][name])
     averager.detach()
 
 
-def parameters_that_one_rank_did_not_use(gang: Gang) -> None:
+def parameters_that_one_rank_did_not_use(groups: Groups) -> None:
     """A gradient that is missing here counts as zero; one that is missing everywhere stays None."""
     pairs = [nn.ModuleDict({name: nn.Linear(4, 1) for name in ("a", "b", "c")}).double() for _ in range(2)]
     pairs[1].load_state_dict(pairs[0].state_dict())
-    averager = Averager({"net": pairs[0]}, gang)
+    averager = Averager({"net": pairs[0]}, groups)
     pairs[1].load_state_dict(pairs[0].state_dict())
     x, _ = batch(n=4)
-    name = "a" if gang.rank == 0 else "b"
+    name = "a" if groups.rank == 0 else "b"
     (pairs[0][name](x).mean()).backward()
-    (pairs[1]["a"](x).mean() / gang.ranks + pairs[1]["b"](x).mean() * (gang.ranks - 1) / gang.ranks).backward()
+    (pairs[1]["a"](x).mean() / groups.ranks + pairs[1]["b"](x).mean() * (groups.ranks - 1) / groups.ranks).backward()
     equal(*pairs)
     assert pairs[0]["c"].weight.grad is None
     averager.detach()
 
 
-def modules_that_one_rank_did_not_use(gang: Gang) -> None:
+def modules_that_one_rank_did_not_use(groups: Groups) -> None:
     """Of three modules each rank touches another one, and nobody the last."""
     modules = {name: nn.Linear(2, 1, bias=False).double() for name in ("0", "1", "2", "never")}
-    averager = Averager(modules, gang)
+    averager = Averager(modules, groups)
     x = torch.ones(1, 2, dtype=torch.float64)
-    modules[str(gang.rank)](x).sum().backward()
-    for name in map(str, range(gang.ranks)):
-        torch.testing.assert_close(modules[name].weight.grad, x / gang.ranks)
+    modules[str(groups.rank)](x).sum().backward()
+    for name in map(str, range(groups.ranks)):
+        torch.testing.assert_close(modules[name].weight.grad, x / groups.ranks)
     assert modules["never"].weight.grad is None
     averager.detach()
 
 
-def accumulation(gang: Gang) -> None:
+def accumulation(groups: Groups) -> None:
     """Several backwards before a step, of uneven batches, with gradients set to None and to zero."""
     model, reference = net(), net()
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     for none in (True, False):
         for one in (model, reference):
             one.zero_grad(set_to_none=none)
         for step, n in enumerate((12, 7, 4)):
             x, y = batch(step, n)
-            part = mine(gang, averager, n)
+            part = mine(groups, averager, n)
             model.loss(x[part], y[part]).backward()
             reference.loss(x, y).backward()
             equal(model, reference)
     averager.detach()
 
 
-def a_rank_without_examples(gang: Gang) -> None:
+def a_rank_without_examples(groups: Groups) -> None:
     """It has one example without weight, and even NaN there counts for nothing."""
     model, reference = net(), net()
-    averager = Averager({"": model}, gang)
-    x, y = batch(n=gang.ranks - 1)
-    part = mine(gang, averager, gang.ranks - 1)
+    averager = Averager({"": model}, groups)
+    x, y = batch(n=groups.ranks - 1)
+    part = mine(groups, averager, groups.ranks - 1)
     idle = averager.weight == 0
-    assert idle == (gang.rank == gang.ranks - 1)
+    assert idle == (groups.rank == groups.ranks - 1)
     loss = model.loss(x[:1] * float("nan"), y[:1]) if idle else model.loss(x[part], y[part])
     loss.backward()
     reference.loss(x, y).backward()
@@ -206,11 +206,11 @@ def a_rank_without_examples(gang: Gang) -> None:
     averager.detach()
 
 
-def graphs_that_are_used_twice(gang: Gang) -> None:
+def graphs_that_are_used_twice(groups: Groups) -> None:
     model, reference = net(), net()
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     x, y = batch()
-    part = mine(gang, averager, 12)
+    part = mine(groups, averager, 12)
     for one, some in ((model, part), (reference, slice(None))):
         out = one(x[some])
         F.mse_loss(out, y[some]).backward(retain_graph=True)
@@ -248,21 +248,21 @@ def counted(function: Any, calls: list[int]) -> Any:
     return call
 
 
-def activation_checkpointing(gang: Gang) -> None:
+def activation_checkpointing(groups: Groups) -> None:
     """Reentrant or not, with something outside of the checkpointed parts or nothing; a block is in two of them."""
     for reentrant, head in ((False, True), (True, True), (True, False)):
         torch.manual_seed(2)
         model = Deep(reentrant, head).double()
         reference = copy.deepcopy(model)
-        averager = Averager({"": model}, gang)
+        averager = Averager({"": model}, groups)
         sent: list[int] = []
         for step in range(3):
             x, y = batch(step)
-            part = mine(gang, averager, 12)
+            part = mine(groups, averager, 12)
             for one in (model, reference):
                 one.zero_grad()
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(gang, "all_reduce", counted(gang.all_reduce, sent))
+                patch.setattr(groups, "all_reduce", counted(groups.all_reduce, sent))
                 model.loss(x[part], y[part]).backward()
             reference.loss(x, y).backward()
             equal(model, reference)
@@ -270,14 +270,14 @@ def activation_checkpointing(gang: Gang) -> None:
         averager.detach()
 
 
-def parameters_that_are_set_free_later(gang: Gang) -> None:
+def parameters_that_are_set_free_later(groups: Groups) -> None:
     model, reference = net(), net()
     for one in (model, reference):
         one.first.requires_grad_(False)
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     for step in range(4):
         x, y = batch(step)
-        part = mine(gang, averager, 12)
+        part = mine(groups, averager, 12)
         for one in (model, reference):
             one.zero_grad()
             one.first.requires_grad_(step in (1, 3))
@@ -288,7 +288,7 @@ def parameters_that_are_set_free_later(gang: Gang) -> None:
     averager.detach()
 
 
-def kinds_of_numbers(gang: Gang) -> None:
+def kinds_of_numbers(groups: Groups) -> None:
     """float32, bfloat16, half and complex in one module, and gradients that do not lie in order."""
     torch.manual_seed(3)
     kinds = (torch.float32, torch.bfloat16, torch.float16, torch.complex64, torch.float64)
@@ -298,11 +298,11 @@ def kinds_of_numbers(gang: Gang) -> None:
     model["turned"] = nn.Parameter(torch.randn(3, 5).t())
     model["whole"] = nn.Parameter(torch.ones(2, dtype=torch.int8), requires_grad=False)
     model["number"] = nn.Parameter(torch.tensor(2.0))
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     sum(
-        (p.abs().float() if p.is_complex() else p.float()).square().sum() * (gang.rank + 1) for p in model.values()
+        (p.abs().float() if p.is_complex() else p.float()).square().sum() * (groups.rank + 1) for p in model.values()
     ).backward()
-    middle = (gang.ranks + 1) / 2
+    middle = (groups.ranks + 1) / 2
     assert model.pop("whole").grad is None
     for name, p in model.items():
         torch.testing.assert_close(p.grad, (2 * middle * p).detach().to(p.dtype), rtol=2e-2, atol=1e-3, msg=name)
@@ -311,39 +311,39 @@ def kinds_of_numbers(gang: Gang) -> None:
     averager.detach()
 
 
-def a_model_that_is_converted_later(gang: Gang) -> None:
+def a_model_that_is_converted_later(groups: Groups) -> None:
     model = net().float()
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     model.loss(*(t.float() for t in batch())).backward()
     model.double()
     model.zero_grad()
     reference = copy.deepcopy(model)
     x, y = batch(1)
-    part = mine(gang, averager, 12)
+    part = mine(groups, averager, 12)
     model.loss(x[part], y[part]).backward()
     reference.loss(x, y).backward()
     equal(model, reference)
     averager.detach()
 
 
-def clipping_and_scaling(gang: Gang) -> None:
+def clipping_and_scaling(groups: Groups) -> None:
     """What comes after backward sees averages; an overflow on one rank is one on all."""
     model, reference = net(), net()
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     x, y = batch()
-    part = mine(gang, averager, 12)
+    part = mine(groups, averager, 12)
     model.loss(x[part], y[part]).backward()
     reference.loss(x, y).backward()
     norms = [float(nn.utils.clip_grad_norm_(one.parameters(), 0.01)) for one in (model, reference)]
     assert norms[0] == pytest.approx(norms[1], rel=1e-9)
     equal(model, reference)
     model = net().float()
-    other = Averager({"": model}, gang)
+    other = Averager({"": model}, groups)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     before = copy.deepcopy(model.state_dict())
     x, y = (t.float() for t in batch())
-    scaler.scale(model.loss(x, y * (1e38 if gang.rank == 0 else 1))).backward()
+    scaler.scale(model.loss(x, y * (1e38 if groups.rank == 0 else 1))).backward()
     scaler.step(optimizer)
     scaler.update()
     assert scaler.get_scale() == 2.0**9
@@ -352,23 +352,23 @@ def clipping_and_scaling(gang: Gang) -> None:
     other.detach()
 
 
-def compiled(gang: Gang) -> None:
+def compiled(groups: Groups) -> None:
     model, reference = net(), net()
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     fast = torch.compile(model, backend="aot_eager")
     x, y = batch()
-    part = mine(gang, averager, 12)
+    part = mine(groups, averager, 12)
     F.mse_loss(fast(x[part]), y[part]).backward()
     reference.loss(x, y).backward()
     equal(model, reference)
     averager.detach()
 
 
-def the_model_stays_what_it_is(gang: Gang) -> None:
+def the_model_stays_what_it_is(groups: Groups) -> None:
     """Type, names, copies and pickles; a copy is not averaged."""
     model = net()
     names, kind = list(model.state_dict()), type(model)
-    averager = Averager({"": model, "again": model}, gang)
+    averager = Averager({"": model, "again": model}, groups)
     assert type(model) is kind
     assert list(model.state_dict()) == names
     copied = copy.deepcopy(model)
@@ -377,7 +377,7 @@ def the_model_stays_what_it_is(gang: Gang) -> None:
     torch.save(model, written)
     written.seek(0)
     read = torch.load(written, weights_only=False)
-    x, y = batch(gang.rank)
+    x, y = batch(groups.rank)
     for one in (copied, again, read):
         one.loss(x, y).backward()
         equal(one, net_with(net(), x, y))  # this rank's own
@@ -386,34 +386,34 @@ def the_model_stays_what_it_is(gang: Gang) -> None:
     averager.detach()
 
 
-def buffers_are_means(gang: Gang) -> None:
+def buffers_are_means(groups: Groups) -> None:
     """Running statistics are the weighted mean; constants stay to the bit, numbers of batches are each rank's own."""
     model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
     model[0].register_buffer("table", torch.tensor([0.1, -torch.inf, torch.nan, 1e-42]))
     model[2].register_buffer("seen", torch.tensor(0.1))
     model[2].register_buffer("own", torch.tensor(0))
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     table = model[0].table.clone()
     mean = model[1].running_mean.double()
     for step in range(3):
         x = batch(step, 13)[0].float()
-        part = mine(gang, averager, 13)
+        part = mine(groups, averager, 13)
         inner = model[0](x[part]).detach()
-        everywhere = gang.gather([inner.double().mean(dim=0).tolist(), averager.weight])
-        batch_mean = sum(torch.tensor(m).double() * w for m, w in everywhere) / gang.ranks
+        everywhere = groups.gather([inner.double().mean(dim=0).tolist(), averager.weight])
+        batch_mean = sum(torch.tensor(m).double() * w for m, w in everywhere) / groups.ranks
         mean = 0.9 * mean + 0.1 * batch_mean
         if step == 1:
-            model[2].seen += gang.rank
-        model[2].own += gang.rank
+            model[2].seen += groups.rank
+        model[2].own += groups.rank
         model(x[part]).mean().backward()
         torch.testing.assert_close(model[1].running_mean.double(), mean, rtol=1e-5, atol=1e-6)
-        everybody = gang.gather(model[1].running_var.tolist())
+        everybody = groups.gather(model[1].running_var.tolist())
         assert all(other == everybody[0] for other in everybody)
     assert torch.equal(model[0].table.nan_to_num(7), table.nan_to_num(7))
-    sizes = [len(part) for part in np.array_split(np.arange(13), gang.ranks)]
+    sizes = [len(part) for part in np.array_split(np.arange(13), groups.ranks)]
     expected = 0.1 + sum(rank * size for rank, size in enumerate(sizes)) / 13
     assert float(model[2].seen) == pytest.approx(expected, rel=1e-5)
-    assert int(model[2].own) == 3 * gang.rank
+    assert int(model[2].own) == 3 * groups.rank
     frozen = model[1].running_mean.clone()
     model.eval()
     averager.weight = 1.0
@@ -424,19 +424,19 @@ def buffers_are_means(gang: Gang) -> None:
     averager.detach()
 
 
-def the_beginning_is_rank_0s(gang: Gang) -> list[str]:
-    model = net(seed=gang.rank)
-    averager = Averager({"": model}, gang)
-    same_everywhere(gang, model)
+def the_beginning_is_rank_0s(groups: Groups) -> list[str]:
+    model = net(seed=groups.rank)
+    averager = Averager({"": model}, groups)
+    same_everywhere(groups, model)
     equal_to = net(seed=0).state_dict()
     assert all(torch.equal(value, equal_to[name]) for name, value in model.state_dict().items())
     averager.detach()
     return averager.notes
 
 
-def a_head_that_came_later(gang: Gang) -> str:
+def a_head_that_came_later(groups: Groups) -> str:
     model = net()
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     model.last = nn.Linear(8, 1).double()
     before = copy.deepcopy(model.state_dict())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -450,9 +450,9 @@ def a_head_that_came_later(gang: Gang) -> str:
     return str(refused.value)
 
 
-def steps_and_backwards_that_cannot_be(gang: Gang) -> list[str]:
+def steps_and_backwards_that_cannot_be(groups: Groups) -> list[str]:
     model = net()
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     told = []
     handle = model.first.weight.register_post_accumulate_grad_hook(lambda _: optimizer.step())
@@ -467,14 +467,14 @@ def steps_and_backwards_that_cannot_be(gang: Gang) -> list[str]:
     return told
 
 
-def an_exception_that_was_caught(gang: Gang) -> str:
+def an_exception_that_was_caught(groups: Groups) -> str:
     """Before any gradient was sent."""
     model = net()
 
     def fail(_: torch.Tensor) -> None:
         raise ValueError("here")
 
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     handle = model.last.weight.register_post_accumulate_grad_hook(fail)
     with pytest.raises(ValueError, match="here"):
         model.loss(*batch()).backward()
@@ -485,23 +485,23 @@ def an_exception_that_was_caught(gang: Gang) -> str:
     return str(refused.value)
 
 
-def ranks_at_other_batches(gang: Gang) -> str:
+def ranks_at_other_batches(groups: Groups) -> str:
     model = net()
-    averager = Averager({"": model}, gang)
-    averager.weight = 1.0 if gang.rank == 0 else 0.5
+    averager = Averager({"": model}, groups)
+    averager.weight = 1.0 if groups.rank == 0 else 0.5
     with pytest.raises(RanksError) as refused:
         model.loss(*batch()).backward()
     averager.detach()
     return str(refused.value)
 
 
-def sparse_embeddings(gang: Gang) -> list[str]:
+def sparse_embeddings(groups: Groups) -> list[str]:
     told = []
     with pytest.raises(ConfigError) as refused:
-        Averager({"": nn.Sequential(nn.Embedding(4, 2, sparse=True))}, gang)
+        Averager({"": nn.Sequential(nn.Embedding(4, 2, sparse=True))}, groups)
     told.append(str(refused.value))
     table = nn.Parameter(torch.zeros(4, 2))
-    averager = Averager({"": nn.ParameterList([table])}, gang)
+    averager = Averager({"": nn.ParameterList([table])}, groups)
     with pytest.raises(RanksError) as first:
         F.embedding(torch.tensor([1]), table, sparse=True).sum().backward()
     told.append(str(first.value))
@@ -509,28 +509,28 @@ def sparse_embeddings(gang: Gang) -> list[str]:
     return told
 
 
-def lazy_modules(gang: Gang) -> str:
+def lazy_modules(groups: Groups) -> str:
     with pytest.raises(ConfigError) as refused:
-        Averager({"": nn.LazyLinear(3)}, gang)
+        Averager({"": nn.LazyLinear(3)}, groups)
     return str(refused.value)
 
 
-def models_of_other_forms(gang: Gang) -> str:
+def models_of_other_forms(groups: Groups) -> str:
     with pytest.raises(RanksError) as refused:
-        Averager({"": net(width=8 + gang.rank)}, gang)
+        Averager({"": net(width=8 + groups.rank)}, groups)
     return str(refused.value)
 
 
-def beside_torchs_own(gang: Gang) -> None:
+def beside_torchs_own(groups: Groups) -> None:
     """Equal to DistributedDataParallel to the bit, where that works."""
     torch.manual_seed(5)
     ours = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10))
     theirs = nn.parallel.DistributedDataParallel(copy.deepcopy(ours))
-    averager = Averager({"": ours}, gang)
+    averager = Averager({"": ours}, groups)
     averager.leave(theirs.parameters())
     optimizers = [torch.optim.SGD(one.parameters(), lr=0.1, momentum=0.9) for one in (ours, theirs)]
     for step in range(4):
-        x = torch.randn(8, 1, 8, 8, generator=torch.Generator().manual_seed(10 * step + gang.rank))
+        x = torch.randn(8, 1, 8, 8, generator=torch.Generator().manual_seed(10 * step + groups.rank))
         for one, optimizer in zip((ours, theirs), optimizers, strict=True):
             optimizer.zero_grad()
             one(x).square().mean().backward()
@@ -555,22 +555,22 @@ class Choosing(nn.Module):
         return total / len(x)
 
 
-def programs_of_chance(gang: Gang) -> int:
+def programs_of_chance(groups: Groups) -> int:
     """Three modules; backwards that touch some of them, with some of their layers, for some examples; at times a "
     "step."""
     chance = np.random.default_rng(11)
     torch.manual_seed(4)
     ours = {name: Choosing().double() for name in "abc"}
     alone = {name: copy.deepcopy(module) for name, module in ours.items()}
-    averager = Averager(ours, gang)
+    averager = Averager(ours, groups)
     everything = [p for one in (ours, alone) for m in one.values() for p in m.parameters()]
     compared = 0
     for _ in range(60):
-        n = int(chance.integers(gang.ranks, 3 * gang.ranks + 1))
+        n = int(chance.integers(groups.ranks, 3 * groups.ranks + 1))
         x, _ = batch(int(chance.integers(1000)), n)
         using = torch.from_numpy(chance.random((3, n, 4)) < 0.4)
         using[0, :, 0] = True  # each rank touches something
-        part = mine(gang, averager, n)
+        part = mine(groups, averager, n)
         free = chance.random(4) < 0.9
         for modules, some in ((ours, part), (alone, slice(None))):
             for wanted, layer in zip(free.tolist(), modules["b"].layers, strict=True):
@@ -588,7 +588,7 @@ def programs_of_chance(gang: Gang) -> int:
             for module in (*ours.values(), *alone.values()):
                 module.zero_grad(set_to_none=none)
     for module in ours.values():
-        same_everywhere(gang, module)
+        same_everywhere(groups, module)
     averager.detach()
     return compared
 

@@ -604,3 +604,30 @@ def test_a_training_with_it_is_the_same_training() -> None:
     watch = Watch(frozenset(ASPECTS))
     assert all(torch.equal(one, other) for one, other in zip(train(None), train(watch), strict=True))
     assert len(watch.take().ids) == 1500
+
+
+def batch_of(step: int, n: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
+    draws = torch.Generator().manual_seed(step)
+    return torch.randn(n, 3, generator=draws), torch.randint(3, (n,), generator=draws)
+
+
+@pytest.mark.parametrize("given", ["the last", "changed", "one class", "few", "one before", "two before"])
+def test_targets_of_an_earlier_batch_are_told(given: str) -> None:
+    watch = Watch(JUST_LOSS)
+    loss = tracked(nn.CrossEntropyLoss(), watch)
+    n = 4 if given == "few" else 12
+    batches = [batch_of(step, n) for step in range(8)]
+    if given == "one class":
+        batches = [(x, torch.ones_like(y)) for x, y in batches]
+    back = {"the last": 0, "changed": 0, "two before": 2}.get(given, 1)
+    for step in range(8):
+        watch.drawn(range(n), batches[step])
+        if step < back:
+            continue
+        x, y = batches[step - back]
+        loss(x.clone().requires_grad_(), 2 - y if given == "changed" else y)
+    if given in ("one before", "two before"):
+        with pytest.raises(ResultError, match="targets of a batch before the one that the loader gave last"):
+            watch.take()
+    else:
+        assert len(watch.take().ids) == (8 - back) * n

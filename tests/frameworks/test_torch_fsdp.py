@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import copy
-import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import safetensors.torch
 import torch
 from ranks_at_work import outcome, run
 from torch import nn
+from torch.distributed.tensor import DTensor, Partial
 from torch.nn import functional as F
 
 from etude.core.errors import ConfigError, StateError
 from etude.core.ranks import DDP, FSDP, read_parallel
-from etude.frameworks import torch_fsdp
-from etude.frameworks.torch_ranks import Gang
+from etude.frameworks import state_file, torch_fsdp
+from etude.frameworks.kinds import handle
+from etude.frameworks.shards import has_shards, join
+from etude.frameworks.torch_fsdp_states import put_back, shards_of
+from etude.frameworks.torch_ranks import Groups
+from etude.frameworks.trees import take_apart
 
 
 class Block(nn.Module):
@@ -58,14 +60,26 @@ def batch(step: int, n: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
     return x, x.sum(dim=1, keepdim=True).sin()
 
 
-def one_model_on_all(gang: Gang, folder: str) -> None:
+def full_state(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the whole state of a sharded module; all ranks call it."""
+    state = model.state_dict().items()
+    return {name: (t.full_tensor() if isinstance(t, DTensor) else t).detach().clone() for name, t in state}
+
+
+def write(state: Any, groups: Groups, folder: Path) -> list[tuple[Path, str]]:
+    """Write what each rank has of a state, and return the files with their digests, by rank."""
+    path = folder / f"{groups.rank}.safetensors"
+    return groups.gather((path, state_file.write(path, *take_apart(state, path=""))[0]))
+
+
+def one_model_on_all(groups: Groups, folder: str) -> None:
     """It trains as on one rank, with uneven batches; what was saved goes on to the bit."""
     model, reference = net(), net()
-    sharded = torch_fsdp.Sharded({"": model}, FSDP(block="Block", methods=("loss",)), gang)
+    sharded = torch_fsdp.Sharded({"": model}, FSDP(block="Block", methods=("loss",)), groups)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     alone = torch.optim.AdamW(reference.parameters(), lr=0.01)
-    part = slice(0, 3) if gang.rank == 0 else slice(3, 5)
-    sharded.weight = (part.stop - part.start) * gang.ranks / 5
+    part = slice(0, 3) if groups.rank == 0 else slice(3, 5)
+    sharded.weight = (part.stop - part.start) * groups.ranks / 5
 
     def step(nth: int) -> None:
         x, y = batch(nth)
@@ -78,68 +92,59 @@ def one_model_on_all(gang: Gang, folder: str) -> None:
         alone.zero_grad()
         reference.loss(*batch(nth)).backward()
         alone.step()
-    whole = torch_fsdp.full_state(model, gang)
-    assert bool(whole) == (gang.rank == 0)
+    whole = full_state(model)
     for name, value in whole.items():
         torch.testing.assert_close(value, reference.state_dict()[name], rtol=1e-4, atol=1e-6)
 
-    place = Path(folder)
-    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
-    torch_fsdp.save(place, state, gang)
-    index = json.loads((place / "index.json").read_text())
-    assert index["ranks"] == 2
-    assert [one["file"] for one in index["files"]] == [
-        "shard-00001-of-00002.safetensors", "shard-00002-of-00002.safetensors"
-    ]  # fmt: skip
-    assert index["tensors"]["model.blocks.0.inner.weight"]["shape"] == [6, 6]
-    assert index["tensors"]["model.blocks.0.inner.weight"]["placements"] == ["shard 0"]
-    shards = [safetensors.torch.load_file(place / one["file"]) for one in index["files"]]
-    parts = [shard["model.blocks.0.inner.weight.etude.local"] for shard in shards]
-    if gang.rank == 0:
-        assert torch.equal(torch.cat(parts), whole["blocks.0.inner.weight"])
+    kept = {"model": handle(model, path="model"), "optimizer": handle(optimizer, path="optimizer")}
+    trees = {"model": kept["model"].weights(), "optimizer": kept["optimizer"].rest()}
+    files = write(trees, groups, Path(folder))
+    shard = state_file.read(*files[groups.rank])
+    of_block = shard["model"]["blocks.0.inner.weight"]
+    assert of_block["shape"] == [6, 6]
+    assert of_block["etude.shard"].shape == (3, 6), "half of it, and no rank has the whole"
+    assert shard["optimizer"]["state"][0]["exp_avg"]["etude.shard"].shape == (3, 4)
+    all_of_it = join([state_file.read(*file) for file in files])
+    assert not has_shards(all_of_it)
+    assert all(torch.equal(value, whole[name]) for name, value in all_of_it["model"].items())
+    moments = alone.state_dict()["state"]
+    for number, found in all_of_it["optimizer"]["state"].items():
+        torch.testing.assert_close(found["exp_avg"], moments[number]["exp_avg"], rtol=1e-4, atol=1e-6)
     step(4)
-    later = copy.deepcopy(torch_fsdp.full_state(model, gang))
-    back = torch_fsdp.load(place, gang, sharded.mesh)
-    assert back["epoch"] == 3
-    model.load_state_dict(back["model"])
-    optimizer.load_state_dict(back["optimizer"])
+    later = full_state(model)
+    kept["model"].bring_back(shard["model"], None)
+    kept["optimizer"].bring_back(None, shard["optimizer"])
     step(4)
-    again = torch_fsdp.full_state(model, gang)
+    again = full_state(model)
     assert all(torch.equal(value, again[name]) for name, value in later.items())
 
 
-def states_that_cannot_be_loaded(gang: Gang, folder: str) -> list[str]:
-    mesh = torch_fsdp.mesh_of({}, gang)
-    place = Path(folder) / "other"
-    torch_fsdp.save(place, {"a": torch.ones(2)}, gang)
+def states_that_do_not_fit(groups: Groups, folder: str) -> list[str]:
+    model = net()
+    sharded = torch_fsdp.Sharded({"": model}, FSDP(block="Block"), groups)
+    state = shards_of(model.state_dict())
     told = []
-    if gang.rank == 0:
-        index = json.loads((place / "index.json").read_text())
-        (place / "index.json").write_text(json.dumps({**index, "ranks": 4}))
-        with pytest.raises(StateError) as refused:
-            torch_fsdp.load(place, gang, mesh)
-        told.append(str(refused.value).replace(folder, ""))
-        (place / "index.json").write_text(json.dumps(index))
-        file = place / index["files"][0]["file"]
-        file.write_bytes(file.read_bytes()[:-1] + b"x")
-        with pytest.raises(StateError, match="is not what was written"):
-            torch_fsdp.load(place, gang, mesh)
-        (place / "index.json").unlink()
-        with pytest.raises(StateError, match=r"holds no complete state: its index\.json is missing"):
-            torch_fsdp.load(place, gang, mesh)
+    with pytest.raises(StateError) as refused:
+        put_back(state, net())
+    told.append(str(refused.value))
+    with pytest.raises(StateError) as refused:
+        shards_of({"a": DTensor.from_local(torch.ones(2), sharded.mesh, [Partial()])})
+    told.append(str(refused.value))
+    plain = {"a": torch.ones(2), "b": [1, (2, None)]}
+    assert put_back(plain, net()) is plain
     return told
 
 
-def what_cannot_be_sharded(gang: Gang, folder: str) -> list[str]:
+def what_cannot_be_sharded(groups: Groups, folder: str) -> list[str]:
     told = []
     for spec in (FSDP(block="DecoderLayer"), FSDP(block="Block", methods=("lose",))):
         with pytest.raises(ConfigError) as refused:
-            torch_fsdp.Sharded({"": net()}, spec, gang)
+            torch_fsdp.Sharded({"": net()}, spec, groups)
         told.append(str(refused.value))
     return told
 
 
-TOGETHER = ("one_model_on_all", "states_that_cannot_be_loaded", "what_cannot_be_sharded")
+TOGETHER = ("one_model_on_all", "states_that_do_not_fit", "what_cannot_be_sharded")
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +158,11 @@ def test_on_two_ranks(ranks: list[dict[str, Any]], name: str) -> None:
     outcome(ranks, name)
 
 
-def test_a_state_is_for_as_many_ranks_as_saved_it(ranks: list[dict[str, Any]]) -> None:
-    assert outcome(ranks, "states_that_cannot_be_loaded")[0] == [
-        "/other was saved by 4 ranks, and 2 are to go on. A sharded state is for as many ranks as saved it: go on with "
-        "ranks=4, or begin from its whole weights."
+def test_states_that_are_not_sharded_alike_are_refused(ranks: list[dict[str, Any]]) -> None:
+    assert outcome(ranks, "states_that_do_not_fit")[0] == [
+        "The saved state of Net is sharded, and it is not. Keep the same things.",
+        "A tensor of shape (2,) lies on the ranks as (Partial(sum),), and what is kept may be sharded over all ranks "
+        "in one way alone. Keep what etude.FSDP(...) shards, or whole tensors.",
     ]
 
 

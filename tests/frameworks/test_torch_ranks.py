@@ -14,40 +14,41 @@ import torch
 import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
-from ranks_at_work import outcome, results, run, start
+from ranks_at_work import first, outcome, run
 from torch import nn
 
 from etude.core.errors import ConfigError, DriftError, RankLostError, RanksError
 from etude.frameworks import torch_drift, torch_ranks
+from etude.frameworks.standstill import Waiting
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_drift import checksums
-from etude.frameworks.torch_ranks import Gang
-from etude.frameworks.torch_reports import Agreed, one_of
+from etude.frameworks.torch_ranks import Groups
+from etude.frameworks.torch_reports import PLACE, Agreed, one_of
 
 # --- what ranks do --------------------------------------------------------------------------------
 
 
-def plain_values_travel(gang: Gang) -> None:
-    assert gang.gather({"rank": gang.rank, "also": [1, None]}) == [
-        {"rank": rank, "also": [1, None]} for rank in range(gang.ranks)
+def plain_values_travel(groups: Groups) -> None:
+    assert groups.gather({"rank": groups.rank, "also": [1, None]}) == [
+        {"rank": rank, "also": [1, None]} for rank in range(groups.ranks)
     ]
-    assert gang.broadcast(f"from {gang.rank}") == "from 0"
+    assert groups.broadcast(f"from {groups.rank}") == "from 0"
 
 
-def reports_become_one(gang: Gang) -> None:
+def reports_become_one(groups: Groups) -> None:
     """Several are under way at once, more numbers than one message holds, in whatever order they are named."""
-    last = gang.rank == gang.ranks - 1
-    pairs = [("loss", float(gang.rank)), ("hits", 10.0 + gang.rank), ("lr", 0.5 + gang.rank)]
-    first = gang.mean(
-        dict(pairs if last else reversed(pairs)), weight=1 + gang.rank, how={"hits": "sum", "lr": "rank 0"}
+    last = groups.rank == groups.ranks - 1
+    pairs = [("loss", float(groups.rank)), ("hits", 10.0 + groups.rank), ("lr", 0.5 + groups.rank)]
+    first = groups.mean(
+        dict(pairs if last else reversed(pairs)), weight=1 + groups.rank, how={"hits": "sum", "lr": "rank 0"}
     )
-    second = gang.mean({str(n): 0.1 * n for n in range(200)}, stop=last)
-    third = gang.mean({"loss": math.nan if last else 0.1 + 0.2}, weight=0 if last else 1)
-    fourth = gang.mean({})
+    second = groups.mean({str(n): 0.1 * n for n in range(200)}, stop=last)
+    third = groups.mean({"loss": math.nan if last else 0.1 + 0.2}, weight=0 if last else 1)
+    fourth = groups.mean({})
     agreed = first.wait()
-    weights = [1 + rank for rank in range(gang.ranks)]
+    weights = [1 + rank for rank in range(groups.ranks)]
     assert agreed.values["loss"] == sum(rank * w for rank, w in enumerate(weights)) / sum(weights)
-    assert agreed.values["hits"] == sum(10 + rank for rank in range(gang.ranks))
+    assert agreed.values["hits"] == sum(10 + rank for rank in range(groups.ranks))
     assert agreed.values["lr"] == 0.5
     assert list(agreed.values) == [name for name, _ in (pairs if last else reversed(pairs))]
     assert not agreed.stop
@@ -58,96 +59,96 @@ def reports_become_one(gang: Gang) -> None:
     assert all(pending.done() for pending in (first, second, third, fourth))
 
 
-def reports_with_other_names(gang: Gang) -> str:
+def reports_with_other_names(groups: Groups) -> str:
     with pytest.raises(RanksError) as refused:
-        gang.mean({"loss": 1.0, "accuracy" if gang.rank else "f1": 1.0}).wait()
+        groups.mean({"loss": 1.0, "accuracy" if groups.rank else "f1": 1.0}).wait()
     return str(refused.value)
 
 
-def a_second_gang(gang: Gang) -> str:
+def a_second_join(groups: Groups) -> str:
     with pytest.raises(ConfigError) as refused:
-        torch_ranks.join(rank=gang.rank, ranks=gang.ranks, prefix="again", timeout_s=5)
+        torch_ranks.join(rank=groups.rank, ranks=groups.ranks, prefix="again", timeout_s=5)
     return str(refused.value)
 
 
-def drift_is_named(gang: Gang) -> str:
+def drift_is_named(groups: Groups) -> str:
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
-    torch_drift.align(gang, {"net": model})
-    assert torch_drift.check(gang, {"net": model}) == []
+    torch_drift.align(groups, {"net": model})
+    assert torch_drift.check(groups, {"net": model}) == []
     with torch.no_grad():
-        model[2].weight[0, 1] += 0.25 * gang.rank
-        model[0].bias[0] += 0.01 * gang.rank
+        model[2].weight[0, 1] += 0.25 * groups.rank
+        model[0].bias[0] += 0.01 * groups.rank
     with pytest.raises(DriftError) as refused:
-        torch_drift.check(gang, {"net": model})
+        torch_drift.check(groups, {"net": model})
     return str(refused.value)
 
 
-def nan_on_one_rank_is_drift(gang: Gang) -> None:
+def nan_on_one_rank_is_drift(groups: Groups) -> None:
     model = nn.Linear(2, 2)
-    torch_drift.align(gang, {"": model})
+    torch_drift.align(groups, {"": model})
     with torch.no_grad():
         model.weight[0, 0] = torch.nan
-    assert torch_drift.check(gang, {"": model}) == []  # on all of them it is the same model
+    assert torch_drift.check(groups, {"": model}) == []  # on all of them it is the same model
     with torch.no_grad():
-        model.weight[1, 1] = torch.inf if gang.rank else 1.0
+        model.weight[1, 1] = torch.inf if groups.rank else 1.0
     with pytest.raises(DriftError):
-        torch_drift.check(gang, {"": model})
+        torch_drift.check(groups, {"": model})
 
 
-def rounding_is_taken_over(gang: Gang) -> list[str]:
+def rounding_is_taken_over(groups: Groups) -> list[str]:
     """Buffers become rank 0's, without a word."""
     model = nn.Sequential(nn.Linear(64, 64, dtype=torch.bfloat16), nn.BatchNorm1d(64))
-    torch_drift.align(gang, {"": model})
+    torch_drift.align(groups, {"": model})
     with torch.no_grad():
-        model[0].weight[3, 5] *= 1 + 0.0079 * gang.rank
-        model[1].running_mean += gang.rank
-        model[1].num_batches_tracked += gang.rank
-    notes = torch_drift.check(gang, {"": model})
-    assert torch_drift.check(gang, {"": model}) == []
+        model[0].weight[3, 5] *= 1 + 0.0079 * groups.rank
+        model[1].running_mean += groups.rank
+        model[1].num_batches_tracked += groups.rank
+    notes = torch_drift.check(groups, {"": model})
+    assert torch_drift.check(groups, {"": model}) == []
     assert int(model[1].num_batches_tracked) == 0
     return notes
 
 
-def all_begin_alike(gang: Gang) -> list[str]:
-    torch.manual_seed(gang.rank)
+def all_begin_alike(groups: Groups) -> list[str]:
+    torch.manual_seed(groups.rank)
     model = nn.Sequential(nn.Linear(4, 4), nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last))
     model[0].register_buffer("phase", torch.polar(torch.ones(2), torch.rand(2)))
     model[0].turned = nn.Parameter(torch.randn(3, 5).t())
-    notes = torch_drift.align(gang, {"": model})
-    assert torch_drift.differing(gang, model.state_dict()) == {}
+    notes = torch_drift.align(groups, {"": model})
+    assert torch_drift.differing(groups, model.state_dict()) == {}
     torch.manual_seed(0)
     assert torch.equal(model[0].weight, nn.Linear(4, 4).weight)
-    assert torch_drift.align(gang, {"": model}) == []
+    assert torch_drift.align(groups, {"": model}) == []
     return notes
 
 
-def other_forms(gang: Gang) -> str:
-    model = nn.Linear(4, 1 + gang.rank)
+def other_forms(groups: Groups) -> str:
+    model = nn.Linear(4, 1 + groups.rank)
     with pytest.raises(RanksError) as refused:
-        torch_drift.align(gang, {"": model})
+        torch_drift.align(groups, {"": model})
     return str(refused.value)
 
 
-def a_rank_that_leaves_out_a_backward(gang: Gang) -> str:
+def a_rank_that_leaves_out_a_backward(groups: Groups) -> str:
     """The others find it by the timeout."""
     model = nn.Linear(2, 2)
-    averager = Averager({"": model}, gang)
+    averager = Averager({"": model}, groups)
     averager.check()
-    if gang.rank == 0:
+    if groups.rank == 0:
         began = time.monotonic()
         with pytest.raises(RankLostError) as lost:
             model(torch.ones(1, 2)).sum().backward()
-        assert time.monotonic() - began >= gang.timeout_s / 2
+        assert time.monotonic() - began >= groups.timeout_s / 2
         return str(lost.value)
     signal.pause()  # it hangs, until the test ends it
     return ""
 
 
-def a_rank_that_is_killed(gang: Gang) -> str:
+def a_rank_that_is_killed(groups: Groups) -> str:
     """The others notice at once: their timeout is minutes away."""
     model = nn.Linear(2, 2)
-    Averager({"": model}, gang)
-    if gang.rank == 1:
+    Averager({"": model}, groups)
+    if groups.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def until_it_is_noticed() -> None:
@@ -159,26 +160,75 @@ def a_rank_that_is_killed(gang: Gang) -> str:
     return str(lost.value)
 
 
-def another_attempt(gang: Gang) -> None:
+def a_rank_0_that_stands_still(groups: Groups) -> str:
+    """It serves the store, which answers nobody then; the others find it by the timeout all the same."""
+    groups.gather(None)
+    if groups.rank == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    with pytest.raises(RankLostError) as lost:
+        groups.gather(None)
+    return str(lost.value)
+
+
+def a_slow_rank_is_waited_for(groups: Groups) -> None:
+    """Two wait at different places, many times as long as a standstill takes to be seen, and the third comes then."""
+    slow, apart = groups.ranks - 1, groups.rank == 1
+    if groups.rank == slow:
+        while any(times_said(groups, rank) < 12 for rank in range(slow)):
+            pass
+    pending = groups.mean({"loss": 1.0})
+    if apart:
+        groups.gather(None)
+    assert pending.wait().values == {"loss": 1.0}
+    if not apart:
+        groups.gather(None)
+
+
+def times_said(groups: Groups, rank: int) -> int:
+    """How often a rank has said where it waits."""
+    key = f"wait of rank {rank}"
+    text = groups._store.get(key).decode() if groups._store.check([key]) else ""
+    return Waiting.unpacked(text).said if text else 0
+
+
+def ranks_at_two_places(groups: Groups) -> str:
+    """Rank 0 calls backward alone: the others are at the end of an epoch by then."""
+    model = nn.Linear(2, 2)
+    averager = Averager({"net": model}, groups)
+    model(torch.ones(1, 2)).sum().backward()
+    averager.check()
+    if groups.rank == 0:
+        with pytest.raises(RanksError) as told:
+            model(torch.ones(1, 2)).sum().backward()
+        assert not isinstance(told.value, RankLostError)
+        return str(told.value)
+    groups.mean({f"{PLACE}the end of an epoch": 0.0}).wait()
+    return ""
+
+
+def another_attempt(groups: Groups) -> None:
     """The same store and the same processes, under a prefix of its own."""
-    gang.leave()
-    again = torch_ranks.join(rank=gang.rank, ranks=gang.ranks, prefix="attempt-2", timeout_s=10, store=gang._store)
-    assert again.gather(gang.rank) == list(range(gang.ranks))
+    groups.leave()
+    again = torch_ranks.join(
+        rank=groups.rank, ranks=groups.ranks, prefix="attempt-2", timeout_s=10, store=groups._store
+    )
+    assert again.gather(groups.rank) == list(range(groups.ranks))
     again.leave()
-    if gang.rank == 1:  # the others do not come to this one
+    if groups.rank == 1:  # the others do not come to this one
         with pytest.raises(RankLostError) as lost:
-            torch_ranks.join(rank=1, ranks=gang.ranks, prefix="attempt-3", timeout_s=0.5, store=gang._store)
+            torch_ranks.join(rank=1, ranks=groups.ranks, prefix="attempt-3", timeout_s=0.5, store=groups._store)
         assert "rank 1 waited for all 3 ranks, and nothing came within 0.5 s: " in str(lost.value)
         assert not dist.is_initialized()
-        gang.post("tried", "yes")
-    gang.read("tried")  # rank 0 serves the store
+        groups.post("tried", "yes")
+    groups.read("tried")  # rank 0 serves the store
 
 
 # --- the tests ------------------------------------------------------------------------------------
 
 TOGETHER = (
-    "plain_values_travel", "reports_become_one", "reports_with_other_names", "a_second_gang", "drift_is_named",
-    "nan_on_one_rank_is_drift", "rounding_is_taken_over", "all_begin_alike", "other_forms", "another_attempt",
+    "plain_values_travel", "reports_become_one", "reports_with_other_names", "a_second_join", "drift_is_named",
+    "nan_on_one_rank_is_drift", "rounding_is_taken_over", "all_begin_alike", "other_forms", "a_slow_rank_is_waited_for",
+    "another_attempt",
 )  # fmt: skip
 
 
@@ -202,7 +252,7 @@ def test_ranks_that_report_other_metrics_hear_both_lists(ranks: list[dict[str, A
 
 
 def test_a_process_that_is_in_a_group_is_refused(ranks: list[dict[str, Any]]) -> None:
-    assert outcome(ranks, "a_second_gang")[1] == (
+    assert outcome(ranks, "a_second_join")[1] == (
         "This process has a default group of torch.distributed already, so it cannot become a rank of ours. Leave out "
         "dist.init_process_group(...), or let the library that called it distribute by itself (attach=False)."
     )
@@ -247,19 +297,29 @@ def test_models_of_other_forms_are_refused(ranks: list[dict[str, Any]]) -> None:
 
 def test_a_rank_that_hangs_is_found_by_the_timeout(tmp_path: Path) -> None:
     name = "a_rank_that_leaves_out_a_backward"
-    processes = start(__file__, [name], 2, tmp_path / "ranks", timeout_s=1.0)
-    try:
-        processes[0].wait(60)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    went_well, told = results(tmp_path / "ranks", 0)[name]
+    went_well, told = first(__file__, name, 2, tmp_path / "ranks", rank=0, timeout_s=1.0)
     assert went_well, told
     assert told.startswith(
         "rank 0 waited for gradients of weight, and nothing came within 1 s: another rank hangs, or does not do the "
-        "same as this one (a backward or a report that only some ranks reach). torch says: "
+        "same as this one (a backward or a report that only some ranks reach). Last heard: rank 0 waits at backward 1 "
+        "of Linear (test_torch_ranks.py:"
     )
+    assert "); rank 1 waits for nobody: a rank computes then, hangs, or waits for something of its own. torch" in told
+
+
+def test_a_rank_that_stands_still_with_the_store_is_found_by_the_timeout_too(tmp_path: Path) -> None:
+    name = "a_rank_0_that_stands_still"
+    went_well, told = first(__file__, name, 2, tmp_path / "ranks", rank=1, timeout_s=1.0)
+    assert went_well, told
+    assert told.startswith("rank 1 waited for what the other ranks gave, and nothing came within 1 s: another rank")
+
+
+def test_ranks_at_two_places_hear_of_both(tmp_path: Path) -> None:
+    name = "ranks_at_two_places"
+    went_well, told = first(__file__, name, 3, tmp_path / "ranks", rank=0, timeout_s=600.0)
+    assert went_well, told
+    assert "rank 0 waits at backward 2 of net (test_torch_ranks.py:" in told
+    assert "ranks 1, 2 wait at the end of an epoch (test_torch_ranks.py:" in told
 
 
 def test_a_rank_that_is_killed_is_noticed_at_once(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pickle
 import random
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -35,7 +36,10 @@ from etude.core.errors import ConfigError, StateError
 from etude.frameworks.sources import Source
 from etude.frameworks.torch import generators, prepare_data
 from etude.frameworks.torch_cuts import cut_short
-from etude.frameworks.torch_shard import Drawn, partition, shard, shares_of, whole_again
+from etude.frameworks.torch_divided import undivide
+from etude.frameworks.torch_shard import shard
+from etude.frameworks.torch_shares import partition, shares_of, whole_again
+from etude.frameworks.torch_telling import Drawn, is_shared
 from etude.worker.kept import Keeper
 from etude.worker.steps import Within
 
@@ -346,6 +350,39 @@ def test_a_loader_on_a_device_moves_its_batches_and_one_that_is_cut_short_ends_e
     stream = DataLoader(Stream(), batch_size=4)
     shard(prepare_data(stream, seed=1, device="meta"), rank=0, ranks=2)
     assert [(batch.device.type, len(batch)) for batch in stream][:2] == [("meta", 2)] * 2
+
+
+def test_copies_of_a_divided_loader_tell_who_is_told_and_pickled_ones_nobody() -> None:
+    class Ranks:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()  # and so nothing can copy them
+
+        def tell(self, drawn: Drawn) -> None:
+            heard.append((drawn.loader, list(drawn.ids or ())))
+
+    heard: list[Any] = []
+    loader = DataLoader(Numbers(24), batch_size=4)
+    data = [prepare_data(loader, seed=1, device="meta"), DataLoader(Numbers())]
+    shard(data, rank=1, ranks=2, drawn=Ranks().tell, begins=lambda: heard.append("begins"))
+    cut_short(loader, lambda there: 1, lambda: None)
+    for again in (copy.copy(loader), copy.deepcopy(loader)):
+        assert (is_shared(again), type(again)) == (True, type(loader))
+        assert [(batch.device.type, len(batch)) for batch in again] == [("meta", 2)]
+        assert heard == ["begins", (again, [2, 3])]
+        heard.clear()
+    there = pickle.loads(pickle.dumps(loader))
+    assert [(batch.device.type, len(batch)) for batch in there] == [("meta", 2)] * 6
+    assert (is_shared(there), heard) == (True, [])
+
+
+def test_a_loader_that_is_whole_again_is_as_it_was() -> None:
+    loader = DataLoader(Numbers(), batch_size=4)
+    before = dict(vars(loader))
+    shard(loader, rank=0, ranks=2, drawn=pytest.fail)
+    assert is_shared(loader)
+    assert not is_shared(np.zeros(2)), "whoever asks may have no loader at all"
+    undivide([loader])
+    assert (type(loader), is_shared(loader), vars(loader)) == (DataLoader, False, before)
 
 
 def test_what_is_told_comes_just_before_its_batch() -> None:

@@ -11,9 +11,11 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import etude
 from etude.core.events import Assigned, Settled
 from etude.engines.local import DRIVER_MARK
 from etude.store.journal import Journal
@@ -82,6 +84,17 @@ def _alive(pid: int) -> bool:
         return False
 
 
+def facts_of(folder: Path, kind: type[Any]) -> list[Any]:
+    """Return the facts of a kind that the journal of a study has."""
+    with contextlib.closing(Journal.read(folder)) as journal:
+        return [fact for fact in journal.facts() if isinstance(fact, kind)]
+
+
+def table(folder: Path) -> list[tuple[Any, ...]]:
+    """Return what is equal in equal studies."""
+    return [(t.number, t.params, t.state, t.value, list(t.curve)) for t in etude.open(folder).trials]
+
+
 def running_at_once(folder: Path, trial: int, attempt: int) -> set[int]:
     """Return which trials held a worker while an attempt did, as the journal has it."""
     live: set[int] = set()
@@ -137,6 +150,7 @@ def small_disk(place: Path, *, megabytes: int) -> Iterator[Disk]:
 
 
 __all__ = [
+    "facts_of",
     "left_behind_by",
     "processes",
     "run_script",
@@ -144,6 +158,7 @@ __all__ = [
     "running_at_once",
     "small_disk",
     "start_script",
+    "table",
     "wait_for",
     "write_script",
 ]

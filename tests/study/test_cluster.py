@@ -15,12 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import processes, running, running_at_once, start_script, wait_for, write_script
+from support import facts_of, processes, running, running_at_once, start_script, table, wait_for, write_script
 
 import etude
 from etude.core.events import Checkpointed, How, Joined, Resumed, Settled
 from etude.engines.local import WORKER_MARK
-from etude.store.journal import Journal
 from etude.wire.credentials import read_invitation
 
 HELPER = """
@@ -102,10 +101,6 @@ def node(
     )
     with running(process):
         yield process
-
-
-def table(folder: Path) -> list[tuple[object, ...]]:
-    return [(t.number, t.params, t.state, t.value, list(t.curve)) for t in etude.open(folder).trials]
 
 
 def test_workers_of_elsewhere_give_the_table_of_local_ones(script: Path, tmp_path: Path) -> None:
@@ -307,17 +302,12 @@ def test_without_a_shared_disk_code_goes_there_and_files_come_back(script: Path,
     assert os.listdir(mine) == ["credentials.json"], "nothing of the study stays behind"
 
 
-def facts_of(folder: Path) -> list[object]:
-    with contextlib.closing(Journal.read(folder)) as journal:
-        return list(journal.facts())
-
-
 def test_a_range_of_workers_waits_for_the_least_and_takes_as_many_as_come(script: Path) -> None:
     with running(start_script(script, "12", "cluster", WORKERS="[3, 9]", EPOCH_S="0.05")) as driver:
         credentials = credentials_of(script)
         with node(credentials, "--workers", "2"), node(credentials, "--workers", "2"):
             assert driver.wait(60) == 0
-    joined = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Joined)]
+    joined = facts_of(folder_of(script), Joined)
     assert len(joined) == 4
     assert len({fact.at for fact in joined[:3]}) == 1, "the driver hears of all three when the third is there"
 
@@ -329,12 +319,12 @@ def test_more_than_may_work_are_held_in_reserve_and_take_the_place_of_those_that
             wait_for(lambda: any(t.state == "running" for t in etude.open(folder_of(script)).trials))
             with node(credentials):
                 wait_for(lambda: etude.open(folder_of(script)).counts().get("finished", 0) >= 2)
-                joined = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Joined)]
+                joined = facts_of(folder_of(script), Joined)
                 assert len(joined) == 1
                 first.kill()
                 assert driver.wait(60) == 0
     assert etude.open(folder_of(script)).counts() == {"finished": 8}
-    assert len({fact.worker for fact in facts_of(folder_of(script)) if isinstance(fact, Joined)}) == 2
+    assert len({fact.worker for fact in facts_of(folder_of(script), Joined)}) == 2
 
 
 def test_the_engine_may_come_from_the_environment(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +346,7 @@ def seen_in(folder: Path) -> list[str]:
 
 
 def workers_of(folder: Path) -> set[str]:
-    return {fact.worker for fact in facts_of(folder) if isinstance(fact, Joined)}
+    return {fact.worker for fact in facts_of(folder, Joined)}
 
 
 def test_a_node_shares_out_the_gpus_of_its_machine_and_carries_no_more_than_fit(script: Path) -> None:
@@ -544,7 +534,7 @@ def test_what_a_trial_keeps_is_where_it_goes_on_be_it_brought_there_or_not(tmp_p
     with running(start_script(script, "2", "cluster", **elsewhere)) as driver:
         credentials = credentials_of(script)
         with node(credentials, DIES="1") as first:
-            wait_for(lambda: any(isinstance(fact, Checkpointed) for fact in facts_of(folder_of(script))))
+            wait_for(lambda: facts_of(folder_of(script), Checkpointed))
             first.kill()
             first.wait()
         assert any(folder_of(script).glob("trials/*/*/checkpoints/*")) is travels
@@ -552,7 +542,7 @@ def test_what_a_trial_keeps_is_where_it_goes_on_be_it_brought_there_or_not(tmp_p
             _, err = driver.communicate(timeout=60)
     assert driver.returncode == 0, err
     there = etude.open(folder_of(script))
-    resumed = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Resumed)]
+    resumed = facts_of(folder_of(script), Resumed)
     assert [(fact.trial, fact.attempt) for fact in resumed] == [(0, 2)]
     assert resumed[0].origin.key is not None, "from a state, and not from the start"
     assert resumed[0].origin.step > 0
@@ -660,7 +650,7 @@ def test_a_node_that_stands_still_is_left_and_what_it_says_afterwards_harms_noth
     script = write_script(tmp_path, STANDING_STILL)
 
     def joined() -> list[str]:
-        return [fact.worker for fact in facts_of(folder_of(script)) if isinstance(fact, Joined)]
+        return [fact.worker for fact in facts_of(folder_of(script), Joined)]
 
     with running(start_script(script)) as driver:
         credentials = credentials_of(script)
@@ -689,7 +679,7 @@ def test_a_node_that_stands_still_is_left_and_what_it_says_afterwards_harms_noth
     assert [trial.value for trial in search.trials] == [1.0, 1.0, 1.0]
     assert list(search.trials[0].curve) == [1.0] * 3
     assert (search.trials[0].folder / "where").read_text() == "other"
-    first, *_, last = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Settled) and fact.trial == 0]
+    first, *_, last = [fact for fact in facts_of(folder_of(script), Settled) if fact.trial == 0]
     assert first.attempt == 1
     assert first.outcome is not None
     assert first.outcome.how is How.LOST
@@ -749,7 +739,7 @@ def test_promoted_trials_and_final_trainings_have_what_they_begin_with_on_other_
     assert promoted
     for trial in search.trials:
         assert trial.metrics["trained"] == list(range(trial.params["epochs"]))
-    resumed = [fact for fact in facts_of(folder_of(script)) if isinstance(fact, Resumed)]
+    resumed = facts_of(folder_of(script), Resumed)
     assert {fact.trial: fact.origin.source for fact in resumed} == {trial.number: trial.promotes for trial in promoted}
     assert all(fact.origin.key is not None for fact in resumed)
     *_, there, _, _, here = out.split()

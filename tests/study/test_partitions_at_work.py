@@ -69,25 +69,36 @@ def seen_by(study: etude.Fit, rank: int, *, trial: int = 0, attempt: int = 1) ->
     return [json.loads(line)["ids"] for line in log.splitlines() if line.startswith("{")]
 
 
-@pytest.fixture
-def experiment() -> etude.Experiment:
-    return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
-
-
 STRIPES = etude.partitions.Stripes(warmup=2, interval=2, ignore=0, measure="mean")
 
 
-def test_each_rank_keeps_its_examples_for_an_interval_and_all_are_somebodys(experiment: etude.Experiment) -> None:
-    final = experiment.fit(at={}, ranks=2, partition=STRIPES)
-    first, second = seen_by(final, 0), seen_by(final, 1)
+def made() -> etude.Experiment:
+    return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+
+
+@pytest.fixture
+def experiment() -> etude.Experiment:
+    return made()
+
+
+@pytest.fixture(scope="module")
+def striped() -> etude.Fit:
+    """A trial that goes well, which several tests look at."""
+    return made().fit(at={}, ranks=2, partition=STRIPES)
+
+
+def test_each_rank_keeps_its_examples_for_an_interval_and_all_are_somebodys(
+    experiment: etude.Experiment, striped: etude.Fit
+) -> None:
+    first, second = seen_by(striped, 0), seen_by(striped, 1)
     assert [sorted(a + b) for a, b in zip(first, second, strict=True)] == [list(range(N))] * 6
     assert first[2] == first[3]
     assert first[4] == first[5]
     assert first[0] != first[1], "in the warm-up everybody has any"
     assert first[2] != first[4], "what is hard has changed"
     vanilla = experiment.fit(at={}, ranks=2)
-    assert final.trials[0].curve[:2] == vanilla.trials[0].curve[:2]
-    assert final.trials[0].curve[2:] != vanilla.trials[0].curve[2:]
+    assert striped.trials[0].curve[:2] == vanilla.trials[0].curve[:2]
+    assert striped.trials[0].curve[2:] != vanilla.trials[0].curve[2:]
 
 
 def test_the_assignment_is_that_of_the_losses(experiment: etude.Experiment) -> None:
@@ -117,11 +128,10 @@ def tell_losses(model, data, run):
 
 
 @pytest.mark.parametrize("killed_in", [1, 3])
-def test_a_killed_rank_changes_nothing(experiment: etude.Experiment, killed_in: int) -> None:
-    undisturbed = experiment.fit(at={}, ranks=2, partition=STRIPES)
+def test_a_killed_rank_changes_nothing(experiment: etude.Experiment, striped: etude.Fit, killed_in: int) -> None:
     disturbed = experiment.fit(at={"killed_in": killed_in}, ranks=2, partition=STRIPES)
     assert disturbed.trials[0].attempts == 2
-    assert disturbed.trials[0].curve == undisturbed.trials[0].curve
+    assert disturbed.trials[0].curve == striped.trials[0].curve
 
 
 def test_a_partition_may_be_a_function_of_hyperparameters(experiment: etude.Experiment) -> None:
@@ -142,14 +152,82 @@ def test_a_partition_may_be_a_function_of_hyperparameters(experiment: etude.Expe
     assert every_other[2] == every_other[3]
 
 
-def test_what_was_moved_is_told(experiment: etude.Experiment) -> None:
-    final = experiment.fit(at={}, ranks=2, partition=STRIPES)
-    first = seen_by(final, 0)
+def test_what_was_moved_is_told(striped: etude.Fit) -> None:
+    first = seen_by(striped, 0)
     moved = len(set(first[2]) ^ set(first[4]))
-    outcome = final.trials[0].metrics
+    outcome = striped.trials[0].metrics
     assert outcome["repartitions"] == 2
     assert outcome["examples_moved"] == moved
     assert outcome["bytes_moved"] == moved * 6 * 8
+
+
+class Hidden(Dataset[Any]):
+    """Examples that nobody sees the size of from outside."""
+
+    def __init__(self) -> None:
+        self._all = Numbered()
+
+    def __len__(self) -> int:
+        return N
+
+    def __getitem__(self, index: int) -> Any:
+        return self._all[index]
+
+
+def test_what_was_moved_is_told_by_what_batches_hold_if_the_data_set_hides_it() -> None:
+    data = lambda: DataLoader(Hidden(), batch_size=12, shuffle=True)  # noqa: E731
+    final = etude.Experiment(train_hidden, model=model, data=data, metric="loss", mode="min").fit(
+        at={}, ranks=2, partition=STRIPES
+    )
+    outcome = final.trials[0].metrics
+    assert outcome["bytes_moved"] == outcome["examples_moved"] * (6 * 8 + 8 + 8) > 0, "inputs, class and index"
+
+
+def train_hidden(model, data, run):
+    net, loader = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
+    criterion = run.criterion(nn.CrossEntropyLoss())
+    for _ in run.epochs(6):
+        for x, y, _index in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+        run.report(loss=loss.item())
+
+
+def train_ahead(model, data, run, ahead: int = 1):
+    """Train as those do who load batches while the one before is trained on."""
+    net, loader = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
+    criterion = run.criterion(nn.CrossEntropyLoss())
+    for _ in run.epochs(4):  # what no assignment follows is not recorded
+        drawn: list[Any] = []
+        for batch in loader:
+            drawn.append(batch)
+            if len(drawn) > ahead:
+                learn(net, optimizer, criterion, drawn.pop(0))
+        for batch in drawn:
+            learn(net, optimizer, criterion, batch)
+        run.report(loss=0.0)
+
+
+def learn(net: nn.Module, optimizer: Any, criterion: Any, batch: Any) -> None:
+    x, y, _ = batch
+    optimizer.zero_grad()
+    criterion(net(x), y).backward()
+    optimizer.step()
+
+
+def smaller() -> Any:
+    return DataLoader(Numbered(), batch_size=16, shuffle=True)  # a multiple of the ranks, and 8 for each
+
+
+def test_batches_that_are_drawn_ahead_are_told_by_their_labels() -> None:
+    experiment = etude.Experiment(train_ahead, model=model, data=smaller, metric="loss", mode="min")
+    with pytest.raises(StudyError, match="targets of a batch before the one that the loader gave last"):
+        experiment.fit(at={"ahead": 1}, ranks=2, retries=0, partition=STRIPES)
+    assert experiment.fit(at={"ahead": 0}, ranks=2, partition=STRIPES).complete
 
 
 def test_another_partition_is_another_study(experiment: etude.Experiment) -> None:

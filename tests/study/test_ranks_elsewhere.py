@@ -9,59 +9,33 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import support
-from support import running, start_script, write_script
+from ranks_script import RANKS_SCRIPT
+from support import facts_of, running, start_script, table, write_script
+from typer.testing import CliRunner
 
 import etude
-from etude.core.events import Joined, Resumed, Settled
-from etude.store.journal import Journal
+from etude.cli import app
+from etude.cli.scripts import load
+from etude.core.events import Checkpointed, Joined, Resumed, Settled
 
-SCRIPT = """
-    import json, os, sys, time
-    from pathlib import Path
-    import etude, torch
-    from torch import nn
-    from torch.nn import functional as F
-    from torch.utils.data import DataLoader, TensorDataset
-
-    HOME = Path(os.getcwd())
-
-    def model():
-        return nn.Linear(4, 2).double()
-
-    def data():
-        x = torch.randn(36, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        return DataLoader(TensorDataset(x, (x.sum(1) > 0).long()), batch_size=8, shuffle=True)
-
-    def train(model, data, run, lr: float, epochs: int = 4):
-        net, loader = model(), data()
-        kept = run.keep(net=net, optimizer=torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9))
+SCRIPT = (
+    RANKS_SCRIPT
+    + """
+    def tell(run):
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "OMP_NUM_THREADS")
         print("meets", *(os.environ[name] for name in names), os.environ.get("GLOO_SOCKET_IFNAME"))
         print("on", os.environ.get("NODE"), "with", os.environ.get("CUDA_VISIBLE_DEVICES"))
-        (run.folder / "weights.bin").write_bytes(b"w" * 300_000)
-        for epoch in run.epochs(epochs):
-            for x, y in loader:
-                kept.optimizer.zero_grad()
-                loss = F.cross_entropy(net(x) + 0.1 * torch.randn(len(x), 2, dtype=torch.float64), y)
-                loss.backward()
-                kept.optimizer.step()
-            run.report(loss=loss.item())
-            if epoch == 2 and run.folder.parts[-2 if run.rank else -1] == "attempt-1":
-                hold(run.trial, run.rank)
 
-    def hold(trial, rank):
-        if "HOLD" in os.environ:
-            aside = HOME / f".held-{trial}-{rank}"
+    def hold(run):
+        if "HOLD" in os.environ and run.folder.parts[-2 if run.rank else -1] == "attempt-1":
+            aside = PROJECT / f".held-{run.trial}-{run.rank}"
             aside.write_text(str(os.getpid()))
-            aside.rename(HOME / f"held-{trial}-{rank}")
-            while not (HOME / "go").exists():
+            aside.rename(PROJECT / f"held-{run.trial}-{run.rank}")
+            while not (PROJECT / "go").exists():
                 time.sleep(0.005)
-
-    experiment = etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
 
     if __name__ == "__main__":
         options = json.loads(os.environ.get("OPTIONS", "{}"))
@@ -73,6 +47,7 @@ SCRIPT = """
         )
         print(search.counts(), search.notes)
 """
+)
 
 ETUDE = "from etude.cli import main; main()"
 OWN_NAME = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
@@ -80,6 +55,8 @@ OWN_NAME = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
 
 PATIENCE_S = 180.0
 """Each process here imports torch, and some start a dozen."""
+
+SHARDED = '{"parallel": "fsdp"}'
 
 only_for_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a node a host's name of its own")
 
@@ -122,15 +99,6 @@ def node(
         yield process
 
 
-def facts_of(script: Path, kind: type) -> list[Any]:
-    with contextlib.closing(Journal.read(folder_of(script))) as journal:
-        return [fact for fact in journal.facts() if isinstance(fact, kind)]
-
-
-def table(script: Path) -> list[tuple[object, ...]]:
-    return [(t.number, t.params, t.state, t.value, list(t.curve)) for t in etude.open(folder_of(script)).trials]
-
-
 def line_of(script: Path, word: str, rank: int, *, trial: int = 0) -> str:
     """Return what the log of a rank has after a word; torch has a say in it as well."""
     folder = folder_of(script) / "trials" / f"{trial:05d}" / "attempt-1"
@@ -145,13 +113,27 @@ def end(driver: subprocess.Popen[str]) -> str:
     return out
 
 
+@contextlib.contextmanager
+def at_home(script: Path) -> Iterator[None]:
+    """Be where a script is, for calls in this process: they find its workers warm."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(script.parent)
+        patch.setenv("ETUDE_STUDIES", str(folder_of(script).parent))
+        patch.setattr(sys, "path", list(sys.path))
+        yield
+    sys.modules.pop(script.stem, None)
+
+
 @pytest.fixture(scope="module")
 def of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
     """Give the table of a study whose ranks were all on this machine, and that nobody disturbed."""
     script = write_script(tmp_path_factory.mktemp("here"), SCRIPT)
-    with running(start_script(script, "2", "local")) as driver:
-        end(driver)
-    return table(script)
+    with at_home(script):
+        load(f"{script.name}:experiment")[0].tune(
+            {"lr": etude.uniform(0.01, 0.1)}, trials=2, sampler="random", stopper="none", name="study", workers=1,
+            ranks=2, resources="cpus=1",
+        )  # fmt: skip
+    return table(folder_of(script))
 
 
 def test_ranks_of_a_node_give_the_table_of_those_of_this_machine_and_what_they_write_comes_home(
@@ -168,7 +150,7 @@ def test_ranks_of_a_node_give_the_table_of_those_of_this_machine_and_what_they_w
             "weights.bin",
             "rank-1/weights.bin",
         }
-    assert table(script) == of_this_machine
+    assert table(folder_of(script)) == of_this_machine
 
 
 def processes_of(ranks: Sequence[int], script: Path) -> list[int]:
@@ -179,6 +161,39 @@ def processes_of(ranks: Sequence[int], script: Path) -> list[int]:
     return [int(place.read_text()) for place in places]
 
 
+@pytest.fixture(scope="module")
+def sharded_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
+    """Give the same of ranks that shard the model."""
+    script = write_script(tmp_path_factory.mktemp("sharded"), SCRIPT)
+    with running(start_script(script, "2", "local", OPTIONS=SHARDED)) as driver:
+        end(driver)
+    return table(script)
+
+
+@only_for_root
+def test_shards_of_states_come_home_from_their_machines_and_go_to_those_that_go_on(
+    script: Path, sharded_on_this_machine: list[tuple[object, ...]]
+) -> None:
+    with running(start_script(script, "2", "cluster", OPTIONS=SHARDED)) as driver, contextlib.ExitStack() as on:
+        credentials = credentials_of(script)
+        on.enter_context(node(credentials, 1, name="first", HOLD="1"))
+        second = on.enter_context(node(credentials, 1, name="second", HOLD="1"))
+        processes_of([0, 1], script)
+        wait_for(lambda: facts_of(script, Checkpointed))
+        second.kill()
+        on.enter_context(node(credentials, 1, name="third"))
+        wait_for(lambda: len(facts_of(script, Resumed)) == 1)
+        (script.parent / "go").touch()
+        end(driver)
+    [resumed] = facts_of(script, Resumed)
+    assert resumed.origin.key is not None, "from a state, and not from the start"
+    assert resumed.origin.reason == ""
+    assert {saved.checkpoint.ranks for saved in facts_of(script, Checkpointed)} == {2}
+    assert table(script) == sharded_on_this_machine
+    for trial in etude.open(folder_of(script)).trials:
+        assert trial.weights.load()["net"]["weight"].shape == (2, 4)
+
+
 @only_for_root
 def test_ranks_of_two_machines_meet_and_a_machine_that_is_lost_is_replaced_by_one_that_comes_late(
     script: Path, of_this_machine: list[tuple[object, ...]]
@@ -186,25 +201,25 @@ def test_ranks_of_two_machines_meet_and_a_machine_that_is_lost_is_replaced_by_on
     with running(start_script(script, "2", "cluster")) as driver, contextlib.ExitStack() as on:
         credentials = credentials_of(script)
         first = on.enter_context(node(credentials, 1, name="first", HOLD="1"))
-        assert not facts_of(script, Joined), "a worker alone is no gang"
+        assert not facts_of(folder_of(script), Joined), "a worker alone is no gang"
         on.enter_context(node(credentials, 1, name="second", HOLD="1"))
         processes_of([0, 1], script)
-        [gang] = facts_of(script, Joined)
+        [gang] = facts_of(folder_of(script), Joined)
         assert sorted(machine.partition("/")[0] for machine in gang.machine.split(" ")) == ["first", "second"]
         first.kill()
         on.enter_context(node(credentials, 1, name="third"))
-        wait_for(lambda: len(facts_of(script, Resumed)) == 1)
+        wait_for(lambda: len(facts_of(folder_of(script), Resumed)) == 1)
         (script.parent / "go").touch()
         end(driver)
     assert {line_of(script, "on", rank, trial=1).split()[0] for rank in (0, 1)} == {"second", "third"}
     assert all(line_of(script, "meets", rank, trial=1).startswith(f"{rank} 2 0 1 127.0.0.1 ") for rank in (0, 1))
-    [lost, *_] = facts_of(script, Settled)
+    [lost, *_] = facts_of(folder_of(script), Settled)
     assert lost.outcome.how.value == "lost"
-    [resumed] = facts_of(script, Resumed)
+    [resumed] = facts_of(folder_of(script), Resumed)
     assert (resumed.trial, resumed.attempt) == (0, 2)
     assert resumed.origin.key is not None, "from a state, and not from the start"
     assert [trial.attempts for trial in etude.open(folder_of(script)).trials] == [2, 1]
-    assert table(script) == of_this_machine
+    assert table(folder_of(script)) == of_this_machine
 
 
 @pytest.mark.parametrize("how", ["killed", "Ctrl-C", "etude stop", "deadline"])
@@ -227,15 +242,12 @@ def test_a_study_whose_gangs_were_at_work_when_it_ended_goes_on_here(
             assert subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False).returncode == 0
         assert driver.wait(PATIENCE_S) == {"killed": -9, "Ctrl-C": -2, "etude stop": 0, "deadline": 0}[how]
         assert far.wait(PATIENCE_S) == (1 if how == "killed" else 0), "its ranks end with it"
-    environment = {**os.environ, "ETUDE_STUDIES": str(folder_of(script).parent)}
-    command = [sys.executable, "-c", ETUDE, "resume", "study", "--engine", "local", "--no-limits", "--quiet"]
-    said = subprocess.run(
-        command, cwd=script.parent, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert said.returncode == 0, said.stderr
+    with at_home(script):
+        said = CliRunner().invoke(app, ["resume", "study", "--engine", "local", "--no-limits", "--quiet"])
+    assert said.exit_code == 0, said.stderr
     search = etude.open(folder_of(script))
     assert (search.counts(), search.meta["call"]["ranks"]) == ({"finished": 2}, 2)
-    assert table(script) == of_this_machine
+    assert table(folder_of(script)) == of_this_machine
 
 
 def test_each_rank_has_gpus_of_its_own_and_trials_that_fit_together_run_at_the_same_time(script: Path) -> None:
@@ -300,4 +312,4 @@ def test_ranks_in_two_networks_meet_over_the_cable_between_them(
     told = [line_of(script, "meets", rank).split() for rank in (0, 1)]
     assert {words[4] for words in told} <= {address, other}
     assert [words[-1] for words in told] == ["v0", "v0"]
-    assert table(script) == of_this_machine
+    assert table(folder_of(script)) == of_this_machine

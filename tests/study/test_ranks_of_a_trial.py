@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from support import facts_of, wait_for
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -18,8 +21,8 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import etude
 from etude.core.errors import ConfigError, DefinitionChangedError
-from etude.core.events import How, Resumed, Settled
-from etude.store.journal import Journal
+from etude.core.events import How, Joined, Resumed, Settled
+from etude.launch import OF_SHARDED_RANKS
 from etude.worker import processes
 from etude.worker.run import Stop
 
@@ -80,6 +83,10 @@ def get_into(trouble: str, net: nn.Module, folder: Path) -> None:
         happened.touch()
         wait_for_a_state(folder.parent / "checkpoints")
         os.kill(os.getpid(), signal.SIGKILL if trouble == "killed" else signal.SIGSTOP)
+    if trouble == "waits":
+        wait_for_a_state(folder.parent / "checkpoints")
+        happened.touch()
+        signal.pause()
 
 
 def wait_for_a_state(folder: Path) -> None:
@@ -90,20 +97,22 @@ def wait_for_a_state(folder: Path) -> None:
         seen.update(path.name for path in folder.glob("*.weights.safetensors"))
 
 
+def made() -> etude.Experiment:
+    return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+
+
 REDUCED = etude.DDP(reduce={"once": "rank 0", "all": "sum"})
 
 
 @pytest.fixture
 def experiment() -> etude.Experiment:
-    return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+    return made()
 
 
-def facts_of(study: etude.Search, kind: type) -> list[Any]:
-    journal = Journal.read(study.folder)
-    try:
-        return [fact for fact in journal.facts() if isinstance(fact, kind)]
-    finally:
-        journal.close()
+@pytest.fixture(scope="module")
+def undisturbed() -> etude.Fit:
+    """A trial in which nothing is lost, for those in which something is."""
+    return made().fit(at={"drawn": 0.1}, ranks=2)
 
 
 def log_of(study: etude.Search, *, rank: int = 0, trial: int = 0, attempt: int = 1) -> str:
@@ -112,7 +121,7 @@ def log_of(study: etude.Search, *, rank: int = 0, trial: int = 0, attempt: int =
 
 
 def test_more_ranks_come_to_the_same_result(experiment: etude.Experiment) -> None:
-    alone = experiment.fit(at={}, seed=3)
+    alone = experiment.fit(at={}, seed=3, resources="cpus=1")
     for ranks in (2, 4):
         together = experiment.fit(at={}, seed=3, ranks=ranks)
         assert together.trials[0].curve == pytest.approx(alone.trials[0].curve, rel=1e-12)
@@ -158,25 +167,24 @@ def test_what_a_rank_raises_ends_all_and_is_told_first(experiment: etude.Experim
     assert trial.state == "failed"
     assert trial.reason == "rank 1: ValueError: rank one gives up"
     assert trial.traceback.startswith("Rank 1:\nTraceback")
-    ends = facts_of(final, Settled)
-    reported = max(fact.at for fact in facts_of(final, Settled))
+    ends = facts_of(final.folder, Settled)
+    reported = max(fact.at for fact in facts_of(final.folder, Settled))
     assert reported - ends[0].at < 60
     assert all(fact.outcome.how is How.RAISED for fact in ends)
 
 
 @pytest.mark.parametrize("trouble", ["killed", "stands still"])
 def test_a_lost_rank_costs_what_came_after_the_last_state_and_changes_nothing(
-    experiment: etude.Experiment, trouble: str
+    experiment: etude.Experiment, undisturbed: etude.Fit, trouble: str
 ) -> None:
     """Noise is drawn by each rank for itself, so that it would show if a rank went on from other generators."""
-    undisturbed = experiment.fit(at={"drawn": 0.1}, ranks=2)
     short = etude.DDP(timeout_s=4.0) if trouble == "stands still" else "ddp"
     disturbed = experiment.fit(at={"drawn": 0.1, "trouble": trouble}, ranks=2, parallel=short)
     assert disturbed.trials[0].attempts == 2
     assert disturbed.trials[0].curve == undisturbed.trials[0].curve
-    [resumed] = facts_of(disturbed, Resumed)
+    [resumed] = facts_of(disturbed.folder, Resumed)
     assert resumed.origin.key is not None
-    lost = facts_of(disturbed, Settled)[0].outcome
+    lost = facts_of(disturbed.folder, Settled)[0].outcome
     assert lost.how is (How.KILLED if trouble == "killed" else How.LOST)
     assert ("rank 1: killed by SIGKILL" if trouble == "killed" else "nothing came within 4 s") in lost.reason
 
@@ -349,6 +357,70 @@ def test_a_report_of_rank_0_alone_is_told_with_both_places() -> None:
     assert "came to the end of an epoch, and rank 0 to a report of [loss]" in trial.reason
 
 
+def hurry() -> None:
+    """Have this rank look after the others more often than is of use elsewhere."""
+    from datetime import timedelta
+
+    from etude.frameworks.torch_ranks import here
+
+    here()._waits._look_s, here()._waits._look = 0.1, timedelta(seconds=0.1)
+
+
+def train_apart(model, data, run, trouble: str = ""):
+    hurry()
+    net, (loader, _) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+
+    for _ in run.epochs(3):
+        for nth, (x, y) in enumerate(loader):
+            if run.rank == 1 and nth == 2 and trouble == "skips a batch":
+                continue
+            if run.rank == 1 and nth == 2 and trouble == "leaves early":
+                return 1.0
+            step(x, y)
+        if run.rank == 0 and trouble == "trains alone":
+            step(x, y)
+        run.report(loss=1.0)
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    ("trouble", "parallel", "first", "second"),
+    [
+        (
+            "skips a batch",
+            "ddp",
+            "backward 5 of Sequential (test_ranks_of_a_trial.py:",
+            "report 1 (test_ranks_of_a_trial.py:",
+        ),
+        (
+            "trains alone",
+            "ddp",
+            "backward 6 of Sequential (test_ranks_of_a_trial.py:",
+            "report 1 (test_ranks_of_a_trial.py:",
+        ),
+        ("leaves early", "ddp", "backward 3 of Sequential (test_ranks_of_a_trial.py:", "the end of the training"),
+        ("trains alone", "fsdp", "the parameters of Sequential (test_ranks_of_a_trial.py:", "report 1 (test_ranks"),
+    ],
+)
+def test_ranks_that_wait_for_each_other_are_told_where_each_of_them_is(
+    trouble: str, parallel: str, first: str, second: str
+) -> None:
+    """The timeout is ten minutes away, and none of it is tried again."""
+    apart = etude.Experiment(train_apart, model=model, data=data, metric="loss", mode="min")
+    [trial] = apart.fit(at={"trouble": trouble}, ranks=2, parallel=parallel).trials
+    assert (trial.state, trial.attempts) == ("failed", 1)
+    assert trial.reason.startswith("rank 0: RanksError: The ranks wait for each other at different places")
+    assert f"rank 0 waits at {first}" in trial.reason
+    assert f"rank 1 waits at {second}" in trial.reason
+    assert "in train_apart" in trial.traceback
+
+
 def train_and_return_alone(model, data, run):
     model()
     run.report(loss=1.0)
@@ -394,6 +466,35 @@ def test_batches_that_are_drawn_ahead_are_refused_where_they_count_differently()
     )
 
 
+def train_on_pairs(model, data, run):
+    net, (first, second) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in run.epochs(1):
+        for (x, y), (u, v) in zip(first, second, strict=True):
+            optimizer.zero_grad()
+            (F.cross_entropy(net(x), y) + F.cross_entropy(net(u), v)).backward()
+            optimizer.step()
+        run.report(loss=0.0)
+
+
+def pairs() -> Any:
+    x, y = rows()
+    return tuple(DataLoader(TensorDataset(x[:n], y[:n]), batch_size=10, shuffle=True) for n in (61, 70))
+
+
+def test_batches_of_two_loaders_are_refused_where_they_count_differently_in_one_backward() -> None:
+    experiment = etude.Experiment(train_on_pairs, model=model, data=pairs, metric="loss", mode="min")
+    [trial] = experiment.fit(at={}, ranks=2, retries=0).trials
+    assert "Gradients are of batches of two loaders that count otherwise on this rank" in trial.reason
+    whole = etude.Experiment(train_on_pairs, model=model, data=dropping, metric="loss", mode="min")
+    assert whole.fit(at={}, ranks=2).complete
+
+
+def dropping() -> Any:
+    x, y = rows()
+    return tuple(DataLoader(TensorDataset(x, y), batch_size=10, shuffle=True, drop_last=True) for _ in range(2))
+
+
 def train_by_own_loss(model, data, run, epochs: int = 50):
     net, (loader, _) = model(), data()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -418,36 +519,58 @@ def test_ranks_that_decide_by_a_mean_decide_alike() -> None:
     assert final.best.attempts == 1
 
 
+THERE = frozenset(name for name in sys.modules if name.startswith("etude."))
+"""What of Étude was loaded when this file was: in workers, before a rank was forked."""
+
+
 def train_and_tell(model, data, run):
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
     run.log(" ".join(os.environ[name] for name in names), "MASTER_PORT" in os.environ)
     run.log(f"{run.rank} draws {torch.rand(1).item():.6f} and {run.generator('own').random():.6f}")
     run.log(f"begins with {model()[0].weight.sum().item():.6f}")
+    run.log("loaded", sorted(name for name in sys.modules if name.startswith("etude.") and name not in THERE))
     return 1.0
 
 
-def test_ranks_have_the_environment_of_torchrun_streams_of_their_own_and_the_same_weights() -> None:
+@pytest.fixture(scope="module")
+def told() -> list[list[str]]:
+    """What ranks have to tell of themselves."""
     final = etude.Experiment(train_and_tell, model=model, data=data, metric="loss", mode="min").fit(at={}, ranks=2)
-    first, second = (log_of(final, rank=rank).splitlines() for rank in (0, 1))
+    return [log_of(final, rank=rank).splitlines() for rank in (0, 1)]
+
+
+def test_ranks_load_nothing_that_was_not_there_before_they_were_forked(told: list[list[str]]) -> None:
+    assert [lines[3] for lines in told] == ["loaded []"] * 2
+    for name in OF_SHARDED_RANKS:  # a worker is silent about names that it cannot import ahead
+        importlib.import_module(name)
+
+
+def test_ranks_have_the_environment_of_torchrun_streams_of_their_own_and_the_same_weights(
+    told: list[list[str]],
+) -> None:
+    first, second = told
     assert (first[0], second[0]) == ("0 2 0 2 127.0.0.1 True", "1 2 1 2 127.0.0.1 True")
     assert first[1].split()[2] != second[1].split()[2]
     assert first[1].split()[4] != second[1].split()[4]
     assert first[2] == second[2]
 
 
-def test_a_worker_that_dies_takes_the_attempt_along_and_another_joins_the_gang(experiment: etude.Experiment) -> None:
-    final = experiment.fit(at={"epochs": 400, "drawn": 0.1}, ranks=2, wait=False)
+def test_a_worker_that_dies_takes_the_attempt_along_and_another_joins_the_gang(
+    experiment: etude.Experiment, undisturbed: etude.Fit
+) -> None:
+    final = experiment.fit(at={"drawn": 0.1, "trouble": "waits"}, ranks=2, wait=False)
     try:
-        until = time.monotonic() + BOUND_S
-        while not any(trial.curve for trial in etude.open(final.folder).trials):
-            assert time.monotonic() < until
+        wait_for((final.folder / "trials" / "00000" / "waits-happened").exists)
         pid = int(log_of(final, rank=1).split("process ")[1].split()[0])
-        processes.kill(processes.parent(processes.parent(pid)))  # the supervisor: child, template, warm, supervisor
+        for _ in ("template", "warm", "supervisor"):
+            pid = processes.parent(pid)
+        processes.kill(pid)
         final.wait()
     finally:
         final.stop()
+    assert len({fact.worker for fact in facts_of(final.folder, Joined)}) == 2
     assert final.best.attempts == 2
-    assert len(final.best.curve) == 400
+    assert final.best.curve == undisturbed.trials[0].curve
 
 
 def test_a_study_of_a_name_has_its_ranks_for_good(experiment: etude.Experiment) -> None:

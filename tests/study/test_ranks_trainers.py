@@ -6,6 +6,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import subprocess
 import textwrap
 from pathlib import Path
 
@@ -245,27 +246,40 @@ TWICE = """
 """
 
 
+def done_by(place: Path, *parts: str) -> subprocess.CompletedProcess[str]:
+    script = write_script(place, "".join(map(textwrap.dedent, parts)))
+    return run_script(script, patience_s=600.0)  # loading such a library takes a process ten seconds
+
+
 @pytest.mark.parametrize(
     ("library", "body"),
     [
         pytest.param("lightning", LIGHTNING, id="lightning"),
         pytest.param("transformers", TRANSFORMERS, id="transformers"),
-        pytest.param("accelerate", ACCELERATE, id="accelerate"),
     ],
 )
 def test_a_trainer_distributes_itself_over_ranks(library: str, body: str, tmp_path: Path) -> None:
     pytest.importorskip(library)
-    script = write_script(tmp_path, textwrap.dedent(HEAD) + textwrap.dedent(body) + textwrap.dedent(TAIL))
-    done = run_script(script, patience_s=600.0)  # loading such a library takes a process ten seconds
+    done = done_by(tmp_path, HEAD, body, TAIL)
     assert (done.returncode, done.stdout) == (0, "equal\n"), done.stderr
 
 
-def test_accelerate_beside_our_averaging_is_an_error_that_names_the_way_out(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def by_accelerate(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """A script that has Accelerate distribute itself, and then the same beside our averaging."""
     pytest.importorskip("accelerate")
-    script = write_script(tmp_path, textwrap.dedent(HEAD) + textwrap.dedent(ACCELERATE) + textwrap.dedent(TWICE))
-    done = run_script(script, patience_s=600.0)
-    assert done.stdout == (
+    return done_by(tmp_path_factory.mktemp("accelerate"), HEAD, ACCELERATE, TAIL, TWICE)
+
+
+def test_accelerate_distributes_itself_over_ranks(by_accelerate: subprocess.CompletedProcess[str]) -> None:
+    assert (by_accelerate.returncode, by_accelerate.stdout.splitlines()[:1]) == (0, ["equal"]), by_accelerate.stderr
+
+
+def test_accelerate_beside_our_averaging_is_an_error_that_names_the_way_out(
+    by_accelerate: subprocess.CompletedProcess[str],
+) -> None:
+    assert by_accelerate.stdout.splitlines()[1:] == [
         "ConfigError: Accelerate (or a Trainer that uses it) distributes over 2 processes by itself, while Étude "
         "averages gradients and divides batches too: they would be divided twice. Leave it to the library: "
-        "fit(ranks=2, parallel=etude.DDP(attach=False)).\n"
-    ), done.stderr
+        "fit(ranks=2, parallel=etude.DDP(attach=False))."
+    ], by_accelerate.stderr

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import run_script, running, start_script, wait_for, write_script
+from support import facts_of, run_script, running, start_script, wait_for, write_script
 
 import etude
 from etude.core.events import Checkpointed, Resumed, Shared
-from etude.store.journal import Journal
 
 SCRIPT = """
     import hashlib, os, random, signal, sys, time
@@ -92,14 +91,6 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def trained(script: Path, name: str) -> list[str]:
     return (script.parent / f"epochs-{name}").read_text().splitlines()
-
-
-def facts_of(folder: Path, kind: type[Any]) -> list[Any]:
-    journal = Journal.read(folder)
-    try:
-        return [fact for fact in journal.facts() if isinstance(fact, kind)]
-    finally:
-        journal.close()
 
 
 def left_of_states(folder: Path) -> list[str]:

@@ -3,13 +3,15 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from etude.core.events import PARTS, START, Checkpoint, Start
+from etude.core.ranks import Rank
 from etude.places.depot import FolderDepot
 from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
-from etude.worker.received import PIECE_B, Brought, keep, pieces_of
+from etude.worker.received import PIECE_B, Brought, keep, names_of, pieces_of
 
 
 def piece(path: str, data: bytes = b"x", *, first: bool = True) -> Piece:
@@ -122,3 +124,11 @@ def test_the_weights_that_a_trial_begins_with_are_brought_as_well(tmp_path: Path
     assert there(away) == {f"00003/{START}"}
     brought.end(1)
     assert there(away) == set()
+
+
+@pytest.mark.parametrize(("digests", "names"), [(2, ["", "", ""]), (6, ["", ".rank-1", ".rank-2"])])
+def test_a_rank_is_brought_its_own_shard_of_a_state(digests: int, names: list[str]) -> None:
+    point = msgspec.structs.replace(a_point(1, 5), digests=("x",) * digests)
+    for rank, name in enumerate(names):
+        job = Run(7, 2, {}, 0, (point,), rank=Rank(rank, 3, 0, 1, "10.0.0.1"))
+        assert names_of(job) == [(7, f"attempt-1/checkpoints/0-00005{name}.{part}.safetensors") for part in PARTS]

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from etude.core.errors import StateError
 from etude.core.events import Checkpoint, Origin
+from etude.core.ranks import Rank
 from etude.frameworks import state_file
 from etude.places.depot import FolderDepot
+from etude.places.turns import Turn
 from etude.wire.messages import Run, Saved, TakenUp, Warned
 from etude.worker import states as states_module
 from etude.worker.run import State
@@ -267,3 +270,133 @@ def test_a_state_is_copied_over_one_that_nobody_needs_and_never_over_one_that_is
     for point in driver.saved:
         found = state_file.read(tmp_path / "00000" / point.name("rest"))
         assert (found["rest"]["values"]["array"] == point.epoch).all()
+
+
+def of_rank(rank: int, attempt: int, *points: Checkpoint) -> Run:
+    return Run(0, attempt, {}, 0, points, rank=Rank(rank, 2, rank, 2, "127.0.0.1"))
+
+
+def test_each_rank_writes_its_shard_of_a_state_and_reads_it_again(tmp_path: Path) -> None:
+    points = []
+    for rank in (0, 1):
+        driver = Driver()
+        states = States(of_rank(rank, 1), FolderDepot(tmp_path), say=driver.say, in_shards=True)
+        states.save(state(1, rank=rank))
+        states.settle()
+        states.close()
+        points += driver.saved
+    names = {path.name for path in (tmp_path / "00000" / "attempt-1" / "checkpoints").iterdir()}
+    assert names == {f"0-00001{rank}.{part}.safetensors" for rank in ("", ".rank-1") for part in ("weights", "rest")}
+    point = msgspec.structs.replace(
+        points[0], digests=points[0].digests + points[1].digests, sizes=points[0].sizes + points[1].sizes
+    )
+    said = []
+    for rank in (0, 1):
+        driver = Driver()
+        states = States(of_rank(rank, 2, point), FolderDepot(tmp_path), say=driver.say, in_shards=True)
+        assert states.take_up(lambda state: None) == state(1, rank=rank)
+        said.append([type(message) for message in driver.said])
+    assert said == [[TakenUp], []], "rank 0 speaks for all"
+
+
+def test_a_shard_that_is_whole_is_of_no_use_if_that_of_another_rank_is_not(tmp_path: Path) -> None:
+    saved, driver = saved_twice(tmp_path), Driver()
+    points = [msgspec.structs.replace(p, digests=p.digests * 2, sizes=p.sizes * 2) for p in saved]
+    states = States(of_rank(0, 2, *points), FolderDepot(tmp_path), say=driver.say, in_shards=True)
+    heard: list[str | None] = []
+
+    def of_all(problem: str | None) -> str | None:
+        heard.append(problem)
+        return "rank 1: it is damaged" if len(heard) == 1 else None
+
+    assert states.take_up(lambda state: None, of_all) == state(1)
+    assert heard == [None, None], "here nothing is wrong"
+    _, warned = driver.said
+    assert isinstance(warned, Warned)
+    assert warned.text == (
+        "Trial 0 could not use what it had saved, so it goes on from epoch 1. epoch 2: rank 1: it is damaged"
+    )
+
+
+def test_a_state_that_another_number_of_ranks_saved_is_left_aside(tmp_path: Path) -> None:
+    points, driver = saved_twice(tmp_path), Driver()
+    states = States(of_rank(0, 2, points[0]), FolderDepot(tmp_path), say=driver.say, in_shards=True)
+    assert states.take_up(lambda state: None) is None
+    _, warned = driver.said
+    assert isinstance(warned, Warned)
+    assert warned.text.endswith("so it starts over. epoch 2: 1 rank saved it, and 2 are to go on")
+
+
+def test_shards_give_way_to_none_and_there_is_room_when_none_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver()
+    states = States(of_rank(1, 1), FolderDepot(tmp_path), say=driver.say, in_shards=True)
+    assert states.has_room()
+    states.save(state(1))
+    driver.hears(1)
+    assert states.has_room(), "it is written, though other ranks may have to write theirs"
+    states.save(state(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(states_module, "OTHERS_S", 0.05)
+        assert not states.has_room(), "the first is not noted"
+    states.noted((1, 0, 1))
+    assert states.has_room()
+    states.save(state(3))
+    driver.hears(2)
+    states.noted((1, 0, 2))
+    states.settle()
+    states.close()
+    assert [point.epoch for point in driver.saved] == [1, 2, 3]
+
+
+def test_a_rank_that_cannot_write_its_shard_tells_so_and_others_need_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, write = Driver(), state_file.write
+
+    def writes(path: Path, *given: Any, **named: Any) -> tuple[str, int]:
+        if path.name == "0-00001.rank-1.rest.safetensors":
+            raise OSError(28, "No space left on device")
+        return write(path, *given, **named)
+
+    monkeypatch.setattr(state_file, "write", writes)
+    states = States(of_rank(1, 1), FolderDepot(tmp_path), say=driver.say, in_shards=True)
+    states.save(state(1))
+    driver.hears(2)
+    assert [type(message) for message in driver.said] == [Warned, Saved]
+    assert driver.saved[0].digests == ("", "")
+    assert list((tmp_path / "00000" / "attempt-1" / "checkpoints").iterdir()) == [], "no half of it stays"
+    states.noted((1, 0, 1))
+    states.save(state(2))
+    states.settle()
+    states.close()
+    assert all(driver.saved[1].digests)
+
+
+class Watched(Turn):
+    """A turn that says whether somebody has it."""
+
+    is_taken = False
+
+    def take(self, *, given_up: Callable[[], bool] = lambda: False) -> None:
+        self.is_taken = True
+
+    def end(self) -> None:
+        self.is_taken = False
+
+
+@pytest.mark.parametrize("in_shards", [False, True])
+def test_a_rank_that_has_written_its_shard_gives_its_turn_to_the_next(in_shards: bool, tmp_path: Path) -> None:
+    """Only two write at a time: others would wait for the state to be noted, which waits for them."""
+    driver, depot, turn = Driver(), FolderDepot(tmp_path), Watched(None)
+    depot.turn = lambda: turn  # type: ignore[method-assign]
+    job = of_rank(0, 1) if in_shards else Run(0, 1, {}, 0)
+    states = States(job, depot, say=driver.say, in_shards=in_shards)
+    states.save(state(1))
+    driver.hears(1)
+    states.settle()
+    assert turn.is_taken != in_shards
+    states.noted((1, 0, 1))
+    assert not turn.is_taken
+    states.close()

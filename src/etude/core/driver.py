@@ -21,7 +21,6 @@ import msgspec
 
 from etude.core.errors import StudyError
 from etude.core.events import (
-    PARTS,
     AnyCommand,
     AnyEvent,
     AnyFact,
@@ -56,6 +55,7 @@ from etude.core.events import (
     Suggest,
     Suggested,
     Ticked,
+    Unsaved,
     WaitUntil,
     WindDown,
 )
@@ -71,7 +71,7 @@ from etude.core.proposals import Made, Proposals
 from etude.core.reuse import NOTHING, Reuse
 from etude.core.trust import rested_at, why_quarantined, worker_for
 
-FREES_NOBODY: Final = frozenset({Reported, Checkpointed, Resumed})
+FREES_NOBODY: Final = frozenset({Reported, Checkpointed, Unsaved, Resumed})
 """What is told of an attempt at work; after a report alone there may be more to do, if it was judged, and after others
 if somebody waits for a state."""
 
@@ -130,6 +130,7 @@ class Driver:
             StoodStill: self._on_stood_still,
             Reported: self._on_reported,
             Checkpointed: self._on_checkpointed,
+            Unsaved: self._on_unsaved,
             Resumed: self._on_resumed,
             Suggested: self._on_suggested,
             Ended: self._on_ended,
@@ -240,9 +241,7 @@ class Driver:
         trial = self._holder(event.trial, event.checkpoint.attempt)
         known = self.history.shelf.points(event.trial)
         if trial is None or trial.worker is None:  # of an attempt that is over
-            kept = self.history.shelf.files_of(event.trial)
-            names = [event.checkpoint.name(part) for part in PARTS]
-            self._out.append(Discard(tuple((event.trial, name) for name in names if name not in kept)))
+            self._discard(event.trial, event.checkpoint)
             return
         if known and event.checkpoint.key <= known[0].key:
             return  # said twice
@@ -250,6 +249,17 @@ class Driver:
         if self._book is not None and self._book.wants(trial.number, event.checkpoint):
             self._tell(Shared(at=event.at, trial=trial.number, epoch=event.checkpoint.epoch))
         self._note = Note(trial.worker, trial.number, event.checkpoint)
+
+    def _on_unsaved(self, event: Unsaved) -> None:
+        self._discard(event.trial, event.checkpoint)
+        trial = self._holder(event.trial, event.checkpoint.attempt)
+        if trial is not None and trial.worker is not None:
+            self._note = Note(trial.worker, trial.number, event.checkpoint)
+
+    def _discard(self, trial: int, checkpoint: Checkpoint) -> None:
+        """Have the files of a checkpoint removed, but for those that are kept."""
+        kept = self.history.shelf.files_of(trial)
+        self._out.append(Discard(tuple((trial, name) for name in checkpoint.names() if name not in kept)))
 
     def _on_resumed(self, event: Resumed) -> None:
         trial = self._holder(event.trial, event.attempt)

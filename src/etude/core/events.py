@@ -78,7 +78,9 @@ Part = Literal["weights", "rest"]
 PARTS: Final[tuple[Part, ...]] = ("weights", "rest")
 
 
-STATE: Final = re.compile(r"checkpoints/(\.?\d+-\d+(-\d+)?\.(weights|rest)\.safetensors(\.part)?|\.tmp\w+)")
+STATE: Final = re.compile(
+    r"checkpoints/(\.?\d+-\d+(-\d+)?(\.rank-\d+)?\.(weights|rest)\.safetensors(\.part)?|\.tmp\w+)"
+)
 """What files of states are called in an attempt's folder, where a training function may write others; also those that
 are not whole yet, ours and those of the library of safetensors."""
 
@@ -90,12 +92,14 @@ Key = tuple[int, ...]
 class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of a trial between two epochs or two batches, in two files: the weights, and the rest.
 
+    Where the model is sharded it is in shards: each rank has two files of its own.
+
     Attributes:
         attempt: The attempt that saved it.
         loop: Which call of ``run.epochs`` it is in, from 0.
         epoch: How many epochs of that one are done.
         step: How many reports of the watched metric were sent by then.
-        digests: Of the weights, and of the rest.
+        digests: Of the weights, and of the rest; then the same of each rank after the first, if it is in shards.
         sizes: The same in bytes.
         batch: How many batches of the next epoch are done; 0 between two epochs.
     """
@@ -104,8 +108,8 @@ class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     loop: int
     epoch: int
     step: int
-    digests: tuple[str, str]
-    sizes: tuple[int, int]
+    digests: tuple[str, ...]
+    sizes: tuple[int, ...]
     batch: int = 0
 
     @property
@@ -118,10 +122,25 @@ class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
         """What tells it from others of its trial; a later one is larger."""
         return (self.attempt, self.loop, self.epoch, *(() if self.whole else (self.batch,)))
 
-    def name(self, part: Part) -> str:
+    @property
+    def ranks(self) -> int:
+        """How many ranks saved it: those of a trial, if it is in shards; else one."""
+        return len(self.digests) // len(PARTS)
+
+    def name(self, part: Part, rank: int = 0) -> str:
         """Return where a part lies in the trial's folder. No other checkpoint ever has that name."""
         batch = "" if self.whole else f"-{self.batch:07d}"
-        return f"attempt-{self.attempt}/checkpoints/{self.loop}-{self.epoch:05d}{batch}.{part}.safetensors"
+        whose = f".rank-{rank}" if rank else ""
+        place = f"{self.loop}-{self.epoch:05d}{batch}{whose}.{part}.safetensors"
+        return f"attempt-{self.attempt}/checkpoints/{place}"
+
+    def names(self, parts: tuple[Part, ...] = PARTS) -> tuple[str, ...]:
+        """Return where parts of it lie, those of all ranks."""
+        return tuple(self.name(part, rank) for rank in range(self.ranks) for part in parts)
+
+    def digest(self, part: Part, rank: int = 0) -> str:
+        """Return the digest of a part."""
+        return self.digests[len(PARTS) * rank + PARTS.index(part)]
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -473,6 +492,13 @@ class Ended(Event, frozen=True):
     outcome: Outcome
 
 
+class Unsaved(Event, frozen=True):
+    """A rank of a live attempt could not write its shard of a state: that counts for nothing, and goes."""
+
+    trial: int
+    checkpoint: Checkpoint
+
+
 class Ticked(Event, frozen=True):
     """Time went by."""
 
@@ -485,7 +511,18 @@ class Cancelled(Event, frozen=True):
 
 
 AnyEvent = (
-    Opened | Joined | Left | StoodStill | Reported | Checkpointed | Resumed | Suggested | Ended | Ticked | Cancelled
+    Opened
+    | Joined
+    | Left
+    | StoodStill
+    | Reported
+    | Checkpointed
+    | Unsaved
+    | Resumed
+    | Suggested
+    | Ended
+    | Ticked
+    | Cancelled
 )
 
 
@@ -568,7 +605,7 @@ class Discard(Command, frozen=True):
 
 
 class Note(Command, frozen=True):
-    """Tell an attempt that its checkpoint is in the journal, and what is surplus gone: it may write the next."""
+    """Tell an attempt that its checkpoint is in the journal, or is none, and what is surplus gone: it may go on."""
 
     worker: str
     trial: int

@@ -126,6 +126,11 @@ class Parallel(msgspec.Struct, frozen=True):
     batch: Batch = "global"
 
     @property
+    def in_shards(self) -> bool:
+        """Whether each rank has a shard of the model, and saves its shard of each state."""
+        return isinstance(self.how, FSDP)
+
+    @property
     def identity(self) -> str:
         """What of it changes the numbers of a trial, as text."""
         reduced = dict(sorted(self.how.reduce.items()))

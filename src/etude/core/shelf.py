@@ -86,15 +86,15 @@ class Held:
     def size(self) -> int:
         """What has a name takes on the disk, in bytes."""
         kept = {checkpoint.key: checkpoint.sizes for checkpoint in self.named.values()}
-        return sum(sum(sizes) if self.optimizers else sizes[0] for sizes in kept.values())
+        return sum(sum(sizes if self.optimizers else sizes[:: len(PARTS)]) for sizes in kept.values())
 
     def files(self, *, is_best: bool) -> set[str]:
         """Return the names of the files that are kept."""
         whole = [*(point for _, point in self.points), *self.shared.values()]
-        names = {point.name(part) for point in whole for part in PARTS}
+        names = {name for point in whole for name in point.names()}
         if is_best or self.rank is None:
             parts = PARTS if self.optimizers else PARTS[:1]
-            names |= {checkpoint.name(part) for checkpoint in self.named.values() for part in parts}
+            names |= {name for checkpoint in self.named.values() for name in checkpoint.names(parts)}
         return names
 
 

@@ -430,7 +430,7 @@ class Node:
                 worker.ready, self._bad_starts = True, 0
             case Broken():
                 worker.ready = True  # it said itself what is wrong
-            case Saved(trial=trial, checkpoint=checkpoint):
+            case Saved(trial=trial, checkpoint=checkpoint) if all(checkpoint.digests):
                 await self._send_state(worker, trial, checkpoint)
             case Ended(trial=trial, attempt=attempt):
                 worker.job = None
@@ -470,8 +470,8 @@ class Node:
         if depot_at(self._serve.states, Path(self._serve.trials)).everywhere:
             return
         for part in PARTS:
-            path = Path(self._serve.trials, f"{trial:05d}", checkpoint.name(part))
-            name = checkpoint.name(part).partition("/")[2]
+            place = checkpoint.name(part, worker.rank)  # others than rank 0 say so of their shards alone
+            path, name = Path(self._serve.trials, f"{trial:05d}", place), place.partition("/")[2]
             try:
                 await self._send_file(worker, trial, checkpoint.attempt, path, name)
                 path.unlink()

@@ -48,7 +48,7 @@ class Arm:
         imbalance: How far the classes of a rank were from those of the data, at worst (``importance.balance``); NaN if
             that is not known.
         repartitions: How often examples were assigned, the mean over its runs.
-        moved_b: Bytes that ranks had to fetch, the mean over its runs.
+        moved_b: Bytes that ranks had to fetch, the mean over its runs; NaN if that is not known.
     """
 
     name: str
@@ -174,7 +174,8 @@ class PartitionComparison:
             known = f"accuracy {fmean(arm.accuracy):.4g}, worst class {fmean(arm.worst):.4g}" if arm.accuracy else ""
             classes = f"classes of a rank off by {arm.imbalance:.1%}" if math.isfinite(arm.imbalance) else ""
             assigned = f"{arm.repartitions:g} assignment{'s' * (arm.repartitions != 1)}"
-            moved = f"{assigned}, {arm.moved_b / 2**20:.3g} MB moved" if arm.repartitions else ""
+            bulk = f", {arm.moved_b / 2**20:.3g} MB moved" if math.isfinite(arm.moved_b) else ""
+            moved = assigned + bulk if arm.repartitions else ""
             yield f"  {arm.name}: {'; '.join(part for part in (known, classes, moved) if part) or 'not known'}"
 
 

@@ -23,6 +23,7 @@ from etude.core.numbers import is_number
 from etude.core.text import brief
 from etude.data.seen import Seen
 from etude.frameworks.loading import Parts
+from etude.frameworks.shards import join
 
 Ancestor = tuple[str, int, int]
 """A study, a trial of it, and how many epochs that had trained."""
@@ -126,22 +127,44 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A file of weights.
+class File:
+    """A file with a state, or with what one rank has of it.
 
     Attributes:
         opened: Gives a path of this machine at which it can be read for now.
         digest: What it had when it was written.
-        epoch: How many epochs they had trained for.
-        said: Gives the newest value of each metric that the trial had reported by then.
-        rest: The same of the file with the rest of the state, and its digest; None if that was not kept.
     """
 
     opened: Callable[[], AbstractContextManager[Path]]
     digest: str
+
+    def read(self) -> Any:
+        """Return what is in it.
+
+        Raises:
+            StateError: It cannot be read.
+        """
+        from etude.frameworks import state_file
+
+        with self.opened() as path:
+            return state_file.read(path, self.digest)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where weights are.
+
+    Attributes:
+        files: Those with the weights: one, or one of each rank if these had shards of them.
+        epoch: How many epochs they had trained for.
+        said: Gives the newest value of each metric that the trial had reported by then.
+        rest: The files with the rest of the state; none if that was not kept.
+    """
+
+    files: tuple[File, ...]
     epoch: int
     said: Callable[[], Mapping[str, float]] = dict
-    rest: tuple[Callable[[], AbstractContextManager[Path]], str] | None = None
+    rest: tuple[File, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -199,7 +222,7 @@ class TrialWeights(Weights):
         """
         if (self.shrink, self.perturb) != (1.0, 0.0):
             raise ConfigError("An optimizer's state belongs to weights as they were. Take it, or shrink, not both.")
-        if self.kept[self.chosen].rest is None:
+        if not self.kept[self.chosen].rest:
             raise ConfigError(
                 f"Trial {self.trial} of {self.study!r} kept weights alone. Keep the states of optimizers as well when "
                 "the study is run: tune(..., keep=etude.Keep(optimizers=True))."
@@ -214,13 +237,10 @@ class TrialWeights(Weights):
 
     def optimizers(self) -> Mapping[str, Any]:
         """Return the states of its optimizers, if they are taken along."""
-        from etude.frameworks import state_file
-
         rest = self.kept[self.chosen].rest
-        if not self.optimized or rest is None:
+        if not self.optimized or not rest:
             return {}
-        with rest[0]() as path:
-            objects = state_file.read(path, rest[1])["rest"]["objects"]
+        objects = join([file.read()["rest"]["objects"] for file in rest])
         found = {name: state for name, state in objects.items() if isinstance(state, Mapping) and GROUPS in state}
         if not found:
             raise StateError(
@@ -236,18 +256,14 @@ class TrialWeights(Weights):
 
     def load(self) -> Parts:
         """Return them."""
-        from etude.frameworks import state_file
-
-        place = self.kept[self.chosen]
-        with place.opened() as path:
-            found: Parts = state_file.read(path, place.digest)
+        found: Parts = join([file.read() for file in self.kept[self.chosen].files])
         return found
 
     def seen(self) -> Seen:
         """Return what rows they were trained on and chosen by."""
         from etude.frameworks import state_file
 
-        with self.kept[self.chosen].opened() as path:
+        with self.kept[self.chosen].files[0].opened() as path:
             return Seen.read(state_file.beside(path))
 
 

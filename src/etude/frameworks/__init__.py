@@ -22,3 +22,12 @@ def torch_data_adapter() -> Any:
     from etude.frameworks import torch_data
 
     return torch_data
+
+
+def keras_adapter() -> Any:
+    """Return our Keras adapter if the user's code has loaded Keras 3; never load it ourselves."""
+    if "keras.src.backend.common.global_state" not in sys.modules:
+        return None
+    from etude.frameworks import keras
+
+    return keras

@@ -17,7 +17,7 @@ backend a Keras model has ``state_dict`` too, and that leaves out its optimizer.
 
 SHARDS: Final = "etude.frameworks.torch_fsdp"
 """Our module that shards models. As long as it is not loaded, nothing is sharded by us."""
-OF_SHARDS: Final = "etude.frameworks.torch_whole"
+STATES_OF_SHARDS: Final = "etude.frameworks.torch_fsdp_states"
 
 
 @runtime_checkable
@@ -92,27 +92,24 @@ def handle(thing: Any, *, path: str) -> Handle | None:
 
 
 class _StateDict:
-    """An object with ``state_dict``: that of a module is its weights. What is sharded over ranks is put together."""
+    """An object with ``state_dict``: that of a module is its weights. Of what is sharded it is this rank's."""
 
     def __init__(self, thing: Stateful) -> None:
         self._thing = thing
         torch = sys.modules.get("torch")
         self._is_module = torch is not None and isinstance(thing, torch.nn.Module)
         self._is_loader = torch is not None and isinstance(thing, torch.utils.data.DataLoader)
-        self._is_optimizer = torch is not None and isinstance(thing, torch.optim.Optimizer)
 
     def weights(self) -> Any:
-        return _whole(self._thing.state_dict()) if self._is_module else None
+        return _state_of(self._thing) if self._is_module else None
 
     def rest(self) -> Any:
-        return None if self._is_module else _whole(self._thing.state_dict())
+        return None if self._is_module else _state_of(self._thing)
 
     def bring_back(self, weights: Any, rest: Any) -> None:
         state = weights if self._is_module else rest
-        if SHARDS in sys.modules and (self._is_module or self._is_optimizer):
-            sharding = importlib.import_module(OF_SHARDS)
-            parts_of = sharding.parts_of_module if self._is_module else sharding.parts_of_optimizer
-            state = parts_of(self._thing, state)
+        if SHARDS in sys.modules:
+            state = importlib.import_module(STATES_OF_SHARDS).put_back(state, self._thing)
         self._thing.load_state_dict(state)
         if (
             self._is_loader
@@ -120,6 +117,7 @@ class _StateDict:
             self._thing.state_dict()
 
 
-def _whole(state: Any) -> Any:
-    """Return a state as that of one rank, which it is unless somebody has sharded things."""
-    return importlib.import_module(OF_SHARDS).whole(state) if SHARDS in sys.modules else state
+def _state_of(thing: Stateful) -> Any:
+    """Return the state of an object, this rank's shards in place of what we have sharded."""
+    state = thing.state_dict()
+    return importlib.import_module(STATES_OF_SHARDS).shards_of(state) if SHARDS in sys.modules else state

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 from etude.core.data import Data
 from etude.core.errors import StateError
 from etude.core.streams import stream_seed
+from etude.frameworks.coats import Coat, put_on, wears, worn
 from etude.frameworks.loading import Loaded, Parts, match
 
 T = TypeVar("T")
@@ -176,9 +177,9 @@ def take_moments(optimizer: Any, state: Mapping[str, Any], *, path: str) -> None
                 )
     begins = {"state": state["state"], "param_groups": own["param_groups"]}
     if "etude.frameworks.torch_fsdp" in sys.modules:  # else nobody has sharded anything
-        from etude.frameworks.torch_whole import parts_of_optimizer
+        from etude.frameworks.torch_fsdp_states import distribute
 
-        begins = parts_of_optimizer(optimizer, begins)
+        begins = distribute(optimizer, begins)
     optimizer.load_state_dict(begins)
 
 
@@ -214,47 +215,26 @@ def _places(loader: DataLoader[Any]) -> list[Any]:
 
 def on_device(loader: DataLoader[Any], device: str) -> DataLoader[Any]:
     """Let a loader yield its batches on ``device``; it stays the object and the type that it was."""
-    moves = getattr(type(loader), MOVES, False)
-    if moves or device != "cpu":
-        setattr(loader, DEVICE, device)
-        if not moves:
-            loader.__class__ = _moving(type(loader))
+    if device != "cpu" or wears(loader, MOVING):
+        put_on(loader, MOVING, device)
     return loader
 
 
 OURS: Final = "_etude_generator"
-DEVICE: Final = "_etude_device"
-MOVES: Final = "_etude_moves"
 DEALT: Final = "dealt"
 """Where a sampler that stands for the user's has that one."""
 MOST_LOADERS: Final = 1000
 """A longer list is one of examples, and nobody looks for loaders and models in it."""
 
-_MOVING: dict[type[Any], type[Any]] = {}
-"""A loader's class -> its subclass that moves batches."""
 
-
-def _moving(cls: type[Any]) -> type[Any]:
-    """Return a subclass whose loaders move their batches; __iter__ is looked up on the type, so it has to be there."""
-    if cls in _MOVING:
-        return _MOVING[cls]
-
+def _moves(below: type[Any]) -> Mapping[str, Any]:
     def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 - the inner one begins at once, and draws then
-        return _all_moved(cls.__iter__(self), getattr(self, DEVICE))
+        return _all_moved(below.__iter__(self), worn(self, MOVING))
 
-    def __reduce_ex__(self: Any, protocol: Any) -> Any:  # noqa: N807 - pickle finds no class by our class's name
-        made: Any = super(moving, self).__reduce_ex__(protocol)
-        return _bare, (cls,), *made[2:]
-
-    body = {"__iter__": __iter__, "__reduce_ex__": __reduce_ex__, "__module__": cls.__module__, MOVES: True}
-    moving: type[Any] = type(cls.__name__, (cls,), {**body, "__qualname__": cls.__qualname__})
-    _MOVING[cls] = moving
-    return moving
+    return {"__iter__": __iter__}
 
 
-def _bare(cls: type[Any]) -> Any:
-    """Return an empty moving loader, for pickle and copy to fill."""
-    return object.__new__(_moving(cls))
+MOVING: Final = Coat("moving", _moves)
 
 
 def _all_moved(batches: Iterator[Any], device: str) -> Iterator[Any]:

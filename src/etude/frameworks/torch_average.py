@@ -21,10 +21,11 @@ from torch.autograd import Variable
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from etude.core.errors import ConfigError, RanksError
+from etude.frameworks.standstill import Awaited
 from etude.frameworks.torch_buckets import Lane, Slot
 from etude.frameworks.torch_buffers import Buffers
 from etude.frameworks.torch_drift import align, check
-from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_ranks import Groups
 
 MOST_GROUPS: Final = 8
 """Of more modules, or of several on GPUs, gradients go at the end of backward: groups cost sockets and threads."""
@@ -43,7 +44,7 @@ class Averager:
 
     Args:
         modules: By their place in the model; a module that is there twice, or shares parameters, is averaged once.
-        gang: The ranks; all of them attach at the same point. With one rank leave the averager out.
+        groups: Those of the ranks; all of them attach at the same point. With one rank leave the averager out.
         begins: Called when a backward begins to give gradients; what it raises ends the backward.
 
     Raises:
@@ -52,25 +53,29 @@ class Averager:
     """
 
     def __init__(
-        self, modules: Mapping[str, nn.Module], gang: Gang, *, begins: Callable[[], object] = lambda: None
+        self, modules: Mapping[str, nn.Module], groups: Groups, *, begins: Callable[[], object] = lambda: None
     ) -> None:
         self.weight = 1.0
         self._begins = begins
-        self._gang = gang
+        self._groups = groups
         self._modules = dict(modules)
         _refuse_sparse(modules)
-        self.notes = align(gang, modules)
+        self.notes = align(groups, modules)
         lanes = _slots(modules)
         on_gpus = any(slot.param.is_cuda for slots in lanes.values() for slot in slots)
         at_end = len(lanes) > MOST_GROUPS or (on_gpus and len(lanes) > 1)
         self._lanes = []
         self._buffers: list[Buffers] = []
         for place, slots in lanes.items():
-            group = None if at_end or on_gpus else gang.group()  # the user's own collectives go through the default
-            self._lanes.append(Lane(place, slots, gang, group, early=not at_end))
-            self._buffers.append(Buffers(modules[place], gang, group))
-        gang.averaged.update(id(slot.param) for lane in self._lanes for slot in lane.slots)
+            group = None if at_end or on_gpus else groups.add()  # the user's own collectives go through the default
+            self._lanes.append(Lane(place, slots, groups, group, early=not at_end))
+            self._buffers.append(Buffers(modules[place], groups, group))
+        groups.averaged.update(id(slot.param) for lane in self._lanes for slot in lane.slots)
         self._left: list[torch.Tensor] = []
+        self._kind = f"backward of model {groups.begin('model()').number}"
+        self._name = " and ".join(place or type(module).__name__ for place, module in modules.items())
+        self._backwards = 0
+        self._backward: Awaited | None = None
         self._tasks: set[int] = set()
         self._handles: list[Any] = [self._listen(lane, slot) for lane in self._lanes for slot in lane.slots]
         self._handles.append(register_optimizer_step_pre_hook(self._before_step))
@@ -80,13 +85,13 @@ class Averager:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        self._gang.averaged.difference_update(id(slot.param) for lane in self._lanes for slot in lane.slots)
-        self._gang.averaged.difference_update(map(id, self._left))
+        self._groups.averaged.difference_update(id(slot.param) for lane in self._lanes for slot in lane.slots)
+        self._groups.averaged.difference_update(map(id, self._left))
 
     def leave(self, parameters: Iterable[torch.Tensor]) -> None:
         """Let optimizers change these parameters, which are no part of the modules, with this rank's own gradients."""
         self._left += parameters
-        self._gang.averaged.update(map(id, self._left))
+        self._groups.averaged.update(map(id, self._left))
 
     def check(self) -> list[str]:
         """Compare all parameters over all ranks, and let buffers be rank 0's; return notes on what was taken over.
@@ -96,7 +101,7 @@ class Averager:
         Raises:
             DriftError: Parameters differ by more than rounding.
         """
-        notes = check(self._gang, self._modules)
+        notes = check(self._groups, self._modules)
         self.remember_buffers()
         return notes
 
@@ -130,6 +135,8 @@ class Averager:
             self._send_at_end()
         else:
             self._begins()
+            self._backwards += 1
+            self._backward = self._groups.begin(self._kind, f"backward {self._backwards} of {self._name}")
         self._tasks.add(task)
         Variable._execution_engine.queue_callback(lambda: self._end(task))
 
@@ -170,11 +177,13 @@ class Averager:
 
     def _average(self) -> None:
         """Finish a backward: afterwards gradients are averages, and buffers too."""
+        assert self._backward is not None, "it has begun"
         touched = [lane.open for lane in self._lanes]
         if len(touched) > 1:
             marks = torch.tensor(touched, dtype=torch.uint8)
-            with self._gang.waiting("the end of a backward"):
-                dist.all_reduce(marks, op=dist.ReduceOp.MAX, group=self._gang.control)
+            self._groups.carry_out(
+                dist.all_reduce, marks, op=dist.ReduceOp.MAX, awaited=self._backward, what="the end of a backward"
+            )
             touched = marks.bool().tolist()
         pairs = [pair for pair, mark in zip(zip(self._lanes, self._buffers, strict=True), touched, strict=True) if mark]
         for lane, _ in pairs:
@@ -182,9 +191,9 @@ class Averager:
                 lane.begin()
             lane.send_rest(self.weight)
         for lane, buffers in pairs:
-            lane.receive()
+            lane.receive(self._backward)
             if buffers:
-                buffers.average(self.weight)
+                buffers.average(self.weight, self._backward)
 
     # --- before an optimizer steps -----------------------------------------------------------------
 
@@ -197,7 +206,11 @@ class Averager:
             )
         for group in optimizer.param_groups:
             for param in group["params"]:
-                if id(param) not in self._gang.averaged and param.grad is not None and isinstance(param, nn.Parameter):
+                if (
+                    id(param) not in self._groups.averaged
+                    and param.grad is not None
+                    and isinstance(param, nn.Parameter)
+                ):
                     self._refuse_unknown(optimizer)
 
     def _refuse_unknown(self, optimizer: torch.optim.Optimizer) -> None:
@@ -206,7 +219,7 @@ class Averager:
             names.get(id(param), f"one of shape {tuple(param.shape)}")
             for group in optimizer.param_groups
             for param in group["params"]
-            if id(param) not in self._gang.averaged and param.grad is not None and isinstance(param, nn.Parameter)
+            if id(param) not in self._groups.averaged and param.grad is not None and isinstance(param, nn.Parameter)
         ]
         some = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")  # noqa: PLR2004
         raise RanksError(

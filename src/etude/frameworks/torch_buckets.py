@@ -20,8 +20,9 @@ from typing import Any, Final
 import torch
 
 from etude.core.errors import RanksError
+from etude.frameworks.standstill import Awaited
 from etude.frameworks.torch_drift import is_dense
-from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_ranks import Groups
 
 BUCKET_B: Final = 25 * 2**20
 FIRST_B: Final = 2**20
@@ -40,16 +41,19 @@ class Slot:
         name: Its whole name.
         param: It.
         bucket: What its gradient goes in; None while it is frozen.
+        place: Which one in that bucket it is.
         reached: Whether this backward gave it a gradient.
+        copied: Whether that is in the bucket.
     """
 
-    __slots__ = ("bucket", "name", "param", "reached")
+    __slots__ = ("bucket", "copied", "name", "param", "place", "reached")
 
     def __init__(self, name: str, param: torch.Tensor) -> None:
         self.name = name
         self.param = param
         self.bucket: Bucket | None = None
-        self.reached = False
+        self.place = 0
+        self.reached = self.copied = False
 
 
 class Bucket:
@@ -79,14 +83,16 @@ class Bucket:
         """Make ready for another backward."""
         self.left, self.work = len(self.slots), None
         for slot in self.slots:
-            slot.reached = False
+            slot.reached = slot.copied = False
 
-    def send(self, gang: Gang, group: int | None, weight: float) -> None:
+    def send(self, groups: Groups, group: int | None, weight: float) -> None:
         """Copy what is there, weighted, and send it."""
-        share = weight / gang.ranks
+        share = weight / groups.ranks
         with torch.no_grad():
             gradients, views = [], []
             for slot, view in zip(self.slots, self.views, strict=True):
+                if slot.copied:
+                    continue
                 gradient = slot.param.grad
                 if gradient is None or not weight:  # 0 x NaN is NaN, and an example without weight is not to count
                     view.zero_()
@@ -106,7 +112,16 @@ class Bucket:
                 for nth, slot in enumerate(self.slots):
                     if not slot.reached:
                         self.marks[nth] = 0
-            self.work = gang.all_reduce(self.flat, group, asynchronously=True)
+            self.work = groups.all_reduce(self.flat, group)
+
+    def copy(self, slot: Slot, share: float) -> None:
+        """Copy a gradient that is there, weighted: now it is in the processor's caches, and later it would not be."""
+        gradient = slot.param.grad
+        assert gradient is not None, "it has been reached"
+        self._check(slot, gradient)
+        with torch.no_grad():
+            torch.mul(gradient.detach() if gradient.requires_grad else gradient, share, out=self.views[slot.place])
+        slot.copied = True
 
     def _check(self, slot: Slot, gradient: torch.Tensor) -> None:
         if gradient.dtype is self.dtype and gradient.device == self.device and gradient.layout is torch.strided:
@@ -120,13 +135,12 @@ class Bucket:
             f"{self.dtype} on {self.device} before. Convert or move whole models, and between steps."
         )
 
-    def receive(self, gang: Gang) -> None:
+    def receive(self, groups: Groups, backward: Awaited) -> None:
         """Wait, and put the averages where the gradients are."""
-        with gang.waiting(f"gradients of {self.slots[-1].name}"):
-            self.work.wait()
+        groups.wait(self.work, backward, f"gradients of {self.slots[-1].name}", device=self.device.type)
         with torch.no_grad():
             if self.device.type == "cpu":
-                self._check_weights(gang)
+                self._check_weights(groups)
             marks = [1.0] * len(self.slots) if not self.left else self.marks.abs().tolist()
             gradients, averages = [], []
             for slot, view, mark in zip(self.slots, self.views, marks, strict=False):
@@ -139,14 +153,14 @@ class Bucket:
             if gradients:
                 torch._foreach_copy_(gradients, averages)
 
-    def _check_weights(self, gang: Gang) -> None:
+    def _check_weights(self, groups: Groups) -> None:
         total = abs(self.marks[-1].item())
-        if abs(total / gang.ranks - 1) > UNEQUAL:
+        if abs(total / groups.ranks - 1) > UNEQUAL:
             raise RanksError(
-                f"The weights of the {gang.ranks} ranks' gradients are {total:.4g} together, and would be {gang.ranks} "
-                "if all of them were at the same batch. A rank is at another one: it left an epoch early, or took a "
-                "batch more. Let all ranks go through their loaders alike; decide by run.mean(value) when to leave an "
-                "epoch."
+                f"The weights of the {groups.ranks} ranks' gradients are {total:.4g} together, and would be "
+                f"{groups.ranks} if all of them were at the same batch. A rank is at another one: it left an epoch "
+                "early, or took a batch more. Let all ranks go through their loaders alike; decide by run.mean(value) "
+                "when to leave an epoch."
             )
 
 
@@ -156,17 +170,17 @@ class Lane:
     Args:
         name: What the module is called.
         slots: All its parameters, those that are frozen included.
-        gang: The ranks.
+        groups: Those of the ranks.
         group: What its buckets go through; None for the default one.
         early: Whether buckets go while backward goes on, and not only at its end.
     """
 
-    def __init__(self, name: str, slots: Sequence[Slot], gang: Gang, group: int | None, *, early: bool) -> None:
+    def __init__(self, name: str, slots: Sequence[Slot], groups: Groups, group: int | None, *, early: bool) -> None:
         self.name = name
         self.slots = list(slots)
         self.early = early
         self.open = False
-        self._gang = gang
+        self._groups = groups
         self._group = group
         self._plans: dict[tuple[bool, ...], list[Bucket]] = {}
         self._wanted: tuple[bool, ...] = ()
@@ -184,10 +198,10 @@ class Lane:
                 self._plans[wanted] = planned([slot for slot in self.slots if slot.param.requires_grad])
             self._wanted, self._buckets = wanted, self._plans[wanted]
             for slot in self.slots:
-                slot.bucket, slot.reached = None, False
+                slot.bucket, slot.reached, slot.copied = None, False, False
             for bucket in self._buckets:
-                for slot in bucket.slots:
-                    slot.bucket = bucket
+                for nth, slot in enumerate(bucket.slots):
+                    slot.bucket, slot.place = bucket, nth
         for bucket in self._buckets:
             bucket.reset()
         self._next = 0
@@ -206,24 +220,27 @@ class Lane:
                     "use_reentrant=False). Or an earlier backward ended with an exception that was caught: let it end "
                     "the training."
                 )
+            slot.copied = False  # it has grown since
             return
         slot.reached = True
+        if self.early and weight and not bucket.is_small:
+            bucket.copy(slot, weight / self._groups.ranks)
         bucket.left -= 1
         if self.early and not bucket.left:
             while self._next < len(self._buckets) and not self._buckets[self._next].left:
-                self._buckets[self._next].send(self._gang, self._group, weight)
+                self._buckets[self._next].send(self._groups, self._group, weight)
                 self._next += 1
 
     def send_rest(self, weight: float) -> None:
         """Send what was not sent, with zeros where there is no gradient."""
         for bucket in self._buckets[self._next :]:
-            bucket.send(self._gang, self._group, weight)
+            bucket.send(self._groups, self._group, weight)
         self._next = len(self._buckets)
 
-    def receive(self) -> None:
+    def receive(self, backward: Awaited) -> None:
         """Wait for all buckets; afterwards gradients are averages."""
         for bucket in self._buckets:
-            bucket.receive(self._gang)
+            bucket.receive(self._groups, backward)
         self.open = False
 
 

@@ -17,8 +17,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from etude.frameworks.standstill import Awaited
 from etude.frameworks.torch_keras import untrained
-from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_ranks import Groups
 
 
 class Place(NamedTuple):
@@ -40,12 +41,12 @@ class Buffers:
 
     Args:
         module: It.
-        gang: The ranks.
+        groups: Those of the ranks.
         group: What they go through; None for the default one.
     """
 
-    def __init__(self, module: nn.Module, gang: Gang, group: int | None) -> None:
-        self._gang = gang
+    def __init__(self, module: nn.Module, groups: Groups, group: int | None) -> None:
+        self._groups = groups
         self._group = group
         self._always: list[Place] = []
         self._seldom: list[Place] = []
@@ -78,40 +79,43 @@ class Buffers:
                     self._before[place] = now.detach().clone()
         self._stamps = [_stamp(place) for place in self._seldom]
 
-    def average(self, weight: float) -> None:
+    def average(self, weight: float, backward: Awaited) -> None:
         """Let all floating-point buffers be the mean over ranks.
 
         Args:
             weight: That of this rank; 1 is the mean of all.
+            backward: After which.
         """
-        with torch.no_grad(), self._gang.waiting("buffers"):
+        with torch.no_grad():
             stamps = [_stamp(place) for place in self._seldom]
             told = [float(now != then) for now, then in zip(stamps, self._stamps, strict=True)]
-            written = self._agree(told)
+            written = self._agree(told, backward)
             self._reduce(
-                [*self._always, *(place for place, mark in zip(self._seldom, written, strict=True) if mark)], weight
+                [*self._always, *(place for place, mark in zip(self._seldom, written, strict=True) if mark)],
+                weight,
+                backward,
             )
         if any(written):
             self._stamps = [_stamp(place) for place in self._seldom]
 
-    def _agree(self, told: Sequence[float]) -> list[float]:
+    def _agree(self, told: Sequence[float], backward: Awaited) -> list[float]:
         """Return which of the other buffers any rank has written."""
         if not told:
             return []
         marks = torch.tensor(told)
-        dist.all_reduce(marks, group=self._gang.control)
+        self._groups.carry_out(dist.all_reduce, marks, awaited=backward, what="buffers")
         found: list[float] = marks.tolist()
         return found
 
-    def _reduce(self, places: Sequence[Place], weight: float) -> None:
+    def _reduce(self, places: Sequence[Place], weight: float, backward: Awaited) -> None:
         pairs = [(now, self._before[place]) for place in places if (now := place.now()) is not None]
         kinds: dict[Any, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         for now, before in pairs:
             kinds.setdefault((now.dtype, now.device), []).append((now, before))
-        for some in kinds.values():
+        for (_, device), some in kinds.items():
             flat = torch.cat([_change(now, before).reshape(-1) for now, before in some])
-            flat = flat.mul_(weight / self._gang.ranks) if weight else flat.zero_()
-            self._gang.all_reduce(flat, self._group)
+            flat = flat.mul_(weight / self._groups.ranks) if weight else flat.zero_()
+            self._groups.wait(self._groups.all_reduce(flat, self._group), backward, "buffers", device=device.type)
             parts = flat.split([now.numel() for now, _ in some])
             for (now, before), part in zip(some, parts, strict=True):
                 change = part.view(now.shape)

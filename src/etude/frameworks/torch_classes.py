@@ -13,7 +13,8 @@ from etude.core.data import Data
 from etude.core.text import count
 from etude.frameworks.torch import every, modules
 from etude.frameworks.torch_cuts import training_loaders
-from etude.frameworks.torch_shard import make_whole, shares_of
+from etude.frameworks.torch_divided import make_whole
+from etude.frameworks.torch_shares import shares_of
 
 if TYPE_CHECKING:
     import numpy as np

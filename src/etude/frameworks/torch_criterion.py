@@ -6,7 +6,7 @@ The loss is computed by the user's own code alone, and handed on as it is: the s
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from torch import nn
@@ -14,8 +14,9 @@ from torch import nn
 from etude.core.errors import ConfigError
 from etude.core.text import brief
 from etude.frameworks.aspects import OF_CLASSES
+from etude.frameworks.coats import Coat, put_on, worn
 from etude.frameworks.torch_aspects import Flattened
-from etude.frameworks.torch_losses import PLAIN, Form, form_of
+from etude.frameworks.torch_losses import Form, form_of
 from etude.frameworks.torch_watch import Watch, no_classes
 
 
@@ -55,44 +56,23 @@ def tracked(
         raise no_classes(form, watch.needs & OF_CLASSES)
     watch.called = True
     if isinstance(loss, nn.Module):
-        loss.__dict__[WATCHED] = (watch, form, flattened)
-        if not hasattr(type(loss), PLAIN):
-            loss.__class__ = _watched(type(loss))
+        put_on(loss, WATCHED, (watch, form, flattened))
         return loss
     return _WatchedFunction(loss, watch, form, flattened)
 
 
-WATCHED: Final = "_etude_watched"
-
-
-_WATCHED: dict[type[nn.Module], type[nn.Module]] = {}
-"""A module's class -> its subclass whose calls are watched."""
-
-
-def _watched(cls: type[nn.Module]) -> type[nn.Module]:
-    """Return a subclass whose calls are watched. A hook of the module would be copied and pickled with it."""
-    if cls in _WATCHED:
-        return _WATCHED[cls]
-    plain_forward = cls.forward
-
+def _watched(below: type[Any]) -> Mapping[str, Any]:
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        value = plain_forward(self, *args, **kwargs)
-        watch, form, flattened = self.__dict__[WATCHED]
+        value = below.forward(self, *args, **kwargs)
+        watch, form, flattened = worn(self, WATCHED)
         watch.saw(form, args, kwargs, value, flattened)
         return value
 
-    def __reduce_ex__(self: Any, protocol: Any) -> Any:  # noqa: N807
-        state = {name: value for name, value in self.__dict__.items() if name != WATCHED}
-        return _bare, (cls,), state
-
-    body = {"forward": forward, "__reduce_ex__": __reduce_ex__, "__module__": cls.__module__, "__doc__": cls.__doc__}
-    _WATCHED[cls] = type(cls.__name__, (cls,), {**body, "__qualname__": cls.__qualname__, PLAIN: cls})
-    return _WATCHED[cls]
+    return {"forward": forward}
 
 
-def _bare(cls: type[Any]) -> Any:
-    """Return an empty object, for pickle and copy to fill."""
-    return object.__new__(cls)
+WATCHED: Final = Coat("watched", _watched, copied=False)
+"""A hook of the module would be copied and pickled with it."""
 
 
 class _WatchedFunction:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from torch.utils.data import DataLoader
 
 from etude.core.data import Data
 from etude.core.errors import ResultError
+from etude.frameworks.coats import Coat, Here, put_on, worn
 from etude.frameworks.torch import every
 
 
@@ -32,20 +34,37 @@ def cut_short(loader: DataLoader[Any], batches: Callable[[int], int], over: Call
         batches: Says how many of so many it is to yield; asked when the pass begins.
         over: Called when a pass begins and another one came to its end before.
     """
-    cls = type(loader)
-    ended: list[int] = []
+    put_on(loader, CUT, _Cut(batches, over))
 
-    def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 - looked up on the type, so it has to be there
-        if ended:
-            over()
-        most = batches(_length(self, cls))
-        for nth, batch in enumerate(cls.__iter__(self), start=1):
+
+@dataclass(eq=False)
+class _Cut(Here):
+    """How a loader is cut, and whether a pass over it has come to its end."""
+
+    batches: Callable[[int], int]
+    over: Callable[[], None]
+    ended: bool = False
+
+
+def _cuts(below: type[Any]) -> Mapping[str, Any]:
+    def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
+        cut: _Cut | None = worn(self, CUT)
+        if cut is None:  # in another process nobody says how
+            yield from below.__iter__(self)
+            return
+        if cut.ended:
+            cut.over()
+        most = cut.batches(_length(self, below))
+        for nth, batch in enumerate(below.__iter__(self), start=1):
             yield batch
             if nth == most:
                 break
-        ended.append(most)
+        cut.ended = True
 
-    loader.__class__ = type(cls.__name__, (cls,), {"__iter__": __iter__, "__module__": cls.__module__})
+    return {"__iter__": __iter__}
+
+
+CUT: Final = Coat("cut", _cuts)
 
 
 def _length(loader: Any, cls: type[Any]) -> int:

@@ -19,7 +19,8 @@ from torch.utils.data import (
     TensorDataset,
 )
 
-from etude.frameworks.torch import MOVES, OURS
+from etude.frameworks.coats import plain_class
+from etude.frameworks.torch import OURS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,7 +154,7 @@ def _joined(train: DataLoader[Any], valid: DataLoader[Any]) -> DataLoader[Any]:
 
 def _its_rows(loader: DataLoader[Any]) -> Dataset[Any]:
     """Return the rows that a loader draws, as a data set."""
-    if type(loader) is not DataLoader and not getattr(type(loader), MOVES, False):
+    if plain_class(loader) is not DataLoader:
         raise ValueError(f"a loader of a class of its own, {type(loader).__name__}, may do more than can be seen")
     rows = _drawn(loader)
     return loader.dataset if rows is None else Subset(loader.dataset, rows)

@@ -20,7 +20,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from etude.frameworks.sources import Source
+from etude.frameworks.sources import Source, cpu_sources
 
 AT_ONCE: Final = 256
 """So many indices are drawn at once from a sampler that may draw from global generators: each time, these have to be
@@ -121,11 +121,7 @@ class Alike:
         set_all(GLOBAL, self._outside)
 
 
-GLOBAL: Final = (
-    Source(random.getstate, random.setstate),
-    Source(lambda: np.random.get_state(legacy=False), np.random.set_state),
-    Source(torch.get_rng_state, torch.set_rng_state),
-)
+GLOBAL: Final = tuple(cpu_sources().values())
 
 
 def seed_all(seed: int) -> None:

@@ -16,7 +16,7 @@ from torch.nn.parameter import is_lazy
 
 from etude.core.errors import ConfigError, DriftError, RanksError
 from etude.frameworks.torch_keras import untrained
-from etude.frameworks.torch_ranks import Gang
+from etude.frameworks.torch_ranks import Groups
 
 COLUMNS: Final = 1024
 ROUNDINGS: Final = 1000.0
@@ -27,14 +27,16 @@ MOST: Final = 1e-2
 
 A_FEW: Final = 4
 
+COMPARED: Final = "the comparison of parameters"
+
 Tensors = dict[str, torch.Tensor]
 
 
-def align(gang: Gang, modules: Mapping[str, nn.Module]) -> list[str]:
+def align(groups: Groups, modules: Mapping[str, nn.Module]) -> list[str]:
     """Let all modules begin alike: where they differ, rank 0's parameters and buffers are taken over.
 
     Args:
-        gang: The ranks; all of them call it.
+        groups: Those of the ranks; all of them call it.
         modules: By their place in the model.
 
     Returns:
@@ -50,21 +52,21 @@ def align(gang: Gang, modules: Mapping[str, nn.Module]) -> list[str]:
             f"{_some(unmade)} has no shape yet: the module is lazy, so ranks would make it from numbers of their own. "
             "Let one batch go through the model in the model function, before it is returned."
         )
-    same_form(gang, tensors)
-    differ = differing(gang, tensors)
-    _take_over(gang, tensors, list(differ))
+    same_form(groups, tensors)
+    differ = differing(groups, tensors)
+    _take_over(groups, tensors, list(differ))
     if not differ:
         return []
     return [f"The ranks began with different values of {_some(differ)}; all of them have rank 0's now."]
 
 
-def check(gang: Gang, modules: Mapping[str, nn.Module]) -> list[str]:
+def check(groups: Groups, modules: Mapping[str, nn.Module]) -> list[str]:
     """Compare all parameters over all ranks, to the bit; buffers become rank 0's.
 
     Parameters that differ by rounding alone, as on different processors, become rank 0's too.
 
     Args:
-        gang: The ranks; all of them call it at the same point, such as the end of an epoch.
+        groups: Those of the ranks; all of them call it at the same point, such as the end of an epoch.
         modules: By their place in the model.
 
     Returns:
@@ -74,16 +76,16 @@ def check(gang: Gang, modules: Mapping[str, nn.Module]) -> list[str]:
         DriftError: Parameters differ by more than rounding.
     """
     parameters, buffers = _parameters(modules), _buffers(modules)
-    differ = differing(gang, {**parameters, **buffers})
+    differ = differing(groups, {**parameters, **buffers})
     if not differ:
         return []
     own = {name: parameters[name].detach().clone() for name in differ if name in parameters}
-    _take_over(gang, {**parameters, **buffers}, list(differ))
+    _take_over(groups, {**parameters, **buffers}, list(differ))
     if not own:
         return []
     here = {name: (_distance(mine, parameters[name]), _tolerance(parameters[name])) for name, mine in own.items()}
-    there = gang.gather(here)
-    worst = {name: max(range(gang.ranks), key=lambda rank: there[rank][name][0]) for name in own}
+    there = groups.gather(here, COMPARED)
+    worst = {name: max(range(groups.ranks), key=lambda rank: there[rank][name][0]) for name in own}
     far = [name for name in own if not all(found[name][0] <= found[name][1] for found in there)]
     if not far:
         return [
@@ -104,14 +106,14 @@ def check(gang: Gang, modules: Mapping[str, nn.Module]) -> list[str]:
     )
 
 
-def same_form(gang: Gang, tensors: Tensors) -> None:
+def same_form(groups: Groups, tensors: Tensors) -> None:
     """Refuse tensors that are not of the same names, shapes and types on all ranks.
 
     Raises:
         RanksError: They are not; the first that differs is named.
     """
     form = [[name, list(tensor.shape), str(tensor.dtype)] for name, tensor in tensors.items()]
-    forms = gang.gather(form)
+    forms = groups.gather(form, "model()")
     for rank, other in enumerate(forms):
         if other != forms[0]:
             odd = next((pair for pair in zip(other, forms[0], strict=False) if pair[0] != pair[1]), None)
@@ -127,14 +129,14 @@ def same_form(gang: Gang, tensors: Tensors) -> None:
             )
 
 
-def differing(gang: Gang, tensors: Tensors) -> dict[str, list[int]]:
+def differing(groups: Groups, tensors: Tensors) -> dict[str, list[int]]:
     """Return the names of tensors that are not the same to the bit on all ranks, each with the ranks unlike rank 0."""
     if not tensors:
         return {}
     sums = checksums(tensors.values())
-    rows = torch.empty(gang.ranks, len(sums), dtype=torch.int64)
-    with gang.waiting("the checksums of the parameters"):
-        dist.all_gather(list(rows), sums, group=gang.control)
+    rows = torch.empty(groups.ranks, len(sums), dtype=torch.int64)
+    awaited = groups.begin("comparison", COMPARED)
+    groups.carry_out(dist.all_gather, list(rows), sums, awaited=awaited, what="the checksums of the parameters")
     unlike = rows != rows[0]
     names = list(tensors)
     where = unlike.any(dim=0).nonzero().flatten().tolist()
@@ -221,13 +223,16 @@ def _buffers(modules: Mapping[str, nn.Module]) -> Tensors:
     return dict(found.values())
 
 
-def _take_over(gang: Gang, tensors: Tensors, names: list[str]) -> None:
+def _take_over(groups: Groups, tensors: Tensors, names: list[str]) -> None:
     """Give all ranks rank 0's values."""
-    with torch.no_grad(), gang.waiting("rank 0's parameters"):
+    what = "rank 0's parameters"
+    awaited = groups.begin(what, COMPARED)
+    with torch.no_grad(), groups.waiting(what):
         for name in names:
             tensor = tensors[name].detach()
             sent = tensor if tensor.is_contiguous() else tensor.contiguous()
-            dist.broadcast(torch.view_as_real(sent) if sent.is_complex() else sent, src=0)
+            work = dist.broadcast(torch.view_as_real(sent) if sent.is_complex() else sent, src=0, async_op=True)
+            groups.wait(work, awaited, what, device=sent.device.type)
             if sent is not tensor:
                 tensor.copy_(sent)
 

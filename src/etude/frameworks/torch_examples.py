@@ -11,9 +11,10 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sequential
 
 from etude.core.errors import ConfigError
 from etude.core.text import count
+from etude.frameworks.torch import every
 from etude.frameworks.torch_classes import labels_of
-from etude.frameworks.torch_shard import Drawn, partition, shares_of
-from etude.frameworks.torch_shares import Shares
+from etude.frameworks.torch_shares import Shares, partition, shares_of
+from etude.frameworks.torch_telling import Drawn
 from etude.frameworks.torch_watch import Taken, Watch
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Examples:
 
     Attributes:
         n: How many there are.
-        example_b: How many bytes one has, as the data set gives it; 0 if that cannot be told.
+        example_b: How many bytes one has: as the data set holds it, or else as it is in a batch; None if neither can be
+            told.
         called: Whether a criterion has been watched.
 
     Args:
@@ -67,8 +69,12 @@ class Examples:
 
     def drawn(self, drawn: Drawn) -> None:
         """Take in which batch comes next."""
-        if drawn.loader is self._loader and not self._watch.asleep:
-            self._watch.drawn(drawn.ids if drawn.weight else None)
+        if drawn.loader is not self._loader:
+            return
+        if self.example_b is None and drawn.ids:
+            self.example_b = _bytes_in(drawn.batch, len(drawn.ids))
+        if not self._watch.asleep:
+            self._watch.drawn(drawn.ids if drawn.weight else None, drawn.batch)
 
     def record(self, wanted: bool) -> None:
         """Say whether what the criterion sees is wanted from now on."""
@@ -107,14 +113,20 @@ def _check_draws_all(shares: Shares | None) -> None:
     )
 
 
-def _bytes_of(dataset: Any) -> int:
+def _bytes_of(dataset: Any) -> int | None:
     """Return the bytes of an example, by the arrays that the data set holds; it is asked for none."""
     tensors = getattr(dataset, "tensors", None)
     if isinstance(tensors, tuple | list) and all(torch.is_tensor(one) for one in tensors):
-        return sum(one[0].numel() * one.element_size() for one in tensors if len(one))
+        return sum(int(one[0].nbytes) for one in tensors if len(one))
     data = getattr(dataset, "data", None)
     nbytes = getattr(data, "nbytes", None)
     try:
-        return int(nbytes / len(data)) if nbytes and len(data) else 0  # type: ignore[arg-type]
+        return int(nbytes / len(data)) if nbytes and len(data) else None  # type: ignore[arg-type]
     except TypeError:
-        return 0
+        return None
+
+
+def _bytes_in(batch: Any, n: int) -> int | None:
+    """Return the bytes of an example, by the tensors of a batch; padding and copies count."""
+    nbytes: int = sum(one.nbytes for one in every(torch.Tensor, batch))
+    return nbytes // n or None

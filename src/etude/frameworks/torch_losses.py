@@ -21,6 +21,7 @@ from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
 from etude.core.errors import ConfigError
 from etude.core.text import brief
+from etude.frameworks.coats import plain_class
 from etude.frameworks.torch import random_state, restore_random_state
 
 Classes = Literal["softmax", "sigmoid", "given", "guess"]
@@ -150,15 +151,6 @@ def form_of(loss: Any, per_example: Callable[..., Any] | None = None) -> Form:
     )
 
 
-def plain_class(thing: Any) -> type[Any]:
-    """Return the class that the user knows a thing by."""
-    found: type[Any] = getattr(type(thing), PLAIN, None) or type(thing)
-    return found
-
-
-PLAIN: Final = "_etude_plain"
-
-
 def _takes_reduction(function: Any) -> bool:
     try:
         return "reduction" in inspect.signature(function).parameters
@@ -170,11 +162,20 @@ def _twin(loss: Any) -> Callable[..., Any]:
     cls = plain_class(loss)
 
     def unreduced(*args: Any, **kwargs: Any) -> Any:
-        twin = copy.copy(loss)  # what the user changes in the loss counts here too, and hooks of it are not called
+        twin = _shallow(loss, cls)  # what the user changes in the loss counts here too, and hooks of it are not called
         twin.reduction = "none"
         return cls.forward(twin, *args, **kwargs) if isinstance(loss, nn.Module) else twin(*args, **kwargs)
 
     return unreduced
+
+
+def _shallow(loss: Any, cls: type[Any]) -> Any:
+    """Return a shallow copy; of a module without a way of its own in a tenth of the time that ``copy`` takes for it."""
+    if not isinstance(loss, nn.Module) or hasattr(cls, "__copy__"):
+        return copy.copy(loss)
+    twin = object.__new__(cls)
+    vars(twin).update(vars(loss))
+    return twin
 
 
 def _told(loss: Any) -> Callable[..., Any]:

@@ -7,16 +7,19 @@ otherwise read the addresses of those that are gone. What the groups carry is pl
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import pickle
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
-from etude.core.errors import ConfigError, RankLostError, RanksError
-from etude.frameworks.torch_reports import How, Pending
+from etude.core.errors import ConfigError, RankLostError
+from etude.frameworks.standstill import Awaited
+from etude.frameworks.torch_reports import How, Pending, place_of
+from etude.frameworks.torch_waits import LOOK_S, Waits, Work
 
 
 def open_store(host: str = "127.0.0.1", *, timeout_s: float) -> tuple[TCPStore, int]:
@@ -41,7 +44,8 @@ def join(
     host: str = "127.0.0.1",
     port: int = 0,
     local_rank: int = 0,
-) -> Gang:
+    look_s: float = LOOK_S,
+) -> Groups:
     """Make this process a rank; all of them call it, and it returns when all are there.
 
     Args:
@@ -53,6 +57,7 @@ def join(
         host: Where it is served, for all others.
         port: The same.
         local_rank: Its number among those of its machine: which GPU is its own.
+        look_s: How often a rank that waits looks after the others, in seconds.
 
     Raises:
         ConfigError: This process is in a group already, or the numbers cannot be.
@@ -82,27 +87,12 @@ def join(
         if dist.is_initialized():
             dist.destroy_process_group()
         raise
-    _HERE[:] = [Gang(rank, ranks, local_rank, timeout_s, control, store)]
-    return _HERE[0]
+    waits = Waits(rank, ranks, store, look_s=look_s)
+    return Groups(rank, ranks, local_rank, timeout_s, control, store, waits)
 
 
-_HERE: Final[list[Gang]] = []
-"""The gang that this process joined last."""
-
-
-def here() -> Gang:
-    """Return the gang that this process is one of.
-
-    Raises:
-        RanksError: It is of none.
-    """
-    if not _HERE or not dist.is_initialized():
-        raise RanksError("This process is no rank of Étude. Call it in a training function that has ranks=2 or more.")
-    return _HERE[0]
-
-
-class Gang:
-    """The ranks of one attempt, as one of them sees them.
+class Groups:
+    """The process groups of one attempt, as one of its ranks has them.
 
     Attributes:
         rank: Its number, from 0.
@@ -113,16 +103,18 @@ class Gang:
         averaged: Which parameters are averaged, of whatever model; an optimizer may change no others.
     """
 
-    def __init__(self, rank: int, ranks: int, local_rank: int, timeout_s: float, control: Any, store: Any) -> None:
+    def __init__(
+        self, rank: int, ranks: int, local_rank: int, timeout_s: float, control: Any, store: Any, waits: Waits
+    ) -> None:
         self.rank = rank
         self.ranks = ranks
         self.local_rank = local_rank
         self.timeout_s = timeout_s
         self.control = control
         self._store = store
+        self._waits = waits
         self._groups: list[Any] = []
         self.averaged: set[int] = set()
-        self._reports = 0
 
     def leave(self) -> None:
         """Leave all groups; nobody is waited for."""
@@ -133,31 +125,94 @@ class Gang:
         if dist.is_initialized():
             dist.destroy_process_group()
 
-    def group(self) -> int:
+    def add(self) -> int:
         """Return the number of a new gloo group of all ranks; all of them ask for it at the same point."""
         with self.waiting("a new group"):
             self._groups.append(dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout_s)))
         return len(self._groups) - 1
 
-    def all_reduce(self, tensor: torch.Tensor, group: int | None, *, asynchronously: bool = False) -> Any:
+    def begin(self, kind: str, at: str = "") -> Awaited:
+        """Note that something begins that all ranks take part in, for them to know of each other what they wait for.
+
+        Args:
+            kind: Counted for itself; all ranks begin equally many.
+            at: What users call it; left out, the kind and the number.
+        """
+        return self._waits.begin(kind, at)
+
+    def wait(self, work: Work, awaited: Awaited, what: str = "", *, device: str = "cpu") -> None:
+        """Wait for something that is under way between the ranks.
+
+        Args:
+            work: It.
+            awaited: Of what it is a part.
+            what: What comes of it, in words; left out, what users call it.
+            device: Where. GPUs wait for each other by themselves, and nobody here sees for how long.
+
+        Raises:
+            RanksError: It will never come: the ranks wait for each other at different places.
+            RankLostError: A rank is lost.
+        """
+        with self.waiting(what or awaited.at):
+            if device == "cpu":
+                self._waits.wait(work, awaited)
+            else:
+                work.wait()
+
+    def carry_out(
+        self, collective: Callable[..., Any], *given: Any, awaited: Awaited, what: str, **settings: Any
+    ) -> None:
+        """Carry out a collective of torch.distributed in the control group, and wait for it.
+
+        Args:
+            collective: It.
+            given: What it takes.
+            awaited: Of what it is a part.
+            what: What comes of it, in words.
+            settings: More that it takes.
+        """
+        with self.waiting(what):
+            work = collective(*given, group=self.control, async_op=True, **settings)
+        self.wait(work, awaited, what)
+
+    def all_reduce(self, tensor: torch.Tensor, group: int | None) -> Any:
         """Sum a tensor over all ranks, in a group by its number or in the default one; return what to wait for."""
         there = None if group is None else self._groups[group]
         real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-        return dist.all_reduce(real, group=there, async_op=asynchronously)
+        return dist.all_reduce(real, group=there, async_op=True)
 
-    def gather(self, value: Any) -> list[Any]:
-        """Return what every rank gave, by rank: small plain values."""
-        found: list[Any] = [None] * self.ranks
-        with self.waiting("what the other ranks gave"):
-            dist.all_gather_object(found, value, group=self.control)
-        return found
+    def gather(self, value: Any, at: str = "") -> list[Any]:
+        """Return what every rank gave, by rank: small plain values.
 
-    def broadcast(self, value: Any = None) -> Any:
-        """Return what rank 0 gave: a small plain value."""
-        found = [value if self.rank == 0 else None]
-        with self.waiting("what rank 0 gave"):
-            dist.broadcast_object_list(found, src=0, group=self.control)
-        return found[0]
+        Args:
+            value: That of this rank.
+            at: What users call it.
+        """
+        awaited, what = self.begin("exchange", at), "what the other ranks gave"
+        mine = _packed(value)
+        sizes = torch.empty(self.ranks, 1, dtype=torch.int64)
+        sent = torch.tensor([len(mine)])
+        self.carry_out(dist.all_gather, list(sizes), sent, awaited=awaited, what=what)
+        padded = torch.zeros(int(sizes.max()), dtype=torch.uint8)
+        padded[: len(mine)] = mine
+        found = torch.empty(self.ranks, len(padded), dtype=torch.uint8)
+        self.carry_out(dist.all_gather, list(found), padded, awaited=awaited, what=what)
+        return [_unpacked(row[:size]) for row, size in zip(found, sizes.flatten().tolist(), strict=True)]
+
+    def broadcast(self, value: Any = None, at: str = "") -> Any:
+        """Return what rank 0 gave: plain values, or tensors on the CPU.
+
+        Args:
+            value: That of rank 0.
+            at: What users call it.
+        """
+        awaited, what = self.begin("word of rank 0", at), "what rank 0 gave"
+        sent = _packed(value) if self.rank == 0 else torch.empty(0, dtype=torch.uint8)
+        size = torch.tensor([len(sent)])
+        self.carry_out(dist.broadcast, size, src=0, awaited=awaited, what=what)
+        sent = sent if self.rank == 0 else torch.empty(int(size), dtype=torch.uint8)
+        self.carry_out(dist.broadcast, sent, src=0, awaited=awaited, what=what)
+        return value if self.rank == 0 else _unpacked(sent)
 
     def mean(
         self,
@@ -177,13 +232,13 @@ class Gang:
             stop: Whether this rank is to stop: if one is, all are.
             how: What becomes of a metric; the mean where nothing is said.
         """
-        self._reports += 1
-        return Pending(self, self._reports, dict(values), weight, stop, dict(how or {}))
+        awaited = self.begin("report", place_of(values))
+        return Pending(self, awaited, dict(values), weight, stop, dict(how or {}))
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Tell by our own error if a rank is lost meanwhile."""
-        with waiting(f"rank {self.rank} waited for {what}", self.timeout_s):
+        with waiting(f"rank {self.rank} waited for {what}", self.timeout_s, heard=self._waits.last_heard):
             yield
 
     def post(self, key: str, value: str) -> None:
@@ -196,19 +251,28 @@ class Gang:
             return str(self._store.get(key).decode())
 
 
+def _packed(value: Any) -> torch.Tensor:
+    return torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
+
+
+def _unpacked(sent: torch.Tensor) -> Any:
+    return pickle.loads(sent.numpy().data)  # noqa: S301 - another rank of this trial made it
+
+
 @contextlib.contextmanager
-def waiting(what: str, timeout_s: float) -> Iterator[None]:
-    """Turn what torch raises when a rank is lost into our own error."""
+def waiting(what: str, timeout_s: float, *, heard: Callable[[], str] = str) -> Iterator[None]:
+    """Turn what torch raises when a rank is lost into our own error, with what was heard of the others."""
     try:
         yield
     except (RuntimeError, dist.DistError) as error:
         told = str(error).split("\n")[0]
         late = "imed out" in told or "imeout" in told
+        said = f"{where} " if late and (where := heard()) else ""
         raise RankLostError(
             f"{what}, and "
             + (
                 f"nothing came within {timeout_s:g} s: another rank hangs, or does not do the same as this one (a "
-                "backward or a report that only some ranks reach). "
+                f"backward or a report that only some ranks reach). {said}"
                 if late
                 else "the connection broke: another rank ended. Its own error is the one to read. "
             )

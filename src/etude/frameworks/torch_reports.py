@@ -19,6 +19,8 @@ import torch
 import torch.distributed as dist
 
 from etude.core.errors import RanksError
+from etude.frameworks.standstill import Awaited
+from etude.frameworks.torch_waits import Work
 
 How = Literal["mean", "sum", "rank 0"]
 """How a metric of several ranks becomes one: the mean weighted by examples, the sum, or what rank 0 has."""
@@ -43,6 +45,10 @@ class Line(Protocol):
 
     def waiting(self, what: str) -> AbstractContextManager[None]:
         """Tell by our own error if a rank is lost meanwhile."""
+        ...
+
+    def wait(self, work: Work, awaited: Awaited, what: str = "") -> None:
+        """Wait for something that is under way between the ranks."""
         ...
 
     def post(self, key: str, value: str) -> None:
@@ -71,10 +77,11 @@ class Pending:
     """A report that is under way between the ranks."""
 
     def __init__(
-        self, gang: Line, nth: int, values: dict[str, float], weight: float, stop: bool, how: dict[str, How]
+        self, groups: Line, awaited: Awaited, values: dict[str, float], weight: float, stop: bool, how: dict[str, How]
     ) -> None:
-        self._gang = gang
-        self._nth = nth
+        self._groups = groups
+        self._awaited = awaited
+        self._nth = awaited.number
         self._given = list(values)
         self._names = sorted(values)
         self._how = how
@@ -83,12 +90,12 @@ class Pending:
         head = [float(stop), float(weight), float(zlib.crc32(said)), float(zlib.adler32(said))]
         given = [float(values[name]) for name in self._names]
         self._frames: list[tuple[torch.Tensor, Any]] = []
-        with gang.waiting("a report"):
+        with groups.waiting("a report"):
             for start in range(0, max(len(given), 1), room):
                 part = given[start : start + room]
                 sent = torch.tensor([*head, *part, *[0.0] * (room - len(part))], dtype=torch.float64)
-                found = torch.empty(gang.ranks, FRAME, dtype=torch.float64)
-                work = dist.all_gather(list(found), sent, group=gang.control, async_op=True)
+                found = torch.empty(groups.ranks, FRAME, dtype=torch.float64)
+                work = dist.all_gather(list(found), sent, group=groups.control, async_op=True)
                 self._frames.append((found, (work, sent)))
 
     def done(self) -> bool:
@@ -99,12 +106,11 @@ class Pending:
         """Return what all ranks agreed on; wait for those that are not so far.
 
         Raises:
-            RanksError: A rank reports other names than rank 0.
+            RanksError: A rank reports other names than rank 0, or will never come to this report.
             RankLostError: A rank is lost.
         """
-        with self._gang.waiting(f"report {self._nth}"):
-            for _, (work, _) in self._frames:
-                work.wait()
+        for _, (work, _) in self._frames:
+            self._groups.wait(work, self._awaited, f"report {self._nth}")
         heads = self._frames[0][0][:, :HEAD].tolist()
         odd = [rank for rank, head in enumerate(heads) if head[2:] != heads[0][2:]]
         if odd:
@@ -119,8 +125,8 @@ class Pending:
 
     def _tell_apart(self, odd: Sequence[int]) -> None:
         said = {name: self._how.get(name, "mean") for name in self._names}
-        self._gang.post(f"report {self._nth}, rank {self._gang.rank}", json.dumps(said))
-        first, other = (json.loads(self._gang.read(f"report {self._nth}, rank {rank}")) for rank in (0, odd[0]))
+        self._groups.post(f"report {self._nth}, rank {self._groups.rank}", json.dumps(said))
+        first, other = (json.loads(self._groups.read(f"report {self._nth}, rank {rank}")) for rank in (0, odd[0]))
         if any(name.startswith(PLACE) for name in (*first, *other)):
             raise RanksError(
                 f"Rank {odd[0]} came to {_place(other)}, and rank 0 to {_place(first)}. All ranks go the same way "
@@ -137,10 +143,14 @@ class Pending:
         )
 
 
+def place_of(said: Mapping[str, object]) -> str:
+    """Return the place in the training that all ranks come to, if one is named."""
+    return next((name.removeprefix(PLACE) for name in said if name.startswith(PLACE)), "")
+
+
 def _place(said: Mapping[str, str]) -> str:
     """Say where a rank is, given what it says there."""
-    named = [name.removeprefix(PLACE) for name in said if name.startswith(PLACE)]
-    return named[0] if named else f"a report of [{', '.join(said)}]"
+    return place_of(said) or f"a report of [{', '.join(said)}]"
 
 
 def one_of(values: Sequence[float], weights: Sequence[float], how: How) -> float:

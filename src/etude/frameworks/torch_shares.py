@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import (
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from etude.core.errors import ConfigError, StateError
 from etude.core.streams import stream_seed
@@ -221,3 +227,47 @@ class Shares(Dealer):
                 f"there are {self.ranks}. Go on with {len(parts)} ranks, or from a state of a pass over the whole."
             )
         self._parts = None if parts is None else [np.asarray(part) for part in parts]
+
+
+# --- of a loader ----------------------------------------------------------------------------------
+
+
+def shares_of(loader: Any) -> Shares | None:
+    """Return the sampler that gives this rank its batches; None if a loader has none."""
+    found = (loader.batch_sampler, loader.sampler)
+    return next((sampler for sampler in found if isinstance(sampler, Shares)), None)
+
+
+def partition(loader: DataLoader[Any], parts: Sequence[Any]) -> None:
+    """Let each rank draw from a part of its own, from the next pass on, in an order that is drawn for each pass.
+
+    Ranks have as many examples in a step as they would have otherwise, and equally many steps; where one has fewer
+    examples left than others, or none, weights say so.
+
+    Args:
+        loader: A training loader that was divided by ``torch_shard.shard``.
+        parts: For each rank the indices of its examples, each once.
+
+    Raises:
+        ConfigError: They are no parts for this many ranks, or the loader has no indices.
+    """
+    _with_shares(loader).partition(parts)
+
+
+def whole_again(loader: DataLoader[Any]) -> None:
+    """Let all ranks draw from all examples again, from the next pass on.
+
+    Raises:
+        ConfigError: The loader has no indices.
+    """
+    _with_shares(loader).whole_again()
+
+
+def _with_shares(loader: DataLoader[Any]) -> Shares:
+    shares = shares_of(loader)
+    if shares is None:
+        raise ConfigError(
+            f"A loader of {type(loader.dataset).__name__} has no indices that could be assigned to ranks, or is none "
+            "for training. Partitions need a data set with indices: one that has __getitem__ and __len__."
+        )
+    return shares

@@ -17,13 +17,21 @@ from etude.frameworks.torch import every, modules
 from etude.frameworks.torch_alike import told
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_criterion import tracked
+from etude.frameworks.torch_divided import undivide
 from etude.frameworks.torch_examples import Examples
 from etude.frameworks.torch_keras import FitGuard, draw_apart, is_keras
-from etude.frameworks.torch_ranks import Gang, join, open_store
+from etude.frameworks.torch_ranks import Groups, join, open_store
 from etude.frameworks.torch_reports import PLACE, Pending
-from etude.frameworks.torch_shard import Drawn, is_shared, shard, shares_of, undivide
+from etude.frameworks.torch_shard import shard
+from etude.frameworks.torch_shares import shares_of
+from etude.frameworks.torch_telling import Drawn, is_shared
 from etude.frameworks.torch_watch import Watch
 
+APART: Final = (
+    "Gradients are of batches of two loaders that count otherwise on this rank ({weights}), since the last batch of "
+    "one does not divide evenly. Leave smaller last batches out, with drop_last=True; or call backward for the loss of "
+    "each loader before the next batch is drawn."
+)
 AHEAD: Final = (
     "A loader gave two batches before a backward, and one of them counts otherwise on this rank, since it does not "
     "divide evenly: nobody can tell which of them gradients are of. Go through the loader batch by batch; or leave the "
@@ -58,12 +66,12 @@ class Together:
         self._examples: Examples | None = None
         self._watches = False  # what criteria see
         self._trained = False  # since parameters were compared
-        self._waiting: set[int] = set()  # loaders that have given a batch since the last backward
+        self._waiting: dict[int, float] = {}  # loader that has given a batch since the last backward -> its weight
         self._is_ahead = self._is_uneven = False  # whether one gave two, and whether some count otherwise, in this pass
         self.rank, self.ranks = rank.number, rank.ranks
         self._evaluated = 0.0  # examples of the divided loader that was gone through last
         self._attaches = parallel.how.attach is not False
-        self._gang: Gang = join(
+        self._groups: Groups = join(
             rank=rank.number,
             ranks=rank.ranks,
             prefix=prefix,
@@ -77,7 +85,7 @@ class Together:
 
     def mean(self, values: Mapping[str, float], *, stop: bool) -> Pending:
         """Begin to make one report of those of all ranks."""
-        return self._gang.mean(values, weight=self._evaluated or 1.0, stop=stop, how=self._parallel.how.reduce)
+        return self._groups.mean(values, weight=self._evaluated or 1.0, stop=stop, how=self._parallel.how.reduce)
 
     def agree(self, at: str, *flags: bool) -> tuple[bool, ...]:
         """Return for each flag whether any rank has it set.
@@ -90,7 +98,7 @@ class Together:
             RanksError: A rank is elsewhere.
         """
         said = {f"{PLACE}{at}": 0.0, **{str(nth): float(flag) for nth, flag in enumerate(flags)}}
-        agreed = self._gang.mean(said).wait().values
+        agreed = self._groups.mean(said).wait().values
         return tuple(agreed[str(nth)] > 0 for nth in range(len(flags)))
 
     def reduce(self, at: str, values: Mapping[str, float]) -> dict[str, float]:
@@ -104,11 +112,16 @@ class Together:
 
     def broadcast(self, thing: Any) -> Any:
         """Return what rank 0 gives."""
-        return self._gang.broadcast(thing)
+        return self._groups.broadcast(thing, "the state to go on from")
 
-    def gather(self, thing: Any) -> list[Any]:
-        """Return what each rank gives, by rank."""
-        return self._gang.gather(thing)
+    def gather(self, thing: Any, what: str) -> list[Any]:
+        """Return what each rank gives, by rank.
+
+        Args:
+            thing: What this one gives.
+            what: In words, for those who wait in vain.
+        """
+        return self._groups.gather(thing, what)
 
     def shard(self, data: Any) -> Any:
         """Divide the batches of loaders over the ranks, in place, and return the data."""
@@ -135,7 +148,7 @@ class Together:
         Raises:
             RanksError: They do not.
         """
-        first, *others = self.gather(mine)
+        first, *others = self._groups.gather(mine, "data()")
         for rank, other in enumerate(others, start=1):
             for here, there in itertools.zip_longest(first, other, fillvalue="nothing"):
                 if here != there:
@@ -159,7 +172,7 @@ class Together:
                 guard = FitGuard(module, is_divided=is_shared, watched=lambda: self._watches)
                 self._keras.append((module, guard))
             sharded = isinstance(self._parallel.how, FSDP)
-            attached = self._sharded(found) if sharded else Averager(found, self._gang, begins=self._begin_backward)
+            attached = self._sharded(found) if sharded else Averager(found, self._groups, begins=self._begin_backward)
             for note in attached.notes:
                 self._say(note)
             self._attached.append(attached)
@@ -174,7 +187,7 @@ class Together:
             raise ConfigError(
                 f'{type(odd).__name__} is a model of Keras, whose variables FSDP cannot shard. Use parallel="ddp".'
             )
-        return Sharded(found, self._parallel.how, self._gang)
+        return Sharded(found, self._parallel.how, self._groups)
 
     def stand_back(self, who: str) -> None:
         """Leave the ranks to a library that sees to them itself; what was done is undone.
@@ -234,7 +247,7 @@ class Together:
         """Part with the others."""
         self._detach()
         self._hook.remove()
-        self._gang.leave()
+        self._groups.leave()
 
     def _detach(self) -> None:
         for attached in self._attached:
@@ -269,10 +282,18 @@ class Together:
         self._is_ahead = self._is_uneven = False
 
     def _begin_backward(self) -> None:
-        """See to it that the weight is that of the batch which gradients are of."""
+        """See to it that the weight is that of the batch which gradients are of.
+
+        Raises:
+            RanksError: It cannot be told which batch, or they are of several that count otherwise.
+        """
         self._refuse_twice()
         if self._is_ahead and self._is_uneven:
             raise RanksError(AHEAD)
+        if len(weights := set(self._waiting.values())) > 1:
+            raise RanksError(
+                APART.format(weights=" and ".join(f"{one:.3g} times its share" for one in sorted(weights)))
+            )
         self._waiting.clear()
 
     def _take_note(self, drawn: Drawn) -> None:
@@ -284,7 +305,7 @@ class Together:
         self._trained = True
         self._is_ahead |= id(drawn.loader) in self._waiting
         self._is_uneven |= drawn.weight != 1
-        self._waiting.add(id(drawn.loader))
+        self._waiting[id(drawn.loader)] = drawn.weight
         for attached in self._attached:
             attached.weight = drawn.weight
         if self._examples is not None:

@@ -6,7 +6,6 @@ Only its length, or what it gives when it is gone through, is the rank's own.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from itertools import islice
@@ -15,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from etude.frameworks.coats import named_like
 from etude.frameworks.torch_drawing import Alike, has_length
 from etude.frameworks.torch_passes import slice_of
 
@@ -86,11 +86,8 @@ def _class(cls: type[Any]) -> type[Any]:
     special = {"__len__": __len__, "__iter__": __iter__, "__getitem__": __getitem__}
     there = {name: method for name, method in special.items() if hasattr(cls, name)}
     names = {"__getattribute__": __getattribute__, "__setattr__": __setattr__, "__delattr__": __delattr__}
-    named = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-    body = {**named, **there, **names, "__reduce_ex__": __reduce_ex__}
-    made: type[Any] = types.new_class(cls.__name__, (cls,), {}, lambda space: space.update(body))
-    _CLASSES[cls] = made
-    return made
+    _CLASSES[cls] = named_like(cls, {**there, **names, "__reduce_ex__": __reduce_ex__})
+    return _CLASSES[cls]
 
 
 def _again(dataset: Any, length: int | None, gives: Gives | None) -> Any:

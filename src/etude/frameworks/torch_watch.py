@@ -23,6 +23,7 @@ from torch.amp import is_autocast_available
 
 from etude.core.errors import ConfigError, ResultError
 from etude.core.text import count
+from etude.frameworks.torch_ahead import Ahead
 from etude.frameworks.torch_aspects import Flattened, UnmatchedError, aspects
 from etude.frameworks.torch_losses import PAIR, Form
 
@@ -100,14 +101,21 @@ class Watch:
         self._any = False
         self._further = self._unmatched = self._unseen = 0
         self._last_unmatched = (0, 0)
+        self._ahead = Ahead()
 
-    def drawn(self, ids: Sequence[int] | npt.NDArray[np.integer] | None) -> None:
+    def drawn(self, ids: Sequence[int] | npt.NDArray[np.integer] | None, batch: Any = None) -> None:
         """Say which examples the batch has that the training function is given next; None for one that does not count.
 
         The order of ids is that of the batch. The array is kept as it is, and must not be changed.
+
+        Args:
+            ids: They.
+            batch: The batch itself, if it is at hand.
         """
         if self._ids is not None:
             self._unseen += 1
+        if self._ahead.looks:
+            self._ahead.drawn(batch)
         self._ids = ids  # type: ignore[assignment] # an array is as good as a sequence here
 
     def saw(
@@ -129,6 +137,8 @@ class Watch:
         # can be looked at later is. The first call is looked at now, so that what is wrong is said in the first step.
         if kwargs and form.kind.later:
             args, kwargs = _sorted(args, kwargs)
+        if self._ahead.looks:
+            self._ahead.saw(args)
         if (
             self._any
             and form.kind.later
@@ -194,7 +204,12 @@ class Watch:
                 self._add(first.form, [call.ids for call in some], found)
 
     def take(self) -> Taken:
-        """Return what was seen since the last time, and forget it. On a GPU this waits for it."""
+        """Return what was seen since the last time, and forget it. On a GPU this waits for it.
+
+        Raises:
+            ResultError: What was seen is not of the examples that were drawn.
+        """
+        self._ahead.check()
         self.flush()
         ready, self._ready = self._ready, []
         ids = [np.asarray(batch, dtype=np.int64) for batches, _ in ready for batch in batches]

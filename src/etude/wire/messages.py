@@ -163,7 +163,7 @@ class Meet(Message, frozen=True):
 
 
 class Noted(Message, frozen=True):
-    """The attempt's checkpoint is in the journal: it may write the next."""
+    """The attempt's checkpoint is in the journal, or counts for nothing and is gone: it may write the next."""
 
     trial: int
     attempt: int
@@ -243,7 +243,12 @@ class Reports(Message, frozen=True):
 
 
 class Saved(Message, frozen=True):
-    """An attempt has saved its state."""
+    """An attempt has saved its state; where that is in shards, each rank says so of its own.
+
+    Attributes:
+        trial: The trial's number.
+        checkpoint: The state; its digests are empty if this rank could not write its shard.
+    """
 
     trial: int
     checkpoint: Checkpoint

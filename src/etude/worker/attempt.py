@@ -63,7 +63,7 @@ from etude.worker.run import Run as RunHandle
 from etude.worker.run import State, WhyNot, default_device
 from etude.worker.run import Stop as StopSeen
 from etude.worker.start import load_optimizers, load_start
-from etude.worker.states import States
+from etude.worker.states import OfAll, States
 from etude.worker.together import Together
 
 MAX_REASON: Final = 2000
@@ -191,7 +191,8 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     may_keep = "run" in signature.given["train"]
     looked = Looked(serve.trials, job.start, joins=serve.joins, may_keep=may_keep, say=say)
     depot = depot_at(serve.states, Path(serve.trials))
-    line = ChildLine(channel, job, depot, serve.watched, serve.named, seen=looked.seen)
+    in_shards = serve.parallel is not None and serve.parallel.in_shards
+    line = ChildLine(channel, job, depot, serve.watched, serve.named, seen=looked.seen, in_shards=in_shards)
     together = _together(serve, job, line)
     run = RunHandle(
         metrics=serve.metrics,
@@ -211,9 +212,10 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     outcome = execute(functions, signature, job.params, run, start, looked.take)
     if os.getpid() != me:  # a process that the training function forked, and let return
         os._exit(0)
-    early = outcome.how is How.FINISHED and not line.settled and job.leads
+    early = outcome.how is How.FINISHED and not line.settled
     if early:  # the outcome is safe whatever becomes of us while the last state is written
-        append(spool, pack_outcome(Ended(job.trial, job.attempt, outcome, line.told, line.taken_up)))
+        if job.leads:
+            append(spool, pack_outcome(Ended(job.trial, job.attempt, outcome, line.told, line.taken_up)))
         line.settle()
     line.close()
     for stream in (sys.stdout, sys.stderr):
@@ -350,6 +352,7 @@ class ChildLine:
         named: Collection[int] = (),
         *,
         seen: Callable[[], Seen] | None = None,
+        in_shards: bool = False,
     ) -> None:
         self.halted = False
         self.held = False
@@ -357,7 +360,8 @@ class ChildLine:
         self._trial = job.trial
         self._attempt = job.attempt
         self._watched = watched
-        self._states = States(job, depot, say=self._say, named=named, seen=seen)
+        seen = seen if job.leads else None
+        self._states = States(job, depot, say=self._say, named=named, seen=seen, in_shards=in_shards)
         self._rows: list[tuple[int, dict[str, float]]] = []
         self.said: list[tuple[int, dict[str, float]]] | None = []
         """All that was reported; None if it is too much to keep."""
@@ -392,9 +396,9 @@ class ChildLine:
                 self._take(message)
         raise TimeoutError(f"rank 0 was not there after {timeout_s:g} s")
 
-    def take_up(self, why_not: WhyNot) -> State | None:
-        """Return the state to go on from."""
-        return self._states.take_up(why_not)
+    def take_up(self, why_not: WhyNot, of_all: OfAll = lambda problem: problem) -> State | None:
+        """Return the state to go on from; where it is in shards, ``of_all`` says what is wrong with any."""
+        return self._states.take_up(why_not, of_all)
 
     @property
     def settled(self) -> bool:
@@ -410,6 +414,10 @@ class ChildLine:
     def taken_up(self) -> TakenUp | None:
         """From where the attempt went on, if it did."""
         return self._states.taken_up
+
+    def has_room(self) -> bool:
+        """Wait until no state waits to be written; return whether that is so."""
+        return self._states.has_room()
 
     def save(self, state: State) -> None:
         """Take a state; it is written soon."""

@@ -73,10 +73,10 @@ class Bound:
         """Call the training function and return what it returns; the global generators stay where it leaves them."""
         if "partition" in self._functions and (asked := self._call("partition")) is not None:
             assert isinstance(self._run.together, Together), "a call for one rank has no partition"
-            gang = self._run.together.gang
+            ranks = self._run.together.all
             self._judged = asked.judged
             if asked.partition is not None:
-                self._run.importance = Importance(asked, gang, seed=self._run.seed, say=self._run.together.say)
+                self._run.importance = Importance(asked, ranks, seed=self._run.seed, say=self._run.together.say)
         if self._wants_derived:
             self.data()
         seed_generators(self._run.seed, *self._run.together.stream("train"))

@@ -8,9 +8,11 @@ the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from etude.core.errors import ResultError
+from etude.worker.ranks import Examples, Ranks
 
 NO_CRITERION: Final = (
     "A partition by importance goes by what the criterion sees, and run.criterion was not called. Write "
@@ -82,43 +84,22 @@ class Asked(Protocol):
         ...
 
 
-class Examples(Protocol):
-    """The training examples of a run, as their framework has them (``frameworks.torch_examples``)."""
-
-    n: int
-    example_b: int
-    called: bool
-    labels: Any
-
-    def record(self, wanted: bool) -> None:
-        """Say whether what the criterion sees is wanted from now on."""
-        ...
-
-    def take(self) -> Any:
-        """Return what it saw since the last time."""
-        ...
-
-    def assign(self, parts: Any) -> None:
-        """Let each rank draw from a part of its own, from the next pass on."""
-        ...
-
-
 class Importance:
     """The partition of one trial, on one of its ranks.
 
     Args:
         asked: The partition.
-        gang: The ranks.
+        ranks: All of them.
         seed: The trial's seed.
         say: Tells users something.
     """
 
-    def __init__(self, asked: Asked, gang: Any, *, seed: int, say: Callable[[str], None]) -> None:
+    def __init__(self, asked: Asked, ranks: Ranks, *, seed: int, say: Callable[[str], None]) -> None:
         self._asked = asked
-        self._gang = gang
+        self._all = ranks
         self._seed = seed
         self._say = say
-        self._watch = gang.watch(asked.needs, asked.wants)
+        self._watch = ranks.watch(asked.needs, asked.wants)
         self._examples: Examples | None = None
         self._tracker: Tracker | None = None
         self._epoch: int | None = None
@@ -129,11 +110,11 @@ class Importance:
 
     def see(self, data: Any) -> None:
         """Take in what the data function gave, with its loaders divided."""
-        self._examples = self._gang.examples(data, self._watch)
+        self._examples = self._all.examples(data, self._watch)
 
     def criterion(self, loss: Any, **settings: Any) -> Any:
         """Return a loss that is watched."""
-        return self._gang.criterion(loss, self._watch, **settings)
+        return self._all.criterion(loss, self._watch, **settings)
 
     def begin(self, epoch: int, epochs: int) -> None:
         """Come to the beginning of an epoch: examples are assigned anew if it is time."""
@@ -162,8 +143,8 @@ class Importance:
         import numpy as np
 
         self._take_in()
-        leads = self._gang.rank == 0
-        for book in self._gang.gather(b"" if leads else self._tracker.hand_over()):
+        leads = self._all.rank == 0
+        for book in self._all.gather(b"" if leads else self._tracker.hand_over(), "the importance of examples"):
             if leads and book:
                 self._tracker.take_over(book)
         state = self._tracker.state()
@@ -188,7 +169,7 @@ class Importance:
         return {
             "repartitions": self._assigned,
             "examples_moved": self._moved,
-            "bytes_moved": self._moved * self._examples.example_b,
+            **({} if (each := self._examples.example_b) is None else {"bytes_moved": self._moved * each}),
             **({"class_imbalance": self._imbalance} if knows else {}),
         }
 
@@ -198,12 +179,16 @@ class Importance:
 
         if self._tracker is None:
             self._tracker = self._asked.tracker(
-                n=self._examples.n, ranks=self._gang.ranks, exchange=self._gang.gather, seed=self._seed, epochs=epochs
+                n=self._examples.n,
+                ranks=self._all.ranks,
+                exchange=partial(self._all.gather, what="the importance of examples"),
+                seed=self._seed,
+                epochs=epochs,
             )
             if self._restored is not None:
                 # What all had seen is rank 0's from now on: whose it is does not matter, since it is put together.
                 state = {**self._restored, "book": np.asarray(self._restored["book"], dtype=np.uint8).tobytes()}
-                self._tracker.restore([state], books=self._gang.rank == 0)
+                self._tracker.restore([state], books=self._all.rank == 0)
                 if self._tracker.parts is not None:
                     self._examples.assign(self._tracker.parts)
         return self._tracker

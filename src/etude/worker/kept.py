@@ -12,8 +12,6 @@ which only the next attempt does.
 
 from __future__ import annotations
 
-import random
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +19,7 @@ from etude.core.errors import StateError
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
 from etude.frameworks.kinds import Beginning, Handle, beginning_of, handle
-from etude.frameworks.sources import Source
+from etude.frameworks.sources import Source, global_sources
 from etude.frameworks.trees import digest_of, take_apart
 
 
@@ -212,29 +210,8 @@ def _brought_back(here: Any, state: Any) -> Any:
     return here
 
 
-def global_sources() -> dict[str, Source]:
-    """Return the global generators of ``random``, and of numpy, torch and Keras where they are loaded."""
-    sources = {"random": Source(random.getstate, random.setstate)}
-    if numpy := sys.modules.get("numpy"):
-        sources["numpy"] = Source(lambda: numpy.random.get_state(legacy=False), numpy.random.set_state)
-    if torch := torch_adapter():
-        sources["torch"] = Source(torch.random_state, torch.restore_random_state)
-    if keras := keras_adapter():
-        sources["keras"] = Source(keras.random_state, keras.restore_random_state)
-    return sources
-
-
 def generators_of(loader: Any) -> list[Any]:
     """Return the generators that a loader of torch has for itself; none if it is no such loader."""
     torch = torch_adapter()
     found: list[Any] = torch.generators(loader) if torch else []
     return found
-
-
-def keras_adapter() -> Any:
-    """Return our Keras adapter if the user's code has loaded Keras 3; never load it ourselves."""
-    if "keras.src.backend.common.global_state" not in sys.modules:
-        return None
-    from etude.frameworks import keras
-
-    return keras

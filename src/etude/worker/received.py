@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from etude.core.events import OPTIMIZERS, PARTS, START
+from etude.core.events import OPTIMIZERS, PARTS, START, Checkpoint
+from etude.core.ranks import Rank
 from etude.places.depot import Depot
 from etude.wire.messages import Run
 from etude.wire.node_messages import Piece
@@ -40,11 +41,16 @@ def pieces_of(job: Run, depot: Depot, trials: str) -> Iterator[Piece]:
 def names_of(job: Run) -> list[tuple[int, str]]:
     """Return the files that an attempt begins with, or may go on from: whose they are, and their names there."""
     trial = job.trial if job.source is None else job.source
-    points = [(trial, point.name(part)) for point in job.points for part in PARTS]
+    points = [(trial, point.name(part, _whose(point, job.rank))) for point in job.points for part in PARTS]
     if job.start is None:
         return points
     begins_with = [START, OPTIMIZERS] if job.start.optimizers else [START]
     return [*((job.start.holder, name) for name in begins_with), *points]
+
+
+def _whose(point: Checkpoint, rank: Rank | None) -> int:
+    """Return the rank whose files of a checkpoint a rank reads: its own, if each has some."""
+    return rank.number if rank is not None and point.ranks > 1 else 0
 
 
 def _pieces(path: Path, trial: int, name: str) -> Iterator[Piece]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from etude.core.streams import stream_seed
-from etude.frameworks import torch_adapter
-from etude.worker.kept import global_sources, keras_adapter
+from etude.frameworks import keras_adapter, torch_adapter
+from etude.frameworks.sources import global_sources
 
 
 @contextmanager

@@ -4,6 +4,9 @@ Training waits only for the copy of a state. One thread writes it, and tells the
 written when the driver has noted that, and has removed what is surplus by it. So there is never more on the disk than
 was agreed, and a state that comes while another is under way gives way to the one after it. The state after an epoch
 gives way to that after a later epoch, and not to one within it: others want it too.
+
+Where ranks shard the model each writes its own state, and those of all ranks are one. So all write the same ones, one
+after the other, and none gives way: whoever trains waits until there is room for the next (``has_room``).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import msgspec
 
 from etude.core.errors import StateError
 from etude.core.events import PARTS, Checkpoint, Key, Origin
+from etude.core.text import count
 from etude.data.seen import Seen
 from etude.places.depot import Depot
 from etude.wire.messages import Run, Saved, TakenUp, Warned
@@ -25,7 +29,11 @@ from etude.worker.run import State, WhyNot
 NOTED_S: Final = 10.0
 """Seconds that the end of an attempt waits for the driver, so that its last state can be written."""
 
+OTHERS_S: Final = 300.0
+"""Seconds that a rank waits for others to write their shards of a state."""
+
 Say = Callable[[Saved | TakenUp | Warned], None]
+OfAll = Callable[[str | None], str | None]
 
 
 class States:
@@ -37,6 +45,7 @@ class States:
         say: Tells the driver something, from any thread.
         named: Epochs whose weights are wanted, by how many are done: their states do not give way to newer ones.
         seen: Returns what rows the attempt has seen, which is written beside its weights.
+        in_shards: Whether each rank writes a shard of each state.
     """
 
     def __init__(
@@ -47,8 +56,11 @@ class States:
         say: Say,
         named: Collection[int] = (),
         seen: Callable[[], Seen] | None = None,
+        in_shards: bool = False,
     ) -> None:
         self._job = job
+        self._in_shards = in_shards
+        self._rank, self._ranks = (job.rank.number, job.rank.ranks) if in_shards and job.rank is not None else (0, 1)
         self._depot = depot
         self._turn = depot.turn()  # from before a state is written until the journal has it, and the surplus is gone
         self._say = say
@@ -68,24 +80,20 @@ class States:
         self.taken_up: TakenUp | None = None
         """From where it went on, once that is known."""
 
-    def take_up(self, why_not: WhyNot) -> State | None:
-        """Return the newest state of earlier attempts that can be read and is of use, and tell which that is."""
-        problems, source = [], self._job.source
+    def take_up(self, why_not: WhyNot, of_all: OfAll = lambda problem: problem) -> State | None:
+        """Return the newest state of earlier attempts that can be read and is of use, and tell which that is.
+
+        Args:
+            why_not: Says why a state is of no use.
+            of_all: Where it is in shards, returns what keeps any of the ranks from going on from it.
+        """
+        problems: list[str] = []
+        source = self._job.source
         trial = self._job.trial if source is None else source
         for point in self._job.points:
-            try:
-                (weights, beside), (rest, _) = (
-                    self._read(trial, point.name(part), digest)
-                    for part, digest in zip(PARTS, point.digests, strict=True)
-                )
-                found = State(
-                    point.loop, point.epoch, point.step, rest["last"], weights, rest["rest"], source, point.batch
-                )
-            except (StateError, KeyError, TypeError) as error:
-                problems.append(f"{_place(point.key)}: {error}")
-                continue
-            problem = why_not(found)
-            if problem is None:
+            found, beside, problem = self._found(trial, point, why_not)
+            problem = of_all(problem)
+            if problem is None and found is not None:
                 self._before = Seen.read(beside)
                 self._tell_taken_up(point.key, found, problems)
                 return found
@@ -93,6 +101,20 @@ class States:
         if self._job.points:
             self._tell_taken_up(None, None, problems)
         return None
+
+    def _found(self, trial: int, point: Checkpoint, why_not: WhyNot) -> tuple[State | None, Any, str | None]:
+        """Return the state of a checkpoint with what is beside its weights; and why it is of no use, if it is not."""
+        if point.ranks != self._ranks:
+            return None, None, f"{count(point.ranks, 'rank')} saved it, and {self._ranks} are to go on"
+        try:
+            (weights, beside), (rest, _) = (
+                self._read(trial, point.name(part, self._rank), point.digest(part, self._rank)) for part in PARTS
+            )
+            last, inner = rest["last"], rest["rest"]
+            found = State(point.loop, point.epoch, point.step, last, weights, inner, self._job.source, point.batch)
+        except (StateError, KeyError, TypeError) as error:
+            return None, None, str(error)
+        return found, beside, why_not(found)
 
     def _read(self, trial: int, name: str, digest: str) -> tuple[Any, Any]:
         from etude.frameworks import state_file
@@ -103,6 +125,8 @@ class States:
     def _tell_taken_up(self, key: Key | None, found: State | None, problems: list[str]) -> None:
         step, last = (found.step, found.last) if found is not None else (0, {})
         origin = Origin(key, step, "; ".join(problems), last, self._job.source)
+        if not self._job.leads:
+            return
         self.taken_up = TakenUp(self._job.trial, self._job.attempt, origin)
         self._say(self.taken_up)
         if problems:
@@ -110,6 +134,14 @@ class States:
             whose = "it" if self._job.source is None else f"trial {self._job.source}"
             told = f"Trial {self._job.trial} could not use what {whose} had saved, so {goes_on}. {'; '.join(problems)}"
             self._say(Warned(self._job.trial, told))
+
+    def has_room(self) -> bool:
+        """Wait until no state waits to be written, as long as there is any hope; return whether that is so."""
+        with self._changed:
+            while not self._changed.wait_for(lambda: self._next is None, self._patience_s):
+                if not self._writing:
+                    return False
+        return True
 
     def save(self, state: State) -> None:
         """Copy a state, and have it written; this waits for the copy alone.
@@ -134,6 +166,11 @@ class States:
                 self._thread.start()
             self._changed.notify_all()
 
+    @property
+    def _patience_s(self) -> float:
+        """How long it waits, in seconds, while it writes nothing itself."""
+        return OTHERS_S if self._in_shards else NOTED_S
+
     def _is_named(self, apart: _Apart | None) -> bool:
         """Whether the weights of a state are wanted by the number of its epoch."""
         return apart is not None and not apart.batch and apart.epoch in self._named
@@ -154,7 +191,7 @@ class States:
     def settle(self) -> None:
         """Wait until nothing is left to be written; but not for ever for a driver that does not note what was."""
         with self._changed:
-            while not self._changed.wait_for(lambda: self.settled, NOTED_S):
+            while not self._changed.wait_for(lambda: self.settled, self._patience_s):
                 if not self._writing:  # its disk is full, say: the outcome must not wait for that
                     return
 
@@ -185,7 +222,7 @@ class States:
             finally:
                 with self._changed:
                     self._writing, self._spare = False, self._spare or apart
-                    if not self._unnoted:
+                    if self._in_shards or not self._unnoted:  # other ranks may wait for their turn at the same state
                         self._turn.end()
                     self._changed.notify_all()
 
@@ -193,27 +230,33 @@ class States:
         checkpoint = Checkpoint(self._job.attempt, apart.loop, apart.epoch, apart.step, ("", ""), (0, 0), apart.batch)
         weights = None
         try:
-            weights = self._put(checkpoint.name("weights"), *apart.weights, beside=self._beside)
-            rest = self._put(checkpoint.name("rest"), *apart.rest)
+            weights = self._put(checkpoint.name("weights", self._rank), *apart.weights, beside=self._beside)
+            rest = self._put(checkpoint.name("rest", self._rank), *apart.rest)
         except Exception as error:  # a full disk, a place out of reach, or what the library of safetensors cannot write
             if weights is not None:
                 with contextlib.suppress(Exception):  # then it goes when the attempt is over
-                    self._depot.remove(self._job.trial, checkpoint.name("weights"))
-            if not self._warned:
-                self._warned = True
-                self._say(
-                    Warned(
-                        self._job.trial,
-                        f"The state of trial {self._job.trial} after {_place(checkpoint.key)} could not be saved "
-                        f"({getattr(error, 'strerror', None) or error}). Training goes on; if it is lost, it goes on "
-                        "from the state that was saved before.",
-                    )
-                )
-            return
+                    self._depot.remove(self._job.trial, checkpoint.name("weights", self._rank))
+            self._warn(checkpoint, error)
+            if not self._in_shards:  # else the others have to hear of it
+                return
+            weights = rest = ("", 0)
         self._unnoted, self._written = True, checkpoint.key
         digests, sizes = zip(weights, rest, strict=True)
         checkpoint = msgspec.structs.replace(checkpoint, digests=digests, sizes=sizes)
         self._say(Saved(self._job.trial, checkpoint))
+
+    def _warn(self, checkpoint: Checkpoint, error: Exception) -> None:
+        """Have users told, once, that a state could not be written."""
+        if not self._warned:
+            self._warned = True
+            self._say(
+                Warned(
+                    self._job.trial,
+                    f"The state of trial {self._job.trial} after {_place(checkpoint.key)} could not be saved "
+                    f"({getattr(error, 'strerror', None) or error}). Training goes on; if it is lost, it goes on "
+                    "from the state that was saved before.",
+                )
+            )
 
     def _put(self, name: str, plain: Any, arrays: dict[str, Any], *, beside: Any = None) -> tuple[str, int]:
         from etude.frameworks import state_file

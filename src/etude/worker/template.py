@@ -112,6 +112,7 @@ def warm(control: Channel, supervisor: int) -> NoReturn:
     while (received := control.receive_with_fds(1)) is not None:
         content, (fd,) = received
         _preload(msgspec.msgpack.decode(content, type=tuple[str, ...]))
+        _keep_from_the_collector()
         me = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -170,8 +171,7 @@ class Template:
         if not self._spawned:  # found out once, since whoever looks at all modules in a child copies their pages
             self._serve = msgspec.structs.replace(serve, files=not_imported(serve.files))
         attempt.rehearse()
-        gc.collect()
-        gc.freeze()  # keeps the collector from touching, and so copying, shared pages
+        _keep_from_the_collector()
         self._watch_children()
         while True:
             sources: list[Any] = [self._control, self._wake_read]
@@ -287,6 +287,15 @@ class Template:
 
     def _tell(self, message: FromTemplate) -> None:
         self._control.send(plain_frame(message))
+
+
+def _keep_from_the_collector() -> None:
+    """Keep the collector of those that are forked from touching what is here: each page that it touches is copied.
+
+    Done at both levels. A template that had to look through all that was imported would copy it once for each study.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def why_not_fork() -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from etude.core.errors import ResultError
 from etude.core.ranks import Parallel, Rank
 from etude.frameworks import torch_adapter
 from etude.worker.network import use_interface
+from etude.worker.ranks import Ranks
 
 RUN_ID: Final = "TORCHELASTIC_RUN_ID"
 
@@ -22,50 +23,6 @@ NO_TORCH: Final = (
     "The trial is to be trained by {ranks} ranks, and its functions use no torch: gradients of torch alone are "
     "averaged. Leave ranks= out."
 )
-
-
-class Gang(Protocol):
-    """The processes of an attempt, as its framework connects them (``frameworks.torch_together``)."""
-
-    def mean(self, values: Mapping[str, float], *, stop: bool) -> Any:
-        """Begin to make one report of those of all ranks; it has ``wait()``, which returns ``values`` and ``stop``."""
-        ...
-
-    def agree(self, at: str, *flags: bool) -> tuple[bool, ...]:
-        """Return for each flag whether any rank has it set, at a place that all come to."""
-        ...
-
-    def reduce(self, at: str, values: Mapping[str, float]) -> Mapping[str, float]:
-        """Return metrics as they are for all ranks, at a place that all come to."""
-        ...
-
-    def broadcast(self, thing: Any) -> Any:
-        """Return what rank 0 gives."""
-        ...
-
-    def shard(self, data: Any) -> Any:
-        """Divide the batches of loaders over the ranks."""
-        ...
-
-    def attach(self, model: Any) -> Any:
-        """Have the gradients of a model averaged over the ranks."""
-        ...
-
-    def stand_back(self, who: str) -> None:
-        """Leave the ranks to a library that sees to them itself."""
-        ...
-
-    def check(self) -> None:
-        """Make sure that all ranks have the same parameters."""
-        ...
-
-    def remember(self) -> None:
-        """Take what models have beside parameters for the same on all ranks: a state was brought back."""
-        ...
-
-    def leave(self) -> None:
-        """Part with the others."""
-        ...
 
 
 class Together:
@@ -84,6 +41,7 @@ class Together:
         ranks: How many there are.
         say: Tells users something.
         draws_alike: Whether ranks go on from the generators of rank 0, and not from some of their own.
+        in_shards: Whether each rank saves a shard of each state, and goes on from it.
     """
 
     def __init__(
@@ -105,7 +63,8 @@ class Together:
         self._await_port = await_port
         self.say = say
         self.draws_alike = False
-        self._gang: Gang | None = None
+        self.in_shards = parallel.in_shards
+        self._all: Ranks | None = None
 
     def begin(self) -> None:
         """Meet the other ranks.
@@ -127,23 +86,23 @@ class Together:
             store, port = None, self._await_port(timeout_s)
         os.environ["MASTER_PORT"] = str(port)
         use_interface(self._rank.host, port)
-        self._gang = torch_together.Together(
+        self._all = torch_together.Together(
             self._rank, self._parallel, store=store, port=port, prefix=f"attempt {self._attempt}", say=self.say
         )
 
     @property
-    def gang(self) -> Gang:
+    def all(self) -> Ranks:
         """The ranks, once they have met."""
-        assert self._gang is not None, "they have met"
-        return self._gang
+        assert self._all is not None, "they have met"
+        return self._all
 
     def shard(self, data: Any) -> Any:
         """Divide the batches of loaders over the ranks, and return the data."""
-        return self.gang.shard(data)
+        return self.all.shard(data)
 
     def attach(self, model: Any) -> Any:
         """Have the gradients of a model averaged over the ranks, and return it."""
-        return self.gang.attach(model)
+        return self.all.attach(model)
 
     def stand_back(self, who: str, *, draws_alike: bool = False) -> None:
         """Leave the ranks to a library that sees to them itself.
@@ -153,11 +112,11 @@ class Together:
             draws_alike: Whether it seeds all ranks alike, and relies on that: it may shuffle with what they draw.
         """
         self.draws_alike = draws_alike
-        self.gang.stand_back(who)
+        self.all.stand_back(who)
 
     def remember(self) -> None:
         """Take what models have beside parameters for the same on all ranks: a state was brought back."""
-        self.gang.remember()
+        self.all.remember()
 
     def stream(self, *name: str | int) -> tuple[str | int, ...]:
         """Return the name of a random stream that is this rank's own; rank 0 has that of a single one."""
@@ -165,7 +124,7 @@ class Together:
 
     def reduce(self, at: str, metrics: Mapping[str, float]) -> Mapping[str, float]:
         """Return metrics as they are for all ranks, at a place that all come to."""
-        return self.gang.reduce(at, metrics)
+        return self.all.reduce(at, metrics)
 
     def has_lost(self, error: BaseException) -> bool:
         """Whether an error only says that other ranks are gone, or do not answer."""
@@ -177,8 +136,8 @@ class Together:
 
     def end(self) -> None:
         """Part with the other ranks."""
-        if self._gang is not None:
-            self._gang.leave()
+        if self._all is not None:
+            self._all.leave()
 
 
 def _environment(rank: Rank, attempt: int) -> dict[str, str]:

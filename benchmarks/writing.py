@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 WIDTH: Final = 118
 
@@ -28,6 +28,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def listed(names: Sequence[str]) -> str:
     """Return names as people list them; "none" if there are none."""
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part) or "none"
+
+
+def commit(line: Mapping[str, Any]) -> str:
+    """Return which commit a benchmark printed its line at."""
+    return f"{line['commit']}{', with changes' if line['changed'] else ''}"
 
 
 def _filled(text: str, *, indent: str = "") -> str:
