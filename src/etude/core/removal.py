@@ -1,0 +1,86 @@
+"""What an arm of an ablation takes away: layers of a model, features of its data, settings.
+
+These are values. They say what is taken away, by concrete names, and nothing about how: the remover of a framework
+turns ``Layers`` into edits of a model, the data's reader drops ``Features``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+
+class Whole(Struct, frozen=True, tag="whole"):
+    """A submodule, with all that is in it.
+
+    Attributes:
+        path: Dotted path, as ``named_modules()`` has it.
+    """
+
+    path: str
+
+
+class Part(Struct, frozen=True, tag="part"):
+    """Some of the outputs of a layer.
+
+    Attributes:
+        path: Dotted path of the layer.
+        of: What is counted: filters of a convolution, units of a dense layer, heads of an attention.
+        indices: Which of them go, counted from 0.
+    """
+
+    path: str
+    of: Literal["filters", "units", "heads"]
+    indices: tuple[int, ...]
+
+
+Target: TypeAlias = Whole | Part
+"""One thing that is taken out of a model."""
+
+
+class Layers(Struct, frozen=True):
+    """What is taken out of a model, as one arm.
+
+    Attributes:
+        targets: What goes.
+        repair: ``auto`` draws no weights beyond those of layers that are rebuilt; ``learned`` may add an adapter
+            with weights of its own where nothing else fits.
+        along: Paths of further submodules that are taken along, for instance the activation behind a layer.
+    """
+
+    targets: tuple[Target, ...]
+    repair: Literal["auto", "learned"] = "auto"
+    along: tuple[str, ...] = ()
+
+
+class Features(Struct, frozen=True):
+    """What is taken out of data.
+
+    Attributes:
+        names: Names of features.
+        how: Whether they are dropped, shuffled among the examples, or replaced by a constant.
+        value: The constant.
+    """
+
+    names: tuple[str, ...]
+    how: Literal["drop", "permute", "constant"] = "drop"
+    value: float | str | None = None
+
+
+class Arm(Struct, frozen=True):
+    """One arm of an ablation. The base has nothing in it.
+
+    Attributes:
+        name: What the arm is called in tables.
+        layers: What is taken out of the model.
+        features: What is taken out of the data.
+        settings: Hyperparameters with their "off" values.
+        variant: Name of a custom variant, whose functions take the place of the experiment's.
+    """
+
+    name: str
+    layers: Layers | None = None
+    features: Features | None = None
+    settings: dict[str, Any] = {}
+    variant: str = ""
