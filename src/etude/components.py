@@ -21,12 +21,14 @@ from etude.ablate.making import (
     setting,
     units,
 )
+from etude.ablate.matching import Matched, match
 
 __all__ = [
     "Component",
     "Feature",
     "Layer",
     "Listing",
+    "Matched",
     "Setting",
     "between",
     "channel",
@@ -36,6 +38,7 @@ __all__ = [
     "filters",
     "heads",
     "layer",
+    "match",
     "modality",
     "of_type",
     "read_component",

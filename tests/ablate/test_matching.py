@@ -110,6 +110,10 @@ def test_an_exact_path_is_never_ambiguous() -> None:
 def test_what_goes_along_is_looked_for_beside_the_layer_first() -> None:
     along = match("layer:block2.conv2 with=relu2", LISTING).arm.layers
     assert along == Layers((Whole("block2.conv2"),), along=("block2.relu2",))
+    both = match("layers:block?.conv2 with=relu2", LISTING).arm.layers
+    assert both is not None
+    assert both.along == ("block1.relu2", "block2.relu2")
+    assert "'relu2' stands for 2 layers" in problem("layer:fc1 with=relu2")
     inside = match("layer:block1 with=block1.relu2", LISTING).arm.layers
     assert inside == Layers((Whole("block1"),))  # it goes anyway
     assert match("layer:fc1 repair=learned", LISTING).arm.layers == Layers((Whole("fc1"),), repair="learned")
@@ -234,6 +238,7 @@ MESSAGES = {
     "Pass indices from 0 to 31.",
     "filters:conv1[8:4]": "[8:4] stands for none",
     "filters:conv1[0:32]": "are all 32 filters of 'conv1'. Take the layer away: 'layer:conv1'.",
+    "feature:~zzz": "'feature:~zzz' matches no feature. There are: age, fare,",
     "feature:aeg": "'feature:aeg' matches no feature. Did you mean 'age'?",
     "feature:dropout": "There is 'layer:dropout' and 'dropout'.",
     "channel:7": "'channel:7' matches no channel. There are: 0, 1.",

@@ -44,10 +44,7 @@ ABC = named("a", "b", "c")
     ],
 )
 def test_policies_ask_for_their_arms_the_base_first(policy: str, arms: list[str]) -> None:
-    if not isinstance(policy, str):  # groups are read as components are, and these are settings by their looks
-        found, same = arms_of(policy, ABC)
-    else:
-        found, same = arms_of(policy_of(policy), ABC)
+    found, same = arms_of(policy_of(policy), ABC)
     assert [gone(arm) for arm in found] == arms
     assert found[0] == BASE
     assert same == {}
@@ -98,6 +95,7 @@ def test_groups_are_checked_against_the_components() -> None:
         policies.LeaveGroupOut([["a", "b"]]).arms(ABC)
     with pytest.raises(ConfigError, match="has no group, or an empty one"):
         policies.LeaveGroupOut({"x": []})
+    assert policies.LeaveGroupOut([["a", "b"], ["c"]]).count(3) == 3
     features = [Arm("features:[a,b]", features=Features(("a", "b")))]
     assert policies.LeaveGroupOut([["features:[a, b]"]]).arms(features)[1].features == features[0].features
 

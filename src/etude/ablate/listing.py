@@ -91,8 +91,9 @@ class Listing(Struct, frozen=True):
 
     def _layers(self) -> Iterator[str]:
         if self.layers:
-            top = [layer for layer in self.layers if layer.path in outermost(one.path for one in self.layers)]
-            yield f"layers ({count(sum(layer.parameters for layer in top), 'parameter')})"
+            top = set(outermost(layer.path for layer in self.layers))
+            total = sum(layer.parameters for layer in self.layers if layer.path in top)
+            yield f"layers ({count(total, 'parameter')})"
         width = max((len(layer.path) + 2 * layer.depth for layer in self.layers), default=0)
         for layer in self.layers:
             counts = [(layer.filters, "filter"), (layer.units, "unit"), (layer.heads, "head")]

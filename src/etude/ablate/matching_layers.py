@@ -52,8 +52,7 @@ def match_layers(component: OfModel, listing: Listing, *, elsewhere: str = "") -
             if component.pattern is not None or component.kind == "type" or any(map(is_glob, component.names)):
                 says.append(f"{asked!r} is {count(len(paths), 'layer')}: {few(paths)}.")
             targets = [Whole(path) for path in paths]
-    parent = targets[0].path.rpartition(".")[0]
-    along = [names.one(name, beside=parent).path for name in component.with_]
+    along = [path for name in component.with_ for path in names.beside(name, [target.path for target in targets])]
     _refuse_ends([target.path for target in targets if isinstance(target, Whole)] + along, listing.layers, asked)
     for path in along:
         if any(is_inside(target.path, path) for target in targets):
@@ -97,11 +96,16 @@ class _Names:
         self.asked = asked
         self.hint = hint
 
-    def one(self, name: str, beside: str | None = None) -> Layer:
-        """Return the layer of that name: its path, that of a layer in the block ``beside``, or the end of one path."""
-        for path in (f"{beside}.{name}", name) if beside else (name,):
-            if path in self.layers:
-                return self.layers[path]
+    def beside(self, name: str, targets: Iterable[str]) -> list[str]:
+        """Return the paths of the layers of that name that stand beside ``targets``; if none does, that of ``one``."""
+        blocks = dict.fromkeys(path.rpartition(".")[0] for path in targets)
+        there = [path for path in (f"{block}.{name}".removeprefix(".") for block in blocks) if path in self.layers]
+        return there or [self.one(name).path]
+
+    def one(self, name: str) -> Layer:
+        """Return the layer of that name: its path, or the end of one path."""
+        if name in self.layers:
+            return self.layers[name]
         found = [layer for layer in self.layers.values() if layer.path.endswith(f".{name}")]
         if len(found) > 1:
             listed = few(one.path for one in found)
