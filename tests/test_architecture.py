@@ -95,6 +95,8 @@ ARROWS: Final = {
     },
     "partitions": {"fit"},
     "measures": {"fit"},
+    "components": {"ablate"},
+    "policies": {"core", "ablate"},
     "comparing": {"core", "fit", "call", "final", "results", "fitted", "experiment"},
     "comparing_partitions": {"core", "fit", "tune", "call", "launch", "partitioned", "results", "experiment"},
     "demo": {"core", "worker"},

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from etude.core.version import VERSION
 
 if TYPE_CHECKING:
-    from etude import measures, partitions
+    from etude import components, measures, partitions, policies
+    from etude.ablate.making import custom, setting
     from etude.comparing import compare_starts
     from etude.comparing_partitions import compare_partitions
     from etude.core.data import Data
@@ -127,6 +128,10 @@ _HOME = {
     "soup": "etude.fit.soups",
     "partitions": "etude.partitions",
     "measures": "etude.measures",
+    "components": "etude.components",
+    "policies": "etude.policies",
+    "setting": "etude.ablate.making",
+    "custom": "etude.ablate.making",
     "compare_partitions": "etude.comparing_partitions",
     "compare_starts": "etude.comparing",
     "Fit": "etude.fitted",
@@ -151,7 +156,7 @@ _HOME = {
     "ResultError": "etude.core.errors",
 }
 
-_WINDOWS = {"measures", "partitions"}
+_WINDOWS = {"components", "measures", "partitions", "policies"}
 """Modules with names of their own: there is more than one Random."""
 
 __all__ = [
@@ -217,6 +222,8 @@ __all__ = [
     "choice",
     "compare_partitions",
     "compare_starts",
+    "components",
+    "custom",
     "distribute",
     "forecast",
     "integers",
@@ -226,6 +233,8 @@ __all__ = [
     "ordered",
     "partitions",
     "piecewise",
+    "policies",
+    "setting",
     "soup",
     "uniform",
     "upto",
