@@ -6,6 +6,8 @@ refusal: repairs that are tried until the checks are green are no repairs.
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ from etude.frameworks.removal.nested import Path, leaves, template
 from etude.frameworks.removal.parts import part_edits
 from etude.frameworks.removal.resize import Unresizable, resized_tensors
 from etude.frameworks.removal.rules import Choice, Chooser, NoRule
+from etude.frameworks.removal.merging import for_both, merged
 from etude.frameworks.removal.standin import signature
 from etude.frameworks.removal.trace import Call
 from etude.frameworks.removal.tracing import Mode, Runs, arguments, forward_of
@@ -57,6 +60,20 @@ def plan(model: nn.Module | dict[str, nn.Module], layers: Layers, example: Any) 
     return Planner(model, example).plan(layers)
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let torch not log each shape that does not fit: that is how fitting ones are found."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
 class Planner:
     """Makes plans for one model, which is run and written down once.
 
@@ -68,7 +85,8 @@ class Planner:
     def __init__(self, model: nn.Module | dict[str, nn.Module], example: Any) -> None:
         args, kwargs = arguments(example)
         whole = forward_of(model) if isinstance(model, dict) else model
-        self._runs = Runs(whole, args, kwargs)
+        with _quiet():
+            self._runs = Runs(whole, args, kwargs)
         self._model = self._runs.copy.model
         self._names = {name: p for name, p in self._model.named_parameters(remove_duplicate=False)}
         self._known: set[Any] = set()
@@ -101,6 +119,10 @@ class Planner:
         return ""
 
     def _plan(self, layers: Layers) -> Plan:
+        with _quiet():
+            return self._planned(layers)
+
+    def _planned(self, layers: Layers) -> Plan:
         targets = [*layers.targets, *(Whole(path) for path in layers.along)]
         for target in targets:
             self._exists(target.path)
@@ -178,7 +200,7 @@ class _Work:
         for level in (0, 1):
             starved = 0
             for _ in range(2):
-                edit, choices, code = self._stand_in(path, modes, calls, level=level, starved=starved, what=what)
+                edit, choices = self._stand_in(path, modes, calls, level=level, starved=starved, what=what)
                 lost = self._lost(path, modes, calls, choices)
                 if not lost or starved:
                     break
@@ -191,7 +213,7 @@ class _Work:
             self._reaches(path, modes, calls, choices, what)
             return [edit, *widened.edits], [c for group in choices for c in group], widened
         if learned:
-            edit, choices, _ = self._stand_in(path, modes, calls, level=1, starved=0, what=what, learned=True)
+            edit, choices = self._stand_in(path, modes, calls, level=1, starved=0, what=what, learned=True)
             widened = self._fits(edit, modes, calls, choices)
             return [edit], [c for group in choices for c in group], widened
         code = RefusalCode.TOO_MUCH if "too much" in failure else RefusalCode.DOES_NOT_FIT
@@ -207,28 +229,31 @@ class _Work:
         starved: int,
         what: str,
         learned: bool = False,
-    ) -> tuple[StandIn, list[list[Choice]], str]:
+    ) -> tuple[StandIn, list[list[Choice]]]:
         """Choose a rule for each output of each call; return the stand-in that follows them."""
-        found: dict[Any, CallRule] = {}
+        found: list[dict[Any, CallRule]] = []
         choices: list[list[Choice]] = []
         layers: list[tuple[str, int, int]] = []
         for mode, of_mode in zip(modes, calls, strict=True):
-            own = frozenset(
-                n for name, n in mode.trace.parameters.items() if name.startswith(f"{path}.") and n >= 0
-            )
+            own = frozenset(n for name, n in mode.trace.parameters.items() if _under(name, path))
             chosen: list[Choice] = []
+            rules: dict[Any, CallRule] = {}
             chooser = Chooser(mode.trace, mode.flow, mode.meaning, of_mode, own, level, learned, starved)
             for call in of_mode:
                 rule, its = self._call_rule(call, chooser, what, learned=learned)
                 chosen += its
                 layers += _layers(its, mode, call)
-                if found.setdefault(rule.shapes, rule) != rule and found[rule.shapes].rules != rule.rules:
-                    found[rule.shapes] = _merged(found[rule.shapes], rule, what)
+                known = rules.setdefault(rule.shapes, rule)
+                if (same := merged(known, rule)) is None:
+                    raise RemovalRefused(
+                        RefusalCode.DOES_NOT_FIT,
+                        what,
+                        "it is called in two ways that would need different stand-ins and look alike.",
+                    )
+                rules[rule.shapes] = same
             choices.append(chosen)
-        rules = list(found.values())
-        if all(rule.rules == rules[0].rules and rule.form == rules[0].form for rule in rules):
-            rules = rules[:1]
-        return StandIn(path, tuple(rules), tuple(dict.fromkeys(layers))), choices, ""
+            found.append(rules)
+        return StandIn(path, for_both(*found), tuple(dict.fromkeys(layers))), choices
 
     def _call_rule(self, call: Call, chooser: Chooser, what: str, *, learned: bool) -> tuple[CallRule, list[Choice]]:
         chosen: list[Choice] = []
@@ -508,13 +533,6 @@ def _layers(chosen: list[Choice], mode: Mode, call: Call) -> list[tuple[str, int
             n_in = 1 if source.axes.width == len(shape) else shape[source.axes.width]
             found.append((choice.rule.learned, n_in, mode.trace.values[n].shape[choice.rule.axes.width]))
     return found
-
-
-def _merged(one: CallRule, two: CallRule, what: str) -> CallRule:
-    """Return one rule for two calls that look alike; what one of them does not use may come from the other."""
-    raise RemovalRefused(
-        RefusalCode.DOES_NOT_FIT, what, "it is called in two ways that would need different stand-ins and look alike."
-    )
 
 
 def _same_shapes(result: Any, mode: Mode) -> None:

@@ -112,7 +112,7 @@ class Chooser:
     def _unused(self, call: Call, value: int) -> Choice:
         here = self.trace.values[value]
         dtype = "" if here.is_float else str(here.dtype).removeprefix("torch.")
-        return Choice(Fill(0, self.meaning.dims(call, value), dtype), None)
+        return Choice(Fill(0, self.meaning.dims(call, value), dtype, unused=True), None)
 
     def _not_float(self, call: Call, value: int) -> Choice:
         here = self.trace.values[value]
@@ -172,7 +172,13 @@ class Chooser:
         for where, n in call.inputs.items():
             if self.trace.values[n].is_float and floats >> n & 1:
                 found.append((where, n))
-        return sorted(found, key=lambda source: not self.flow.depends_on_content(source[1]))
+
+        def worse(source: tuple[Path, int]) -> tuple[bool, bool, bool]:
+            n = source[1]
+            fits = self.trace.values[n].shape == self.trace.values[value].shape and self._same_axes(n, value)
+            return not self.flow.depends_on_content(n), not fits, not self._differs_in_width(n, value)
+
+        return sorted(found, key=worse)
 
     def _same_axes(self, n: int, value: int) -> bool:
         if not self.meaning.known:

@@ -97,6 +97,10 @@ def widen(
                 if not affordable([*more, *recorder.edits]):
                     raise Unresizable("too much would be rebuilt") from None
                 continue
+            except Unresizable:
+                raise
+            except Exception as broken:
+                raise Unresizable(f"another width does not go: {broken}") from None
             if not affordable([*more, *recorder.edits]):
                 raise Unresizable("too much would be rebuilt")
             return Widened([*more, *recorder.edits], coupled=bool(more))
@@ -135,7 +139,8 @@ class _Widths(Recorder):
             return
         edit = Resize(path, side, int(x.shape[axis]), keep, widths[side])  # type: ignore[index, arg-type]
         self._check_tied(path, edit)
-        carry_out(self._model, edit, seed=0)
+        with torch._C.DisableTorchFunction():  # what this does is no operation of the model
+            carry_out(self._model, edit, seed=0)
         for name, parameter in module.named_parameters(recurse=False):
             self.trace.parameters[f"{path}.{name}"] = self._new(parameter, "parameter", f"{path}.{name}")
         self.edits.append(edit)
