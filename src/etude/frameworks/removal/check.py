@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Whole
@@ -54,6 +55,13 @@ def check(model: nn.Module | dict[str, nn.Module], plan: Plan, example: Any, *, 
     whole = forward_of(model) if isinstance(model, dict) else model
     args, kwargs = arguments(example)
     return _Checks(whole, plan, args, kwargs, seed).run()
+
+
+def is_real(model: Any) -> bool:
+    """Say whether a model can be computed with: it is neither on fake tensors nor on the meta device."""
+    modules = model.values() if isinstance(model, dict) else [model]
+    found = [t for module in modules for t in (*module.parameters(), *module.buffers())]
+    return not any(isinstance(t, FakeTensor) or t.device.type == "meta" for t in found)
 
 
 class _Checks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -185,6 +185,29 @@ class Flow:
             if op is not None:
                 waiting += self.trace.ops[op].inputs
         return found
+
+    def followers(self, value: int, calls: list[Call], plain: Callable[[str], bool]) -> list[str]:
+        """Return what directly follows a value: activations, norms, dropout, pooling, one behind the other.
+
+        Args:
+            value: The value.
+            calls: Calls of what made it.
+            plain: Says of a module, by its path, whether it is one of those.
+        """
+        found: list[str] = []
+        while True:
+            ops = [self.trace.ops[n] for n in self.consumers[value] if not within(n, calls)]
+            paths = {self.trace.calls[op.call].path for op in ops if op.call >= 0}
+            if len(paths) != 1 or value in self.ends:
+                return found
+            path = paths.pop()
+            if path in found or not plain(path):
+                return found
+            found.append(path)
+            outputs = list(self.trace.calls[ops[0].call].outputs.values())
+            if len(outputs) != 1 or outputs[0] == value:
+                return found
+            value = outputs[0]
 
     def trigonometry(self, value: int) -> str:
         """Return ``cos`` or ``sin`` if a value is one, but for its scale and type; else an empty text."""

@@ -130,13 +130,13 @@ class Planner:
         wholes = [p for p in wholes if not any(p.startswith(f"{other}.") for other in wholes)]
         first = {call.path: call.n for call in reversed(self._runs.modes[-1].trace.calls)}
         wholes.sort(key=lambda p: first.get(p, len(first)))
-        work = _Work(self._runs, self._model, layers, self._known)
+        work = _Work(self._runs, self._model, layers, self._known, wholes)
         for part in targets:
             if isinstance(part, Part):
                 work.cut(part)
         for path in dict.fromkeys(wholes):
             work.take_out(path)
-        return work.plan(wholes)
+        return work.plan()
 
     def _exists(self, path: str) -> None:
         if not path:
@@ -150,7 +150,8 @@ class Planner:
 class _Work:
     """One plan in the making."""
 
-    def __init__(self, runs: Runs, model: nn.Module, layers: Layers, known: set[Any]) -> None:
+    def __init__(self, runs: Runs, model: nn.Module, layers: Layers, known: set[Any], wholes: list[str]) -> None:
+        self._wholes = wholes
         self._runs, self._model, self._layers, self._known = runs, model, layers, known
         self._edits: list[Edit] = []
         self._words: list[str] = []
@@ -167,6 +168,7 @@ class _Work:
         """Take a module out of what is left by now."""
         with self._so_far() as modes:
             step = self._step(path, modes, path)
+            behind = self._behind(self._canonical(path), modes[-1])
         if isinstance(step, _Children):
             for child in step.used:
                 self.take_out(child)
@@ -174,6 +176,24 @@ class _Work:
                 self._add([Drop(child)], [], Widened())
         else:
             self._add(*step)
+            along = self._layers.along
+            kept = [p for p in behind if p not in along and p not in self._wholes]
+            at = next((n for n, word in enumerate(self._words) if word.startswith(f"{path} removed")), -1) + 1
+            self._words[at:at] = [f"{p} kept" for p in kept if f"{p} kept" not in self._words]
+
+    def _behind(self, path: str, mode: Mode) -> list[str]:
+        """Return what directly follows a module: it stays, unless it is taken along, and that is said."""
+        calls = mode.trace.of(path)
+        outputs = [n for call in calls for n in call.outputs.values() if mode.flow.used_outside(n, calls)]
+        if len(outputs) != 1:
+            return []
+
+        def plain(other: str) -> bool:
+            module = self._model.get_submodule(other)
+            small = all(p.ndim < 2 for p in module.parameters())  # noqa: PLR2004 - a weight that mixes has two axes
+            return bool(other) and not list(module.children()) and small
+
+        return mode.flow.followers(outputs[0], calls, plain)
 
     def _step(self, path: str, modes: list[Mode], what: str) -> tuple[list[Edit], list[Choice], Widened] | _Children:
         calls = [mode.trace.of(self._canonical(path)) for mode in modes]
@@ -447,14 +467,19 @@ class _Work:
 
     def _add(self, edits: list[Edit], choices: list[Choice], widened: Widened, *, said: int = 0) -> None:
         why = [choice.why for choice in choices]
-        self._words += [in_words(edit, why) for edit in edits[said:]]
+        words = [in_words(edit, why) for edit in edits[said:]]
+        for n, edit in enumerate(edits[said:]):
+            if isinstance(edit, StandIn) and edit.path in self._layers.along:
+                words[n] = words[n].replace(f"{edit.path} removed", f"{edit.path} after it removed", 1)
+        self._words += words
         self._edits += edits
         self._rung = max([self._rung, *(c.rung for c in choices if c.rung is not None)])
         if widened.edits:
             self._rung = max(self._rung, Rung.WIDTH if widened.coupled else Rung.SPLICE)
 
-    def plan(self, wholes: list[str]) -> Plan:
+    def plan(self) -> Plan:
         """Return the plan."""
+        wholes = self._wholes
         before = _count(self._model)
         inside = [edit for edit in self._edits if isinstance(edit, Resize) and any(_under(edit.path, p) for p in wholes)]
         edits = tuple(edit for edit in self._edits if edit not in inside)
