@@ -25,7 +25,7 @@ from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Whole
 from etude.core.rungs import Rung
 from etude.frameworks.removal.apply import apply
-from etude.frameworks.removal.edits import Drop, Edit, Freeze, Plan, Resize, ResizeTensor, StandIn
+from etude.frameworks.removal.edits import Attribute, Drop, Edit, Freeze, Plan, Resize, ResizeTensor, StandIn
 from etude.frameworks.removal.fake import batch_of
 from etude.frameworks.removal.nested import bound, mapped, tensors
 from etude.frameworks.removal.resize import resized_tensors
@@ -109,13 +109,13 @@ class _Checks:
     def _edits_alone(self) -> bool:
         """Whether nothing but stand-ins without weights took part."""
         return all(
-            (isinstance(edit, StandIn) and not edit.learned) or isinstance(edit, Drop) for edit in self._plan.edits
+            (isinstance(edit, StandIn) and not edit.learned) or isinstance(edit, Drop | Attribute) for edit in self._plan.edits
         )
 
     def _cuts_alone(self) -> bool:
         """Whether layers were cut in their inputs alone, so that zeros in the lost columns do the same."""
         return self._plan.rung <= Rung.SPLICE and all(
-            isinstance(edit, StandIn | Drop)
+            isinstance(edit, StandIn | Drop | Attribute)
             or (isinstance(edit, Resize) and edit.keep is not None and edit.side in ("in", "through"))
             for edit in self._plan.edits
         )

@@ -112,6 +112,16 @@ class Flow:
         """Say whether a value was computed from what the model is given to judge."""
         return bool(self.ancestors[value] & self.content_bits)
 
+    @cached_property
+    def _carriers(self) -> int:
+        """Parameters and floating point content, as bits: what has neither among its ancestors is a mask or the like."""
+        floats = [n for n in self.content if self.trace.values[n].is_float]
+        return _bits([*floats, *(v.n for v in self.trace.values if v.kind == "parameter")])
+
+    def carries(self, value: int) -> bool:
+        """Say whether a value carries content, other than a mask, which only says where there is some."""
+        return self.depends_on_content(value) and bool(self.differentiable[value] & self._carriers)
+
     def is_ancestor(self, value: int, of: int) -> bool:
         """Say whether one value was computed from another one, or is it."""
         return bool(self.ancestors[of] >> value & 1)
@@ -126,7 +136,7 @@ class Flow:
     def join(self, value: int, calls: list[Call]) -> list[Join]:
         """Return where a value meets others, for each of its uses; empty unless all of them end so."""
         found: list[Join] = []
-        waiting, seen = [value], set()
+        waiting, seen, added = [value], set(), False
         while waiting:
             now = waiting.pop()
             if now in seen:
@@ -139,12 +149,16 @@ class Flow:
                 if within(n, calls):
                     continue
                 if (joined := self._joined(op, now)) is not None:
-                    found.append(joined)
+                    if joined.kind == "add" and self._is_scale(joined.others):  # a bias beside a mask, say
+                        waiting += op.outputs
+                        added = True
+                    else:
+                        found.append(joined)
                 elif self._passes(op, now):
                     waiting += op.outputs
                 else:
                     return []
-        return found
+        return [] if added and any(joined.kind != "add" for joined in found) else found
 
     def mixing_left(self, join: Join, calls: list[Call]) -> bool:
         """Say whether a branch has layers that mix, besides what these calls did: then it is still a branch."""

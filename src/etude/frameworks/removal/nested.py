@@ -141,6 +141,8 @@ def _template(value: Any, path: Path, rule_of: Callable[[Path], int], given: Cal
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         return Table(_name(type(value)), tuple(names), tuple(below(getattr(value, name), name) for name in names))
+    if type(value).__name__.endswith("Cache"):  # what a model that generates text keeps; models make their own if None
+        return Plain(None)
     raise TypeError(f"it gives a {type(value).__name__}")
 
 

@@ -18,8 +18,10 @@ from torch import nn
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Part, Whole
 from etude.core.rungs import Rung
+from etude.core.text import count
 from etude.frameworks.removal.apply import carry_out
 from etude.frameworks.removal.edits import (
+    Attribute,
     CallRule,
     Drop,
     Edit,
@@ -129,7 +131,7 @@ class Planner:
         wholes = [t.path for t in targets if isinstance(t, Whole)]
         wholes = [p for p in wholes if not any(p.startswith(f"{other}.") for other in wholes)]
         first = {call.path: call.n for call in reversed(self._runs.modes[-1].trace.calls)}
-        wholes.sort(key=lambda p: first.get(p, len(first)))
+        wholes.sort(key=lambda p: -first.get(p, -1))  # the last ones first: then they use nothing of the others
         work = _Work(self._runs, self._model, layers, self._known, wholes)
         for part in targets:
             if isinstance(part, Part):
@@ -170,7 +172,7 @@ class _Work:
             step = self._step(path, modes, path)
             behind = self._behind(self._canonical(path), modes[-1])
         if isinstance(step, _Children):
-            for child in step.used:
+            for child in reversed(step.used):  # what the last ones used of the first ones is then not used any more
                 self.take_out(child)
             for child in step.idle:
                 self._add([Drop(child)], [], Widened())
@@ -315,7 +317,9 @@ class _Work:
                 a_try=self._runs.trying,
                 tied=self._tied(),
             )
-        key = (type(self._model.get_submodule(edit.path)), edit.calls) if not widened.edits else None
+        parent = self._model.get_submodule(edit.path.rpartition(".")[0])
+        wide = any(choice.width for group in choices for choice in group)
+        key = None if wide else (type(self._model.get_submodule(edit.path)), type(parent), edit.calls)
         if key is not None and key in self._known and not self._edits:
             return widened
         with self._runs.trying():
@@ -430,10 +434,10 @@ class _Work:
         with self._so_far() as modes:
             first = part_edits(self._model, part, modes[0].trace)
             path = part.path
-            calls = [c for mode in modes for c in mode.trace.of(path)]
-            if not calls:
+            layers = [edit.path for edit in first if isinstance(edit, Resize)]
+            if not any(mode.trace.of(layer) for mode in modes for layer in layers):
                 raise RemovalRefused(RefusalCode.DEAD, path, "it is never called with this example.")
-            n = 0 if modes[0].trace.of(path) else 1
+            n = 0 if modes[0].trace.of(layers[0]) else 1
             try:
                 widened = widen(
                     self._model,
@@ -447,7 +451,7 @@ class _Work:
                 )
             except Unresizable as why:
                 raise RemovalRefused(RefusalCode.DOES_NOT_FIT, path, f"{why}.") from None
-            self._words.append(f"{len(part.indices)} {part.of} of {path} removed")
+            self._words.append(f"{count(len(part.indices), part.of.removesuffix('s'))} of {path} removed")
             self._add([*first, *widened.edits], [], Widened(widened.edits, coupled=True), said=len(first))
 
     # --- together ---------------------------------------------------------------------------------
@@ -483,6 +487,7 @@ class _Work:
         before = _count(self._model)
         inside = [edit for edit in self._edits if isinstance(edit, Resize) and any(_under(edit.path, p) for p in wholes)]
         edits = tuple(edit for edit in self._edits if edit not in inside)
+        edits += tuple(self._slow_ways(edits))
         with self._runs.trying():
             drawn = [name for edit in edits for name in carry_out(self._model, edit, seed=0)]
             after = _count(self._model)
@@ -501,6 +506,16 @@ class _Work:
             idle=tuple(sorted(self._idle & kept)),
             notes=tuple(self._notes),
         )
+
+    def _slow_ways(self, edits: tuple[Edit, ...]) -> Iterator[Edit]:
+        """Switch off the fast way of torch's transformers, which computes with weights and calls no submodules."""
+        touched = [edit.path for edit in edits if not isinstance(edit, ResizeTensor)]
+        for path, module in self._model.named_modules():
+            if any(_under(other, path) and other != path for other in touched):
+                if isinstance(module, nn.TransformerEncoder):
+                    yield Attribute(path, "use_nested_tensor", value=False)
+                elif isinstance(module, nn.TransformerEncoderLayer):
+                    yield Attribute(path, "activation_relu_or_gelu", 0)
 
     def _affordable(self, edits: Iterable[Edit]) -> bool:
         """Say whether so much may be drawn anew, together with what is already."""

@@ -88,10 +88,10 @@ class Chooser:
             return self._unused(call, value)
         if not self.trace.values[value].is_float:
             return self._not_float(call, value)
+        self._refuse_owned(call, path, value)
         neutral = None if self.starved else self._neutral(call, value)
         if neutral is not None:
             return neutral
-        self._refuse_owned(call, path, value)
         sources = self._sources(call, value)
         if self.starved:
             more = [(w, n) for w, n in sources if self.flow.ancestors[n] & self.starved]
@@ -159,26 +159,28 @@ class Chooser:
 
     def _refuse_owned(self, call: Call, path: Path, value: int) -> None:
         """Refuse a second output of the module's own making, which others use: T5's position bias, for instance."""
-        if self.flow.depends_on_content(value):
+        if not any(self.flow.is_ancestor(n, value) for n in self.own):
             return
-        primary = [n for where, n in call.outputs.items() if where != path and self.flow.depends_on_content(n)]
-        if primary and any(self.flow.is_ancestor(n, value) for n in self.own):
+        carried = [self._carried(call, n) for where, n in call.outputs.items() if where != path]
+        if any(carried) and not self._carried(call, value):
             raise NoRule("OWNED_STATE", "besides its result it gives something of its own that other layers use.")
+
+    def _carried(self, call: Call, value: int) -> bool:
+        """Say whether an output has content in it that came in."""
+        return any(self.flow.carries(n) for _, n in self._inputs(call, value))
+
+    def _inputs(self, call: Call, value: int) -> list[tuple[Path, int]]:
+        floats = self.flow.differentiable[value]
+        return [(where, n) for where, n in call.inputs.items() if self.trace.values[n].is_float and floats >> n & 1]
 
     def _sources(self, call: Call, value: int) -> list[tuple[Path, int]]:
         """Return the inputs that an output really depended on, the best first."""
-        found = []
-        floats = self.flow.differentiable[value]
-        for where, n in call.inputs.items():
-            if self.trace.values[n].is_float and floats >> n & 1:
-                found.append((where, n))
-
         def worse(source: tuple[Path, int]) -> tuple[bool, bool, bool]:
             n = source[1]
             fits = self.trace.values[n].shape == self.trace.values[value].shape and self._same_axes(n, value)
-            return not self.flow.depends_on_content(n), not fits, not self._differs_in_width(n, value)
+            return not self.flow.carries(n), not fits, not self._differs_in_width(n, value)
 
-        return sorted(found, key=worse)
+        return sorted(self._inputs(call, value), key=worse)
 
     def _same_axes(self, n: int, value: int) -> bool:
         if not self.meaning.known:

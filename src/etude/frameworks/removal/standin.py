@@ -49,7 +49,11 @@ class _Standing(nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         """Move it as any module; what was removed has its own ways, with weights that are not here."""
-        return nn.Module._apply(self, fn, recurse)
+        before = self._like.dtype
+        nn.Module._apply(self, fn, recurse)
+        if self._like.dtype != before:  # callers ask for the type of its weight, and cast to it
+            self.__dict__["_removed"].to(self._like.dtype)
+        return self
 
     def __reduce__(self) -> Any:
         """Its class cannot be imported: it is made again."""

@@ -145,13 +145,12 @@ class _Widths(Recorder):
             self.trace.parameters[f"{path}.{name}"] = self._new(parameter, "parameter", f"{path}.{name}")
         self.edits.append(edit)
 
-    def leave(self, result: Any) -> None:
+    def leave(self, result: Any) -> Call:
         """Note what is known of a width that a stand-in or a resized layer gives."""
-        super().leave(result)
-        call = next(c for c in reversed(self.trace.calls) if c.end >= 0 and c.result is result)
+        call = super().leave(result)
         base = self._calls.get((call.path, call.nth))
         if base is None:
-            return
+            return call
         for where, tensor in tensors(result):
             if where not in base.outputs:
                 continue
@@ -160,6 +159,7 @@ class _Widths(Recorder):
                 raise Unresizable(f"the model would give {tuple(tensor.shape)} instead of {before}")
             if call.path in self._out or call.path in self._stands:
                 self._note(tensor, before, self._out.get(call.path) if call.path in self._out else _empty(tensor))
+        return call
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Do an operation, and see whether two widths meet in it."""
@@ -236,8 +236,10 @@ class _Widths(Recorder):
             where = [n for n, (a, b) in enumerate(zip(out.shape, before, strict=False)) if a != b]
             end = start + (before[where[0]] if where else 0)
             return tuple(k - start for k in keep if start <= k < end)
-        if name == "__getitem__" and first.ndim == out.ndim:
-            return None
+        if name == "__getitem__":  # of another axis, or of this one, and then nobody knows what was taken
+            whole = self._base.values[base.inputs[changed[0][0]]].shape
+            same = axis < min(out.ndim, len(before)) and out.shape[axis] == first.shape[axis]
+            return keep if same and whole[axis] == before[axis] else None
         return keep
 
     def _joined(self, base: Op, given: list[torch.Tensor], axis: int) -> Keep:
@@ -350,6 +352,11 @@ def _reshaped(
     if ahead_old == ahead and behind_old >= behind and behind_old % max(behind, 1) == 0:
         inner = behind_old // max(behind, 1)
         return tuple(k * inner + n for k in keep for n in range(inner))
+    if ahead_old == ahead and behind % max(behind_old, 1) == 0:  # of (heads times size) into (heads, size)
+        inner = behind // max(behind_old, 1)
+        groups = [k // inner for k in keep[::inner]]
+        if keep == tuple(g * inner + n for g in groups for n in range(inner)):
+            return tuple(groups)
     return None
 
 
