@@ -156,7 +156,7 @@ class ResizeTensor(Struct, frozen=True, tag="resize tensor"):
 
 
 class Freeze(Struct, frozen=True, tag="freeze"):
-    """The weight of a square dense layer that is used without calling it becomes the constant identity."""
+    """The weight of a layer that is used without calling it becomes the constant identity, or an average."""
 
     path: str
 

@@ -19,7 +19,7 @@ from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Part, Whole
 from etude.core.rungs import Rung
 from etude.core.text import count
-from etude.frameworks.removal.apply import carry_out
+from etude.frameworks.removal.apply import carry_out, identity_weight
 from etude.frameworks.removal.edits import (
     Attribute,
     CallRule,
@@ -416,15 +416,22 @@ class _Work:
     def _frozen(self, path: str, module: nn.Module, what: str) -> tuple[list[Edit], list[Choice], Widened]:
         """Put the identity into the place of a square weight that is used without a call."""
         weight: Any = getattr(module, "weight", None)
-        if not isinstance(module, nn.Linear) or weight is None or weight.shape[0] != weight.shape[1]:
+        if weight is None or any(module.children()) or identity_weight(module, weight) is None:
             raise RemovalRefused(
                 RefusalCode.WITHOUT_CALL, what, "its parameters are used without calling it, so nothing can stand in."
             )
+        if f"{path}.weight" in self._tied():
+            raise RemovalRefused(RefusalCode.TIED, what, "others share its weight, and it is used without a call.")
+        square = weight.ndim != 2 or weight.shape[0] == weight.shape[1]  # noqa: PLR2004 - as dense layers have
+        self._rung = max(self._rung, Rung.IDENTITY if square else Rung.ADAPTER)
         edit = Freeze(path)
         with self._runs.trying():
             carry_out(self._model, edit, seed=0)
             for mode in self._modes:
-                self._runs.run(train=mode.train)
+                try:
+                    self._runs.run(train=mode.train)
+                except Exception as broken:
+                    raise RemovalRefused(RefusalCode.WITHOUT_CALL, what, f"without it: {broken}.") from None
         return [edit], [], Widened()
 
     # --- parts ------------------------------------------------------------------------------------
