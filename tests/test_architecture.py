@@ -95,6 +95,7 @@ ARROWS: Final = {
     },
     "partitions": {"fit"},
     "measures": {"fit"},
+    "removing": {"core", "ablate", "frameworks"},
     "comparing": {"core", "fit", "call", "final", "results", "fitted", "experiment"},
     "comparing_partitions": {"core", "fit", "tune", "call", "launch", "partitioned", "results", "experiment"},
     "demo": {"core", "worker"},
@@ -110,7 +111,7 @@ WORKER_FOR_STUDY: Final = {"etude.worker.attempt", "etude.worker.processes", "et
 that come from elsewhere."""
 
 ONLY_IN: Final = {
-    "torch": {"frameworks", "demo"},
+    "torch": {"frameworks", "demo", "removing"},
     "keras": {"frameworks"},
     "lightning": {"frameworks"},
     "transformers": {"frameworks"},

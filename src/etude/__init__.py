@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Invalid,
         JournalError,
         NotAStudyError,
+        RemovalRefused,
         ResultError,
         SignatureError,
         SpaceError,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from etude.frameworks.callbacks import callback
     from etude.frameworks.torch_samplers import distribute
     from etude.reading import read as open  # noqa: A004
+    from etude.removing import Removed, remove
     from etude.results import Search, TrialResult
     from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
     from etude.tune.domains import integers, loguniform, ordered, uniform
@@ -134,6 +136,8 @@ _HOME = {
     "Forecast": "etude.forecasting.result",
     "callback": "etude.frameworks.callbacks",
     "distribute": "etude.frameworks.torch_samplers",
+    "remove": "etude.removing",
+    "Removed": "etude.removing",
     "Search": "etude.results",
     "TrialResult": "etude.results",
     "open": "etude.reading",
@@ -143,6 +147,7 @@ _HOME = {
     "ConfigError": "etude.core.errors",
     "SpaceError": "etude.core.errors",
     "SignatureError": "etude.core.errors",
+    "RemovalRefused": "etude.core.errors",
     "StudyError": "etude.core.errors",
     "NotAStudyError": "etude.core.errors",
     "JournalError": "etude.core.errors",
@@ -191,6 +196,8 @@ __all__ = [
     "Random",
     "Ray",
     "RecordedCurves",
+    "RemovalRefused",
+    "Removed",
     "Report",
     "Request",
     "Resources",
@@ -226,6 +233,7 @@ __all__ = [
     "ordered",
     "partitions",
     "piecewise",
+    "remove",
     "soup",
     "uniform",
     "upto",

@@ -36,6 +36,9 @@ from etude.frameworks.removal.tracing import arguments, forward_of
 CLOSE: Final = 1e-7
 """Results in double precision are equal if they differ by no more than this share of the largest."""
 
+CLOSE_SINGLE: Final = 1e-4
+"""Likewise, for models that do not run in double precision."""
+
 FEW: Final = 4
 """So many examples are used, or as many as there are."""
 
@@ -82,17 +85,32 @@ class _Checks:
             return t.index_select(0, torch.tensor([row % n for row in rows], device=t.device))
 
         def with_rows(rows: list[int]) -> tuple[Any, Any]:
-            return mapped((args, kwargs), lambda t: _double(take(t, rows)))  # type: ignore[no-any-return]
+            return mapped((args, kwargs), lambda t: self._typed(take(t, rows)))  # type: ignore[no-any-return]
 
         self._rows = with_rows
+        self._close = CLOSE
+
+    def _typed(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.double() if tensor.is_floating_point() and self._close == CLOSE else tensor
+
+    def _to_double(self) -> None:
+        """Go over to double precision, if the untouched model runs in it: some of its operations may not."""
+        trial = copy.deepcopy(self._before).double().eval()
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                args, kwargs = self._rows(list(range(self._n)))
+                trial(*args, **kwargs)
+        except Exception:  # noqa: BLE001 - whatever a model may raise
+            self._close = CLOSE_SINGLE
+            return
+        self._before.double()
+        self._after.double()
 
     def run(self) -> tuple[str, ...]:
         """Make all checks that can be made."""
         done = ["parameters"]
         self._parameters()
-        self._before.double()
-        self._after.double()
-        self._frozen_running = True
+        self._to_double()
         if self._edits_alone():
             self._as_overridden()
             done.append("re-execution")
@@ -147,14 +165,14 @@ class _Checks:
         rows = list(range(self._n))
         first, second = (self._results_and_gradients(m, rows) for m in (one, two))
         for name, value in second[0].items():
-            if name in first[0] and not _close(first[0][name], value):
+            if name in first[0] and not _close(first[0][name], value, share=self._close):
                 self._fail(f"its result {name or 'as a whole'} is not that of {what}.")
         largest = max((float(g.abs().max()) for g in second[1].values() if g.numel()), default=0.0)
         for name, value in second[1].items():
             other = first[1].get(name)
             if other is None or other.shape != value.shape:
                 continue
-            if not _close(other, value, floor=1e-6 * largest):
+            if not _close(other, value, share=self._close, floor=self._close * 10 * largest):
                 self._fail(f"the gradient of {name} is not that of {what}.")
 
     def _results_and_gradients(
@@ -312,10 +330,6 @@ def _resized_names(model: nn.Module, edits: tuple[Edit, ...]) -> set[str]:
         elif isinstance(edit, ResizeTensor):
             found.add(edit.name)
     return found
-
-
-def _double(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def _loss(found: dict[str, torch.Tensor]) -> torch.Tensor:

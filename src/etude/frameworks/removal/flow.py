@@ -133,8 +133,14 @@ class Flow:
             return True
         return any(not within(op, inside) for op in self.consumers[value])
 
-    def join(self, value: int, calls: list[Call]) -> list[Join]:
-        """Return where a value meets others, for each of its uses; empty unless all of them end so."""
+    def join(self, value: int, own: Call, calls: list[Call]) -> list[Join]:
+        """Return where a value meets others, for each of its uses; empty unless all of them end so.
+
+        Args:
+            value: What a module gave.
+            own: In which call.
+            calls: All calls of that module: where the value comes back to it, it meets nothing else.
+        """
         found: list[Join] = []
         waiting, seen, added = [value], set(), False
         while waiting:
@@ -146,8 +152,10 @@ class Flow:
                 return []
             for n in self.consumers[now]:
                 op = self.trace.ops[n]
-                if within(n, calls):
+                if within(n, [own]):
                     continue
+                if within(n, calls):
+                    return []
                 if (joined := self._joined(op, now)) is not None:
                     if joined.kind == "add" and self._is_scale(joined.others):  # a bias beside a mask, say
                         waiting += op.outputs

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from torch import nn
 
 from etude.core.errors import RefusalCode, RemovalRefused
@@ -217,6 +218,9 @@ class _Work:
     ) -> tuple[list[Edit], list[Choice], Widened]:
         """Climb the ladder for a module that is called."""
         self._not_elsewhere(path, modes, calls, what)
+        if ".parametrizations." in f".{path}.":
+            why = "it makes a weight, and gives no result that anything could stand in for."
+            raise RemovalRefused(RefusalCode.WITHOUT_CALL, what, why)
         learned = self._layers.repair == "learned"
         failure = ""
         for level in (0, 1):
@@ -499,13 +503,15 @@ class _Work:
             drawn = [name for edit in edits for name in carry_out(self._model, edit, seed=0)]
             after = _count(self._model)
             kept = {name for name, _ in self._model.named_parameters()}
-        words = [in_words(edit) for edit in inside]
+        twice = _twice(edits)
+        words = [in_words(edit) for edit in (*inside, *twice)]
         changes = [word for word in self._words if word not in words]
+        changes += [in_words(edit) for edit in dict.fromkeys(twice.values())]
         return Plan(
             layers=self._layers,
             edits=edits,
             rung=self._rung,
-            changes=(*changes, parameters_in_words(before, after)),
+            changes=(*sorted(changes, key=self._place), parameters_in_words(before, after)),
             before=before,
             after=after,
             fake=self._runs.fake,
@@ -513,6 +519,14 @@ class _Work:
             idle=tuple(sorted(self._idle & kept)),
             notes=tuple(self._notes),
         )
+
+    def _place(self, word: str) -> int:
+        """Say where a word stands: what goes, what goes along, what stays, and then what that takes."""
+        if " after it removed" in word:
+            return 1
+        if word.endswith(" kept"):
+            return 2
+        return 0 if " removed" in word else 3
 
     def _slow_ways(self, edits: tuple[Edit, ...]) -> Iterator[Edit]:
         """Switch off the fast way of torch's transformers, which computes with weights and calls no submodules."""
@@ -579,6 +593,20 @@ def _layers(chosen: list[Choice], mode: Mode, call: Call) -> list[tuple[str, int
             shape = mode.trace.values[choice.reads[0]].shape
             n_in = 1 if source.axes.width == len(shape) else shape[source.axes.width]
             found.append((choice.rule.learned, n_in, mode.trace.values[n].shape[choice.rule.axes.width]))
+    return found
+
+
+def _twice(edits: tuple[Edit, ...]) -> dict[Edit, Edit]:
+    """Return the edits that give a layer a width which another one changes again -> both as one."""
+    of: dict[tuple[str, str], list[Resize]] = {}
+    for edit in edits:
+        if isinstance(edit, Resize):
+            of.setdefault((edit.path, edit.side), []).append(edit)
+    found: dict[Edit, Edit] = {}
+    for same in of.values():
+        drawn = any(edit.keep is None for edit in same)
+        both = msgspec.structs.replace(same[-1], before=same[0].before, keep=None if drawn else same[-1].keep)
+        found |= dict.fromkeys(same, both) if len(same) > 1 else {}
     return found
 
 

@@ -84,7 +84,7 @@ class Chooser:
         for where, n in call.inputs.items():
             if n == value:  # it was passed through
                 return Choice(Same(where, clone=False), None, reads=(n,))
-        if not self.flow.used_outside(value, self.calls):
+        if not self.flow.used_outside(value, [call]):
             return self._unused(call, value)
         if not self.trace.values[value].is_float:
             return self._not_float(call, value)
@@ -129,7 +129,7 @@ class Chooser:
         if circle:
             rule = Fill(1 if circle == "cos" else 0, self.meaning.dims(call, value))
             return Choice(rule, Rung.NEUTRAL, why="no rotation")
-        joins = self.flow.join(value, self.calls)
+        joins = self.flow.join(value, call, self.calls)
         kinds = {join.kind for join in joins}
         if len(kinds) != 1 or not all(self._is_whole_branch(join) for join in joins):
             return None
