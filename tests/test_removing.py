@@ -32,7 +32,7 @@ class Net(nn.Module):
 
 def test_it_says_what_goes_what_stays_and_what_is_rebuilt() -> None:
     net, x = Net(), torch.randn(4, 3, 8, 8)
-    before = {name: p for name, p in net.named_parameters()}
+    before = dict(net.named_parameters())
     removed = etude.remove(net, "layer:conv2", x, with_=("relu",))
     assert removed.model is net
     assert str(removed) == (
@@ -80,11 +80,11 @@ def test_the_plain_forms_of_components(component: str, layers: Layers) -> None:
 
 def test_what_cannot_be_read_is_refused_with_the_forms() -> None:
     for wrong in ("conv2", "feature:age", "filters:conv2", "units:fc[a]"):
-        with pytest.raises(ConfigError, match="[Ww]rite"):
+        with pytest.raises(ConfigError, match=r"[Ww]rite"):
             _layers(wrong, (), "auto")
-    with pytest.raises(ConfigError, match="neither 'auto' nor 'learned'"):
+    with pytest.raises(ConfigError, match="neither"):
         etude.remove(Net(), "layer:conv2", torch.randn(4, 3, 8, 8), repair="magic")
-    with pytest.raises(ConfigError, match="takes a torch.nn.Module"):
+    with pytest.raises(ConfigError, match="takes a torch"):
         etude.remove(7, "layer:conv2", torch.randn(4, 3, 8, 8))
 
 

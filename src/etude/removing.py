@@ -41,7 +41,7 @@ class Removed(Generic[Model]):
         return f"{'; '.join(self.changes)} (rung {int(self.rung)}, {self.rung.name.lower()})"
 
 
-def remove(  # noqa: D417 - with_ ends in an underscore
+def remove(
     model: Model,
     component: str | Layers,
     example: Any,
@@ -85,7 +85,7 @@ def remove(  # noqa: D417 - with_ ends in an underscore
         model = cast(Model, dict(model)) if not isinstance(model, dict) else model
     elif not isinstance(model, nn.Module):
         raise ConfigError(
-            f"remove() got a {type(model).__name__} as model, and takes a torch.nn.Module, or a dict of several by name."
+            f"remove() got a {type(model).__name__} as model. It takes a torch.nn.Module, or a dict of several by name."
         )
     from etude.frameworks.removal.apply import apply
     from etude.frameworks.removal.check import check, is_real

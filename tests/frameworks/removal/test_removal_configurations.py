@@ -1,4 +1,4 @@
-"""Removing a layer gives the model that its configuration builds with one layer fewer: an oracle that knows no repair."""
+"""Removing a layer gives the model that its configuration builds with one layer fewer: an oracle without repairs."""
 
 from __future__ import annotations
 
@@ -84,8 +84,7 @@ def layers_of(model: Any, path: str) -> str:
     return path or next(name for name, _ in model.named_modules() if name.endswith(("layers", "layer")))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("which", [1, 2])
+@pytest.mark.parametrize(("family", "which"), [("bert", 2), *((family, 1) for family in FAMILIES)])
 def test_removing_a_layer_gives_the_model_with_one_layer_fewer(family: str, which: int) -> None:
     make, example, path = FAMILIES[family]
     torch.manual_seed(0)

@@ -13,9 +13,9 @@ from nets import IMAGE, Plain
 from torch import nn
 
 from etude.core.removal import Layers, Whole
+from etude.frameworks.removal.adapter import fitted
 from etude.frameworks.removal.apply import apply
 from etude.frameworks.removal.edits import Axes, Dim, Plan
-from etude.frameworks.removal.adapter import fitted
 from etude.frameworks.removal.plan import plan
 
 
@@ -99,7 +99,9 @@ def test_it_follows_the_type_of_the_model() -> None:
     assert net(torch.randn(5, 4).double()).dtype is torch.float64
 
 
-@pytest.mark.parametrize("path", ["enc.layers.1", "enc.layers.1.self_attn", "enc.layers.0.linear2", "enc.layers.2.norm1"])
+@pytest.mark.parametrize(
+    "path", ["enc.layers.1", "enc.layers.1.self_attn", "enc.layers.0.linear2", "enc.layers.2.norm1"]
+)
 def test_the_fast_way_of_transformers_does_not_pass_it_by(path: str) -> None:
     class Encoder(nn.Module):
         def __init__(self) -> None:

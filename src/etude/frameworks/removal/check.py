@@ -100,7 +100,7 @@ class _Checks:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
                 args, kwargs = self._rows(list(range(self._n)))
                 trial(*args, **kwargs)
-        except Exception:  # noqa: BLE001 - whatever a model may raise
+        except Exception:
             self._close = CLOSE_SINGLE
             return
         self._before.double()
@@ -127,7 +127,8 @@ class _Checks:
     def _edits_alone(self) -> bool:
         """Whether nothing but stand-ins without weights took part."""
         return all(
-            (isinstance(edit, StandIn) and not edit.learned) or isinstance(edit, Drop | Attribute) for edit in self._plan.edits
+            (isinstance(edit, StandIn) and not edit.learned) or isinstance(edit, Drop | Attribute)
+            for edit in self._plan.edits
         )
 
     def _cuts_alone(self) -> bool:
@@ -194,7 +195,7 @@ class _Checks:
             torch.manual_seed(0)
             try:
                 result = model(*args, **kwargs)
-            except Exception as broken:  # noqa: BLE001 - whatever a model may raise
+            except Exception as broken:
                 self._fail(f"the repaired model raises {type(broken).__name__}: {str(broken).strip()[:200]}")
         return {".".join(map(str, path)): tensor for path, tensor in tensors(result)}
 
@@ -234,7 +235,7 @@ class _Checks:
             try:
                 args, kwargs = self._rows(rows)
                 before = self._before(*args, **kwargs)
-            except Exception:  # noqa: BLE001 - the untouched model has no other number of examples either
+            except Exception:
                 return
             want = {".".join(map(str, p)): tuple(t.shape) for p, t in tensors(before)}
             have = self._forward(self._after, rows)
@@ -282,7 +283,7 @@ class _Checks:
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.grad is not None:
-                    parameter -= 1e-3 * parameter.grad
+                    parameter.add_(parameter.grad, alpha=-1e-3)
         found = {name for name, p in model.named_parameters(remove_duplicate=False) if p.grad is not None}
         model.zero_grad()
         return found
@@ -357,5 +358,3 @@ def _close(one: torch.Tensor, two: torch.Tensor, *, share: float = CLOSE, floor:
 
 def _equal(one: torch.Tensor, two: torch.Tensor) -> bool:
     return one.shape == two.shape and bool(torch.equal(one.detach(), two.detach()))
-
-

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import torch
+
 from etude.frameworks.removal.trace import Call, Op, Trace, Value
 
 MASKS: Final = re.compile(r"mask|position|token_type|segment|cache|bool|lengths?$|labels?$|target")
@@ -114,7 +116,7 @@ class Flow:
 
     @cached_property
     def _carriers(self) -> int:
-        """Parameters and floating point content, as bits: what has neither among its ancestors is a mask or the like."""
+        """Parameters and floating point content, as bits: what came from neither is a mask or the like."""
         floats = [n for n in self.content if self.trace.values[n].is_float]
         return _bits([*floats, *(v.n for v in self.trace.values if v.kind == "parameter")])
 
@@ -175,9 +177,9 @@ class Flow:
             kept |= self.ancestors[other]
         alone = self.ancestors[join.branch] & ~kept
         for value in self.trace.values:
-            if alone >> value.n & 1 and value.op is not None and not within(value.op, calls):
-                if self.mixes(self.trace.ops[value.op]):
-                    return True
+            elsewhere = alone >> value.n & 1 and value.op is not None and not within(value.op, calls)
+            if elsewhere and value.op is not None and self.mixes(self.trace.ops[value.op]):
+                return True
         return False
 
     def mixes(self, op: Op) -> bool:
@@ -271,7 +273,7 @@ class Flow:
         return not any(self.depends_on_content(n) for n in others)
 
 
-_BOOL: Final = frozenset([__import__("torch").bool])
+_BOOL: Final = frozenset([torch.bool])
 
 
 def within(op: int, calls: Iterable[Call]) -> bool:

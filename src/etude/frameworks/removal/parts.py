@@ -56,7 +56,7 @@ def kept(part: Part, n: int) -> tuple[int, ...]:
     wrong = [index for index in part.indices if not 0 <= index < n]
     if wrong or not part.indices:
         raise RemovalRefused(
-            RefusalCode.NOT_FOUND, part.path, f"it has {n} {part.of}, counted from 0, and no {wrong or 'part'} of them."
+            RefusalCode.NOT_FOUND, part.path, f"it has {n} {part.of}, counted from 0, and not {wrong or 'none'}."
         )
     keep = tuple(index for index in range(n) if index not in part.indices)
     if not keep:

@@ -34,11 +34,11 @@ from etude.frameworks.removal.edits import (
     StandIn,
 )
 from etude.frameworks.removal.flow import values, within
+from etude.frameworks.removal.merging import for_both, merged
 from etude.frameworks.removal.nested import Path, leaves, template
 from etude.frameworks.removal.parts import part_edits
 from etude.frameworks.removal.resize import Unresizable, resized_tensors
 from etude.frameworks.removal.rules import Choice, Chooser, NoRule
-from etude.frameworks.removal.merging import for_both, merged
 from etude.frameworks.removal.standin import signature
 from etude.frameworks.removal.trace import Call
 from etude.frameworks.removal.tracing import Mode, Runs, arguments, forward_of
@@ -389,11 +389,9 @@ class _Work:
             if not of_mode:
                 continue
             for name, n in mode.trace.parameters.items():
-                if _under(name, path) and self._owners(name) <= 1:
-                    if mode.trace.values[n].kind == "parameter":
-                        outside = [op for op in mode.flow.consumers[n] if not within(op, of_mode)]
-                        if outside:
-                            raise RemovalRefused(RefusalCode.WITHOUT_CALL, what, f"{name} is also used without it.")
+                own = _under(name, path) and self._owners(name) <= 1 and mode.trace.values[n].kind == "parameter"
+                if own and any(not within(op, of_mode) for op in mode.flow.consumers[n]):
+                    raise RemovalRefused(RefusalCode.WITHOUT_CALL, what, f"{name} is also used without it.")
 
     def _owners(self, name: str) -> int:
         tensor = dict(self._model.named_parameters(remove_duplicate=False)).get(name)
@@ -412,9 +410,9 @@ class _Work:
         found = []
         for mode in modes:
             for name, n in mode.trace.parameters.items():
-                if _under(name, path) and not any(_under(name, child) for child in besides):
-                    if mode.flow.consumers[n] and mode.trace.values[n].kind == "parameter":
-                        found.append(name)
+                here = _under(name, path) and not any(_under(name, child) for child in besides)
+                if here and mode.flow.consumers[n] and mode.trace.values[n].kind == "parameter":
+                    found.append(name)
         return found
 
     def _frozen(self, path: str, module: nn.Module, what: str) -> tuple[list[Edit], list[Choice], Widened]:
@@ -496,7 +494,9 @@ class _Work:
         """Return the plan."""
         wholes = self._wholes
         before = _count(self._model)
-        inside = [edit for edit in self._edits if isinstance(edit, Resize) and any(_under(edit.path, p) for p in wholes)]
+        inside = [
+            edit for edit in self._edits if isinstance(edit, Resize) and any(_under(edit.path, p) for p in wholes)
+        ]
         edits = tuple(edit for edit in self._edits if edit not in inside)
         edits += tuple(self._slow_ways(edits))
         with self._runs.trying():
@@ -548,7 +548,11 @@ class _Work:
                     tensor = getattr(module, name, None)
                     if tensor is not None and tensor.ndim and name in dict(module.named_parameters(recurse=False)):
                         drawn += tensor.numel() // max(tensor.shape[axis], 1) * edit.size
-            elif isinstance(edit, ResizeTensor) and edit.keep is None and edit.name in dict(self._model.named_parameters()):
+            elif (
+                isinstance(edit, ResizeTensor)
+                and edit.keep is None
+                and edit.name in dict(self._model.named_parameters())
+            ):
                 tensor = self._model.get_parameter(edit.name)
                 drawn += tensor.numel() // max(tensor.shape[edit.axis], 1) * edit.size
         gone = {edit.path for edit in {*edits, *self._edits} if isinstance(edit, StandIn)}

@@ -90,23 +90,21 @@ class Chooser:
             return self._not_float(call, value)
         self._refuse_owned(call, path, value)
         neutral = None if self.starved else self._neutral(call, value)
-        if neutral is not None:
-            return neutral
+        return neutral or self._from_inputs(call, value)
+
+    def _from_inputs(self, call: Call, value: int) -> Choice:
+        """Return what comes out of inputs: one as it is, with another width, or brought into shape."""
         sources = self._sources(call, value)
-        if self.starved:
-            more = [(w, n) for w, n in sources if self.flow.ancestors[n] & self.starved]
-            first = sources[:1]
-            both = first + [source for source in more if source not in first]
-            if len(both) > 1:
-                return self._adapter(call, value, both)
+        both = sources[:1] + [source for source in sources[1:] if self.flow.ancestors[source[1]] & self.starved]
+        if len(both) > 1:  # else what only the others lead to would have no effect any more
+            return self._adapter(call, value, both)
         shape = self.trace.values[value].shape
         for where, n in sources:
             if self.trace.values[n].shape == shape and self._same_axes(n, value):
                 return Choice(Same(where), Rung.IDENTITY, reads=(n,))
-        if self.level == 0:
-            for where, n in sources:
-                if self._differs_in_width(n, value):
-                    return Choice(Same(where), Rung.SPLICE, width=True, reads=(n,))
+        for where, n in sources if self.level == 0 else []:
+            if self._differs_in_width(n, value):
+                return Choice(Same(where), Rung.SPLICE, width=True, reads=(n,))
         return self._adapter(call, value, sources)
 
     def _unused(self, call: Call, value: int) -> Choice:
@@ -175,6 +173,7 @@ class Chooser:
 
     def _sources(self, call: Call, value: int) -> list[tuple[Path, int]]:
         """Return the inputs that an output really depended on, the best first."""
+
         def worse(source: tuple[Path, int]) -> tuple[bool, bool, bool]:
             n = source[1]
             fits = self.trace.values[n].shape == self.trace.values[value].shape and self._same_axes(n, value)

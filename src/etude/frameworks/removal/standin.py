@@ -66,7 +66,7 @@ class _Standing(nn.Module):
 
 def stand_in(removed: nn.Module, edit: StandIn) -> nn.Module:
     """Return a module that takes the place of another."""
-    made = _blank(type(removed))
+    made: nn.Module = _blank(type(removed))
     for name in HOOKS:
         getattr(made, name).update(getattr(removed, name))
     made.training = removed.training
@@ -164,12 +164,13 @@ def _without_data(module: nn.Module) -> nn.Module:
         memo[id(tensor)] = nn.Parameter(bare, requires_grad=tensor.requires_grad) if is_parameter else bare
     try:
         return copy.deepcopy(module, memo)
-    except Exception:  # noqa: BLE001 - what cannot be copied is read as it is
+    except Exception:
         return module
 
 
 def _blank(kind: type) -> Any:
-    made: Any = _class_for(getattr(kind, "stands_for", kind)).__new__(_class_for(getattr(kind, "stands_for", kind)))
+    standing = _class_for(getattr(kind, "stands_for", kind))
+    made: Any = standing.__new__(standing)
     nn.Module.__init__(made)
     return made
 
