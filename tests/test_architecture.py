@@ -97,6 +97,7 @@ ARROWS: Final = {
     "measures": {"fit"},
     "components": {"ablate"},
     "policies": {"core", "ablate"},
+    "removing": {"core", "ablate", "frameworks"},
     "comparing": {"core", "fit", "call", "final", "results", "fitted", "experiment"},
     "comparing_partitions": {"core", "fit", "tune", "call", "launch", "partitioned", "results", "experiment"},
     "demo": {"core", "worker"},
@@ -112,7 +113,7 @@ WORKER_FOR_STUDY: Final = {"etude.worker.attempt", "etude.worker.processes", "et
 that come from elsewhere."""
 
 ONLY_IN: Final = {
-    "torch": {"frameworks", "demo"},
+    "torch": {"frameworks", "demo", "removing"},
     "keras": {"frameworks"},
     "lightning": {"frameworks"},
     "transformers": {"frameworks"},

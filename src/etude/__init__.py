@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Invalid,
         JournalError,
         NotAStudyError,
+        RemovalRefused,
         ResultError,
         SignatureError,
         SpaceError,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from etude.frameworks.callbacks import callback
     from etude.frameworks.torch_samplers import distribute
     from etude.reading import read as open  # noqa: A004
+    from etude.removing import Removed, remove
     from etude.results import Search, TrialResult
     from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
     from etude.tune.domains import integers, loguniform, ordered, uniform
@@ -139,6 +141,8 @@ _HOME = {
     "Forecast": "etude.forecasting.result",
     "callback": "etude.frameworks.callbacks",
     "distribute": "etude.frameworks.torch_samplers",
+    "remove": "etude.removing",
+    "Removed": "etude.removing",
     "Search": "etude.results",
     "TrialResult": "etude.results",
     "open": "etude.reading",
@@ -148,6 +152,7 @@ _HOME = {
     "ConfigError": "etude.core.errors",
     "SpaceError": "etude.core.errors",
     "SignatureError": "etude.core.errors",
+    "RemovalRefused": "etude.core.errors",
     "StudyError": "etude.core.errors",
     "NotAStudyError": "etude.core.errors",
     "JournalError": "etude.core.errors",
@@ -196,6 +201,8 @@ __all__ = [
     "Random",
     "Ray",
     "RecordedCurves",
+    "RemovalRefused",
+    "Removed",
     "Report",
     "Request",
     "Resources",
@@ -234,6 +241,7 @@ __all__ = [
     "partitions",
     "piecewise",
     "policies",
+    "remove",
     "setting",
     "soup",
     "uniform",

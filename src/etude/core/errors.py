@@ -90,6 +90,14 @@ class RemovalRefused(ConfigError):  # noqa: N818 - it is no mishap: the answer t
         self.why = why
         self.instead = instead
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """It travels between processes."""
+        return _refused, (self.code, self.what, self.why, self.instead)
+
+
+def _refused(code: RefusalCode, what: str, why: str, instead: str) -> RemovalRefused:
+    return RemovalRefused(code, what, why, instead=instead)
+
 
 class StudyError(EtudeError):
     """A study folder that cannot be used as asked."""

@@ -143,7 +143,7 @@ class Trial:
     @property
     def is_plain(self) -> bool:
         """Whether its configuration and its seed say all of it: no weights are given, it is no probe and no arm."""
-        return self.start is None and self.probe is None and self.arm is None
+        return self.start is None and self.probe is None and (self.arm is None or self.arm.empty)
 
     @property
     def curve(self) -> array[float]:

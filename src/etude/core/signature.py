@@ -52,7 +52,13 @@ GIVEN: Final = {
     "data": frozenset({"seed"}),
     "partition": frozenset({"seed"}),
 }
-"""Names that Étude itself gives to each function."""
+"""Names that Étude itself gives to each function; a variant of one, ``model:no_se``, is given the same."""
+
+
+def variant_of(role: str, variant: str) -> str:
+    """Return the role of the function that takes another one's place in a variant."""
+    return f"{role}:{variant}"
+
 
 MISSING: Final = dataclasses.MISSING
 
@@ -332,7 +338,7 @@ def _read(function: Callable[..., Any], role: str) -> _Asked:
                     f"{role}() takes {name!r} by position only, and parameters are given by name. "
                     f"Remove the '/' from its signature."
                 )
-            case _ if name in GIVEN[role]:
+            case _ if name in GIVEN[role.partition(":")[0]]:
                 asked.given.append(name)
             case _:
                 default = MISSING if p.default is p.empty else p.default

@@ -209,7 +209,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     )
     me = os.getpid()
     start = partial(load_start, serve.trials, job.start) if job.start is not None else None
-    outcome = execute(functions, signature, job.params, run, start, looked.take)
+    outcome = execute(functions, signature, job.params, run, start, looked.take, job.arm)
     if os.getpid() != me:  # a process that the training function forked, and let return
         os._exit(0)
     early = outcome.how is How.FINISHED and not line.settled
@@ -250,6 +250,7 @@ def execute(
     run: RunHandle,
     start: Callable[[Any], object] | None = None,
     look: Callable[[Any], Any] | None = None,
+    arm: Arm | None = None,
 ) -> Outcome:
     """Call the training function and return what came of it; only exceptions that end the process escape."""
     wall, cpu = time.perf_counter(), _cpu_s()
@@ -258,7 +259,7 @@ def execute(
     bound: Bound | None = None
     try:
         run.together.begin()
-        bound = Bound(functions, signature, params, run, start, look)
+        bound = Bound(functions, signature, params, run, start, look, arm)
         returned = bound.train()
         run.check_inherited()
         if run.probing is not None:

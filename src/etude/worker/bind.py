@@ -1,7 +1,8 @@
 """Puts a trial together, in one fixed order, and calls the training function.
 
     stream "data"  -> data(), once; Derived values come from it
-    stream "init"  -> model(), and the weights that the trial begins with, if they are not random
+    stream "init"  -> model(), whole; what an arm takes away is taken out of it, and what has to be rebuilt draws from
+                      streams of its own name; then the weights that the trial begins with, if they are not random
     stream "train" -> the training function, with both as functions of no argument; a stream for each rank
 
 Each function draws from a stream of its own, whatever order the training function calls them in:
@@ -15,12 +16,14 @@ from typing import Any, Final
 
 from etude.core.data import Data
 from etude.core.errors import ResultError
-from etude.core.signature import Kind, Signature
+from etude.core.removal import Arm
+from etude.core.signature import Kind, Signature, variant_of
 from etude.frameworks import torch_adapter
 from etude.frameworks.sources import Source
 from etude.worker.importance import Importance
 from etude.worker.run import Run
 from etude.worker.seeds import seed_generators, seeded
+from etude.worker.taking import taken_out
 from etude.worker.together import Together
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -39,6 +42,7 @@ class Bound:
         run: The handle that the training function may ask for.
         start: Gives the first model its weights; None if they are random.
         look: Sees what the data function returned, and returns what is used; None if nobody looks.
+        arm: What is taken away; None if nothing is.
 
     Attributes:
         derived: Values that the data function gave to Derived parameters, once it was called.
@@ -53,6 +57,7 @@ class Bound:
         run: Run,
         start: Callable[[Any], object] | None = None,
         look: Callable[[Any], Any] | None = None,
+        arm: Arm | None = None,
     ) -> None:
         self._functions = functions
         self._signature = signature
@@ -60,6 +65,7 @@ class Bound:
         self._run = run
         self._start = start
         self._look = look
+        self._arm = arm
         self._data: list[Any] = []  # what data() returned, once it did
         self._models = 0
         self._judged = False
@@ -125,6 +131,8 @@ class Bound:
         nth, self._models = self._models, self._models + 1
         with seeded(self._run.seed, *("init", nth) if nth else ("init",)):
             built = self._call("model")
+        if self._arm is not None and self._arm.layers is not None:
+            built = taken_out(built, self._arm.repair, seed=self._run.seed)
         if nth == 0 and self._start is not None:
             self._start(built)
         if torch := torch_adapter():
@@ -139,6 +147,8 @@ class Bound:
         return self._raised[1] if self._raised is not None and self._raised[0] is error else "train"
 
     def _call(self, role: str, **given: Any) -> Any:
+        if self._arm is not None and (other := variant_of(role, self._arm.variant)) in self._functions:
+            role = other
         asked = self._signature.given[role]
         own = {name: value for name, value in {"seed": self._run.seed, **given}.items() if name in asked}
         try:

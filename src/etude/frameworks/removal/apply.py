@@ -126,21 +126,42 @@ class _Gone(nn.Module):
 
 
 class _Frozen(nn.Module):
-    """A dense layer that gives what it gets, for those who read its weight and never call it."""
+    """A layer that gives what it gets, for those who read its weight and never call it."""
 
     weight: torch.Tensor
     bias: torch.Tensor | None
 
     def __init__(self, old: nn.Module) -> None:
         super().__init__()
+        for name, value in vars(old).items():
+            if not name.startswith("_"):
+                setattr(self, name, value)
         weight: Any = old.weight
         bias: Any = getattr(old, "bias", None)
-        eye = torch.eye(weight.shape[0], dtype=weight.dtype, device=weight.device)
-        self.register_buffer("weight", eye, persistent=False)
+        self.register_buffer("weight", identity_weight(old, weight), persistent=False)
         self.register_buffer("bias", None if bias is None else torch.zeros_like(bias).detach(), persistent=False)
-        self.in_features, self.out_features = weight.shape[1], weight.shape[0]
-        self.training = old.training
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Give what comes."""
         return x.clone()
+
+
+def identity_weight(layer: nn.Module, weight: torch.Tensor) -> torch.Tensor | None:
+    """Return the constant weight with which a layer gives what it gets; None if there is none.
+
+    A dense layer that is not square averages or repeats, as an adapter does; of a convolution of each channel by itself
+    the tap that is the input's own place is 1.
+    """
+    with torch.no_grad():
+        if isinstance(layer, nn.Linear):
+            eye = torch.eye(weight.shape[1], dtype=weight.dtype, device=weight.device)
+            if weight.shape[0] == weight.shape[1]:
+                return eye
+            return nn.functional.adaptive_avg_pool1d(eye[None].float(), weight.shape[0])[0].T.to(weight.dtype)
+        if isinstance(layer, nn.Conv1d) and layer.groups == layer.in_channels == layer.out_channels:
+            taps, padding = layer.kernel_size[0], layer.padding[0]
+            own = {taps - 1: taps - 1, (taps - 1) // 2: taps // 2}.get(int(padding) if padding != "same" else -1)
+            if own is not None and layer.stride[0] == 1:
+                zero = torch.zeros_like(weight)
+                return zero.index_fill(2, torch.tensor([own], device=weight.device), 1.0)
+    return None

@@ -62,11 +62,13 @@ class Fill(Struct, frozen=True, tag="fill"):
         value: 0 or 1.
         dims: The shape. A width of 0 is the neutral element of a concatenation.
         dtype: Name of the type, if it is no floating point type; those follow the model.
+        unused: Whether nobody uses it.
     """
 
     value: int
     dims: tuple[Dim, ...]
     dtype: str = ""
+    unused: bool = False
 
 
 class Source(Struct, frozen=True):
@@ -102,11 +104,13 @@ class CallRule(Struct, frozen=True):
         shapes: Shapes of the inputs, examples not counted, by which calls are told apart.
         rules: One for each tensor that comes out.
         form: The form of what comes out.
+        training: Whether it is for training or for evaluation alone; None for both.
     """
 
     shapes: tuple[tuple[Path, tuple[int, ...]], ...]
     rules: tuple[Rule, ...]
     form: Template
+    training: bool | None = None
 
 
 class StandIn(Struct, frozen=True, tag="stand-in"):
@@ -152,7 +156,7 @@ class ResizeTensor(Struct, frozen=True, tag="resize tensor"):
 
 
 class Freeze(Struct, frozen=True, tag="freeze"):
-    """The weight of a square dense layer that is used without calling it becomes the constant identity."""
+    """The weight of a layer that is used without calling it becomes the constant identity, or an average."""
 
     path: str
 

@@ -79,7 +79,7 @@ def _all_tensors(model: nn.Module) -> list[torch.Tensor]:
     found: list[torch.Tensor] = [*model.parameters(), *model.buffers()]
     for module in model.modules():
         found += [t for name, value in vars(module).items() if not name.startswith("_") for _, t in tensors(value)]
-        found += [t for name, value in vars(module).items() if isinstance(value, torch.Tensor)]
+        found += [value for value in vars(module).values() if isinstance(value, torch.Tensor)]
     return found
 
 

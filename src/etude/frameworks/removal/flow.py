@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
+
+import torch
 
 from etude.frameworks.removal.trace import Call, Op, Trace, Value
 
@@ -112,6 +114,16 @@ class Flow:
         """Say whether a value was computed from what the model is given to judge."""
         return bool(self.ancestors[value] & self.content_bits)
 
+    @cached_property
+    def _carriers(self) -> int:
+        """Parameters and floating point content, as bits: what came from neither is a mask or the like."""
+        floats = [n for n in self.content if self.trace.values[n].is_float]
+        return _bits([*floats, *(v.n for v in self.trace.values if v.kind == "parameter")])
+
+    def carries(self, value: int) -> bool:
+        """Say whether a value carries content, other than a mask, which only says where there is some."""
+        return self.depends_on_content(value) and bool(self.differentiable[value] & self._carriers)
+
     def is_ancestor(self, value: int, of: int) -> bool:
         """Say whether one value was computed from another one, or is it."""
         return bool(self.ancestors[of] >> value & 1)
@@ -123,10 +135,16 @@ class Flow:
             return True
         return any(not within(op, inside) for op in self.consumers[value])
 
-    def join(self, value: int, calls: list[Call]) -> list[Join]:
-        """Return where a value meets others, for each of its uses; empty unless all of them end so."""
+    def join(self, value: int, own: Call, calls: list[Call]) -> list[Join]:
+        """Return where a value meets others, for each of its uses; empty unless all of them end so.
+
+        Args:
+            value: What a module gave.
+            own: In which call.
+            calls: All calls of that module: where the value comes back to it, it meets nothing else.
+        """
         found: list[Join] = []
-        waiting, seen = [value], set()
+        waiting, seen, added = [value], set(), False
         while waiting:
             now = waiting.pop()
             if now in seen:
@@ -136,15 +154,21 @@ class Flow:
                 return []
             for n in self.consumers[now]:
                 op = self.trace.ops[n]
-                if within(n, calls):
+                if within(n, [own]):
                     continue
+                if within(n, calls):
+                    return []
                 if (joined := self._joined(op, now)) is not None:
-                    found.append(joined)
+                    if joined.kind == "add" and self._is_scale(joined.others):  # a bias beside a mask, say
+                        waiting += op.outputs
+                        added = True
+                    else:
+                        found.append(joined)
                 elif self._passes(op, now):
                     waiting += op.outputs
                 else:
                     return []
-        return found
+        return [] if added and any(joined.kind != "add" for joined in found) else found
 
     def mixing_left(self, join: Join, calls: list[Call]) -> bool:
         """Say whether a branch has layers that mix, besides what these calls did: then it is still a branch."""
@@ -153,9 +177,9 @@ class Flow:
             kept |= self.ancestors[other]
         alone = self.ancestors[join.branch] & ~kept
         for value in self.trace.values:
-            if alone >> value.n & 1 and value.op is not None and not within(value.op, calls):
-                if self.mixes(self.trace.ops[value.op]):
-                    return True
+            elsewhere = alone >> value.n & 1 and value.op is not None and not within(value.op, calls)
+            if elsewhere and value.op is not None and self.mixes(self.trace.ops[value.op]):
+                return True
         return False
 
     def mixes(self, op: Op) -> bool:
@@ -185,6 +209,29 @@ class Flow:
             if op is not None:
                 waiting += self.trace.ops[op].inputs
         return found
+
+    def followers(self, value: int, calls: list[Call], plain: Callable[[str], bool]) -> list[str]:
+        """Return what directly follows a value: activations, norms, dropout, pooling, one behind the other.
+
+        Args:
+            value: The value.
+            calls: Calls of what made it.
+            plain: Says of a module, by its path, whether it is one of those.
+        """
+        found: list[str] = []
+        while True:
+            ops = [self.trace.ops[n] for n in self.consumers[value] if not within(n, calls)]
+            paths = {self.trace.calls[op.call].path for op in ops if op.call >= 0}
+            if len(paths) != 1 or value in self.ends:
+                return found
+            path = paths.pop()
+            if path in found or not plain(path):
+                return found
+            found.append(path)
+            outputs = list(self.trace.calls[ops[0].call].outputs.values())
+            if len(outputs) != 1 or outputs[0] == value:
+                return found
+            value = outputs[0]
 
     def trigonometry(self, value: int) -> str:
         """Return ``cos`` or ``sin`` if a value is one, but for its scale and type; else an empty text."""
@@ -226,7 +273,7 @@ class Flow:
         return not any(self.depends_on_content(n) for n in others)
 
 
-_BOOL: Final = frozenset([__import__("torch").bool])
+_BOOL: Final = frozenset([torch.bool])
 
 
 def within(op: int, calls: Iterable[Call]) -> bool:

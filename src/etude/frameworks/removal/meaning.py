@@ -6,6 +6,7 @@ differs has them. Which one is the width follows from the layers that made the t
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Final
 
@@ -90,29 +91,39 @@ class Meaning:
         return tuple(self._dim(call, axis, shape[axis], there[axis], axis == width) for axis in range(len(shape)))
 
     def _dim(self, call: Call, axis: int, size: int, there: int, is_width: bool) -> Dim:
-        if not self.known:  # the first axis goes by an input that has examples there
-            for path, n in call.inputs.items():
-                shape = self._trace.values[n].shape
-                if axis == 0 and shape and shape[0] == size == self._batch:
-                    return Dim(size, path, 0)
+        if not self.known:
+            return self._dim_of_examples(call, axis, size)
         if size != there:
-            for path, n in call.inputs.items():
-                mine, its = self._trace.values[n].shape, self.other_shape(n)
-                for by in range(len(mine)):
-                    if mine[by] != its[by] and mine[by] * there == size * its[by]:
-                        return _ratio(size, path, by, mine[by])
-            return Dim(size)
-        if not is_width:
-            for path, n in call.inputs.items():
-                mine, its = self._trace.values[n].shape, self.other_shape(n)
-                if axis < len(mine) and mine[axis] == size == its[axis] and size > 1:
-                    if self.width_axis(n) != axis:
-                        return Dim(size, path, axis)
-            for path, n in call.inputs.items():
-                mine = self._trace.values[n].shape
-                if axis < len(mine) == len(self._shape_of(call)) and 1 < size < mine[axis]:
-                    if mine[axis] % size == 0 and self.width_axis(n) != axis:
-                        return _ratio(size, path, axis, mine[axis])
+            return self._dim_that_varies(call, size, there)
+        return Dim(size) if is_width else self._dim_like(call, axis, size)
+
+    def _dim_of_examples(self, call: Call, axis: int, size: int) -> Dim:
+        """Return the first axis as that of an input that has examples there."""
+        for path, n in call.inputs.items():
+            shape = self._trace.values[n].shape
+            if axis == 0 and shape and shape[0] == size == self._batch:
+                return Dim(size, path, 0)
+        return Dim(size)
+
+    def _dim_that_varies(self, call: Call, size: int, there: int) -> Dim:
+        """Return an axis that goes by the number of examples, as does one of an input."""
+        for path, n in call.inputs.items():
+            mine, its = self._trace.values[n].shape, self.other_shape(n)
+            for by in range(len(mine)):
+                if mine[by] != its[by] and mine[by] * there == size * its[by]:
+                    return _ratio(size, path, by, mine[by])
+        return Dim(size)
+
+    def _dim_like(self, call: Call, axis: int, size: int) -> Dim:
+        """Return an axis of time or space, which goes by that of an input: it is as long, or a whole part of it."""
+        rank = len(self._shape_of(call))
+        inputs = [(path, self._trace.values[n].shape) for path, n in call.inputs.items() if self.width_axis(n) != axis]
+        for path, mine in inputs:
+            if axis < len(mine) and mine[axis] == size > 1:
+                return Dim(size, path, axis)
+        for path, mine in inputs:
+            if axis < len(mine) == rank and 1 < size < mine[axis] and mine[axis] % size == 0:
+                return _ratio(size, path, axis, mine[axis])
         return Dim(size)
 
     def _shape_of(self, call: Call) -> tuple[int, ...]:
@@ -143,28 +154,19 @@ class Meaning:
         by_layer = self._of_layer(op, value)
         if by_layer is not None:
             return by_layer
-        shape = self._trace.values[value].shape
-        for n in op.inputs:
-            if found[n] is None:
-                continue
-            axis, before = found[n], self._trace.values[n].shape
-            assert axis is not None, "just asked"
-            if op.name in ("permute", "transpose", "movedim", "swapaxes", "swapdims"):
-                return _moved(op, axis, len(before))
-            if len(before) == len(shape) and axis < len(shape) and before[axis] == shape[axis]:
-                return axis
-            if op.name == "flatten" and len(shape) == len(before) - 2 + 1 and axis == 1:
-                return 1
-            if op.name in ("cat", "concat") and len(before) == len(shape):
-                return axis
+        first = next((n for n in op.inputs if found[n] is not None), None)
+        axis = None if first is None else found[first]
+        if first is None or axis is None:
             return None
-        return None
+        before, shape = self._trace.values[first].shape, self._trace.values[value].shape
+        if op.name in ("permute", "transpose", "movedim", "swapaxes", "swapdims"):
+            return _moved(op, axis, len(before))
+        same = len(before) == len(shape) and (before[axis] == shape[axis] or op.name in ("cat", "concat"))
+        return axis if same or (op.name == "flatten" and axis == len(shape) - 1 == 1) else None
 
 
 def _ratio(size: int, path: Path, axis: int, of: int) -> Dim:
-    from math import gcd
-
-    common = gcd(size, of)
+    common = math.gcd(size, of)
     return Dim(size, path, axis, size // common, of // common)
 
 

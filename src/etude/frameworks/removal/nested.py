@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from msgspec import Struct
@@ -78,7 +78,7 @@ def at(value: Any, path: Path) -> Any:
     """Return the leaf that lies there; raise LookupError if there is none."""
     for step in path:
         if isinstance(value, Mapping | tuple | list):
-            value = value[step]  # type: ignore[call-overload]
+            value = cast(Any, value)[step]
         elif isinstance(step, str) and hasattr(value, step):
             value = getattr(value, step)
         else:
@@ -131,17 +131,18 @@ def _template(value: Any, path: Path, rule_of: Callable[[Path], int], given: Cal
         return Nth(rule_of(path))
     if value is None or isinstance(value, bool | int | float | str):
         return Plain(value)
-    if (where := given(value)) is not None:
-        return Given(where)
-    if isinstance(value, Mapping):
-        items = tuple(below(item, str(key)) for key, item in value.items())
-        return Table(_name(type(value)), tuple(map(str, value)), items)
+    where = given(value)
+    if where is not None or type(value).__name__.endswith("Cache"):
+        return Plain(None) if where is None else Given(where)  # of a cache models make another one
     if isinstance(value, tuple | list):
         return Row(_name(type(value)), tuple(below(item, n) for n, item in enumerate(value)))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value)]
-        return Table(_name(type(value)), tuple(names), tuple(below(getattr(value, name), name) for name in names))
-    raise TypeError(f"it gives a {type(value).__name__}")
+    fields = value if isinstance(value, Mapping) else None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and fields is None:
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if fields is None:
+        raise TypeError(f"it gives a {type(value).__name__}")
+    items = tuple(below(item, str(key)) for key, item in fields.items())
+    return Table(_name(type(value)), tuple(map(str, fields)), items)
 
 
 def filled(form: Template, results: list[torch.Tensor], inputs: dict[str, Any]) -> Any:

@@ -6,18 +6,23 @@ refusal: repairs that are tried until the checks are green are no repairs.
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from torch import nn
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Part, Whole
 from etude.core.rungs import Rung
-from etude.frameworks.removal.apply import carry_out
+from etude.core.text import count
+from etude.frameworks.removal.apply import carry_out, identity_weight
 from etude.frameworks.removal.edits import (
+    Attribute,
     CallRule,
     Drop,
     Edit,
@@ -29,6 +34,7 @@ from etude.frameworks.removal.edits import (
     StandIn,
 )
 from etude.frameworks.removal.flow import values, within
+from etude.frameworks.removal.merging import for_both, merged
 from etude.frameworks.removal.nested import Path, leaves, template
 from etude.frameworks.removal.parts import part_edits
 from etude.frameworks.removal.resize import Unresizable, resized_tensors
@@ -57,6 +63,20 @@ def plan(model: nn.Module | dict[str, nn.Module], layers: Layers, example: Any) 
     return Planner(model, example).plan(layers)
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let torch not log each shape that does not fit: that is how fitting ones are found."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
 class Planner:
     """Makes plans for one model, which is run and written down once.
 
@@ -68,7 +88,8 @@ class Planner:
     def __init__(self, model: nn.Module | dict[str, nn.Module], example: Any) -> None:
         args, kwargs = arguments(example)
         whole = forward_of(model) if isinstance(model, dict) else model
-        self._runs = Runs(whole, args, kwargs)
+        with _quiet():
+            self._runs = Runs(whole, args, kwargs)
         self._model = self._runs.copy.model
         self._names = {name: p for name, p in self._model.named_parameters(remove_duplicate=False)}
         self._known: set[Any] = set()
@@ -101,20 +122,24 @@ class Planner:
         return ""
 
     def _plan(self, layers: Layers) -> Plan:
+        with _quiet():
+            return self._planned(layers)
+
+    def _planned(self, layers: Layers) -> Plan:
         targets = [*layers.targets, *(Whole(path) for path in layers.along)]
         for target in targets:
             self._exists(target.path)
         wholes = [t.path for t in targets if isinstance(t, Whole)]
         wholes = [p for p in wholes if not any(p.startswith(f"{other}.") for other in wholes)]
         first = {call.path: call.n for call in reversed(self._runs.modes[-1].trace.calls)}
-        wholes.sort(key=lambda p: first.get(p, len(first)))
-        work = _Work(self._runs, self._model, layers, self._known)
+        wholes.sort(key=lambda p: -first.get(p, -1))  # the last ones first: then they use nothing of the others
+        work = _Work(self._runs, self._model, layers, self._known, wholes)
         for part in targets:
             if isinstance(part, Part):
                 work.cut(part)
         for path in dict.fromkeys(wholes):
             work.take_out(path)
-        return work.plan(wholes)
+        return work.plan()
 
     def _exists(self, path: str) -> None:
         if not path:
@@ -128,7 +153,8 @@ class Planner:
 class _Work:
     """One plan in the making."""
 
-    def __init__(self, runs: Runs, model: nn.Module, layers: Layers, known: set[Any]) -> None:
+    def __init__(self, runs: Runs, model: nn.Module, layers: Layers, known: set[Any], wholes: list[str]) -> None:
+        self._wholes = wholes
         self._runs, self._model, self._layers, self._known = runs, model, layers, known
         self._edits: list[Edit] = []
         self._words: list[str] = []
@@ -145,13 +171,32 @@ class _Work:
         """Take a module out of what is left by now."""
         with self._so_far() as modes:
             step = self._step(path, modes, path)
+            behind = self._behind(self._canonical(path), modes[-1])
         if isinstance(step, _Children):
-            for child in step.used:
+            for child in reversed(step.used):  # what the last ones used of the first ones is then not used any more
                 self.take_out(child)
             for child in step.idle:
                 self._add([Drop(child)], [], Widened())
         else:
             self._add(*step)
+            along = self._layers.along
+            kept = [p for p in behind if p not in along and p not in self._wholes]
+            at = next((n for n, word in enumerate(self._words) if word.startswith(f"{path} removed")), -1) + 1
+            self._words[at:at] = [f"{p} kept" for p in kept if f"{p} kept" not in self._words]
+
+    def _behind(self, path: str, mode: Mode) -> list[str]:
+        """Return what directly follows a module: it stays, unless it is taken along, and that is said."""
+        calls = mode.trace.of(path)
+        outputs = [n for call in calls for n in call.outputs.values() if mode.flow.used_outside(n, calls)]
+        if len(outputs) != 1:
+            return []
+
+        def plain(other: str) -> bool:
+            module = self._model.get_submodule(other)
+            small = all(p.ndim < 2 for p in module.parameters())  # noqa: PLR2004 - a weight that mixes has two axes
+            return bool(other) and not list(module.children()) and small
+
+        return mode.flow.followers(outputs[0], calls, plain)
 
     def _step(self, path: str, modes: list[Mode], what: str) -> tuple[list[Edit], list[Choice], Widened] | _Children:
         calls = [mode.trace.of(self._canonical(path)) for mode in modes]
@@ -173,12 +218,15 @@ class _Work:
     ) -> tuple[list[Edit], list[Choice], Widened]:
         """Climb the ladder for a module that is called."""
         self._not_elsewhere(path, modes, calls, what)
+        if ".parametrizations." in f".{path}.":
+            why = "it makes a weight, and gives no result that anything could stand in for."
+            raise RemovalRefused(RefusalCode.WITHOUT_CALL, what, why)
         learned = self._layers.repair == "learned"
         failure = ""
         for level in (0, 1):
             starved = 0
             for _ in range(2):
-                edit, choices, code = self._stand_in(path, modes, calls, level=level, starved=starved, what=what)
+                edit, choices = self._stand_in(path, modes, calls, level=level, starved=starved, what=what)
                 lost = self._lost(path, modes, calls, choices)
                 if not lost or starved:
                     break
@@ -191,7 +239,7 @@ class _Work:
             self._reaches(path, modes, calls, choices, what)
             return [edit, *widened.edits], [c for group in choices for c in group], widened
         if learned:
-            edit, choices, _ = self._stand_in(path, modes, calls, level=1, starved=0, what=what, learned=True)
+            edit, choices = self._stand_in(path, modes, calls, level=1, starved=0, what=what, learned=True)
             widened = self._fits(edit, modes, calls, choices)
             return [edit], [c for group in choices for c in group], widened
         code = RefusalCode.TOO_MUCH if "too much" in failure else RefusalCode.DOES_NOT_FIT
@@ -207,28 +255,31 @@ class _Work:
         starved: int,
         what: str,
         learned: bool = False,
-    ) -> tuple[StandIn, list[list[Choice]], str]:
+    ) -> tuple[StandIn, list[list[Choice]]]:
         """Choose a rule for each output of each call; return the stand-in that follows them."""
-        found: dict[Any, CallRule] = {}
+        found: list[dict[Any, CallRule]] = []
         choices: list[list[Choice]] = []
         layers: list[tuple[str, int, int]] = []
         for mode, of_mode in zip(modes, calls, strict=True):
-            own = frozenset(
-                n for name, n in mode.trace.parameters.items() if name.startswith(f"{path}.") and n >= 0
-            )
+            own = frozenset(n for name, n in mode.trace.parameters.items() if _under(name, path))
             chosen: list[Choice] = []
+            rules: dict[Any, CallRule] = {}
             chooser = Chooser(mode.trace, mode.flow, mode.meaning, of_mode, own, level, learned, starved)
             for call in of_mode:
                 rule, its = self._call_rule(call, chooser, what, learned=learned)
                 chosen += its
                 layers += _layers(its, mode, call)
-                if found.setdefault(rule.shapes, rule) != rule and found[rule.shapes].rules != rule.rules:
-                    found[rule.shapes] = _merged(found[rule.shapes], rule, what)
+                known = rules.setdefault(rule.shapes, rule)
+                if (same := merged(known, rule)) is None:
+                    raise RemovalRefused(
+                        RefusalCode.DOES_NOT_FIT,
+                        what,
+                        "it is called in two ways that would need different stand-ins and look alike.",
+                    )
+                rules[rule.shapes] = same
             choices.append(chosen)
-        rules = list(found.values())
-        if all(rule.rules == rules[0].rules and rule.form == rules[0].form for rule in rules):
-            rules = rules[:1]
-        return StandIn(path, tuple(rules), tuple(dict.fromkeys(layers))), choices, ""
+            found.append(rules)
+        return StandIn(path, for_both(*found), tuple(dict.fromkeys(layers))), choices
 
     def _call_rule(self, call: Call, chooser: Chooser, what: str, *, learned: bool) -> tuple[CallRule, list[Choice]]:
         chosen: list[Choice] = []
@@ -270,7 +321,9 @@ class _Work:
                 a_try=self._runs.trying,
                 tied=self._tied(),
             )
-        key = (type(self._model.get_submodule(edit.path)), edit.calls) if not widened.edits else None
+        parent = self._model.get_submodule(edit.path.rpartition(".")[0])
+        wide = any(choice.width for group in choices for choice in group)
+        key = None if wide else (type(self._model.get_submodule(edit.path)), type(parent), edit.calls)
         if key is not None and key in self._known and not self._edits:
             return widened
         with self._runs.trying():
@@ -336,11 +389,9 @@ class _Work:
             if not of_mode:
                 continue
             for name, n in mode.trace.parameters.items():
-                if _under(name, path) and self._owners(name) <= 1:
-                    if mode.trace.values[n].kind == "parameter":
-                        outside = [op for op in mode.flow.consumers[n] if not within(op, of_mode)]
-                        if outside:
-                            raise RemovalRefused(RefusalCode.WITHOUT_CALL, what, f"{name} is also used without it.")
+                own = _under(name, path) and self._owners(name) <= 1 and mode.trace.values[n].kind == "parameter"
+                if own and any(not within(op, of_mode) for op in mode.flow.consumers[n]):
+                    raise RemovalRefused(RefusalCode.WITHOUT_CALL, what, f"{name} is also used without it.")
 
     def _owners(self, name: str) -> int:
         tensor = dict(self._model.named_parameters(remove_duplicate=False)).get(name)
@@ -359,23 +410,30 @@ class _Work:
         found = []
         for mode in modes:
             for name, n in mode.trace.parameters.items():
-                if _under(name, path) and not any(_under(name, child) for child in besides):
-                    if mode.flow.consumers[n] and mode.trace.values[n].kind == "parameter":
-                        found.append(name)
+                here = _under(name, path) and not any(_under(name, child) for child in besides)
+                if here and mode.flow.consumers[n] and mode.trace.values[n].kind == "parameter":
+                    found.append(name)
         return found
 
     def _frozen(self, path: str, module: nn.Module, what: str) -> tuple[list[Edit], list[Choice], Widened]:
         """Put the identity into the place of a square weight that is used without a call."""
         weight: Any = getattr(module, "weight", None)
-        if not isinstance(module, nn.Linear) or weight is None or weight.shape[0] != weight.shape[1]:
+        if weight is None or any(module.children()) or identity_weight(module, weight) is None:
             raise RemovalRefused(
                 RefusalCode.WITHOUT_CALL, what, "its parameters are used without calling it, so nothing can stand in."
             )
+        if f"{path}.weight" in self._tied():
+            raise RemovalRefused(RefusalCode.TIED, what, "others share its weight, and it is used without a call.")
+        square = weight.ndim != 2 or weight.shape[0] == weight.shape[1]  # noqa: PLR2004 - as dense layers have
+        self._rung = max(self._rung, Rung.IDENTITY if square else Rung.ADAPTER)
         edit = Freeze(path)
         with self._runs.trying():
             carry_out(self._model, edit, seed=0)
             for mode in self._modes:
-                self._runs.run(train=mode.train)
+                try:
+                    self._runs.run(train=mode.train)
+                except Exception as broken:
+                    raise RemovalRefused(RefusalCode.WITHOUT_CALL, what, f"without it: {broken}.") from None
         return [edit], [], Widened()
 
     # --- parts ------------------------------------------------------------------------------------
@@ -385,10 +443,10 @@ class _Work:
         with self._so_far() as modes:
             first = part_edits(self._model, part, modes[0].trace)
             path = part.path
-            calls = [c for mode in modes for c in mode.trace.of(path)]
-            if not calls:
+            layers = [edit.path for edit in first if isinstance(edit, Resize)]
+            if not any(mode.trace.of(layer) for mode in modes for layer in layers):
                 raise RemovalRefused(RefusalCode.DEAD, path, "it is never called with this example.")
-            n = 0 if modes[0].trace.of(path) else 1
+            n = 0 if modes[0].trace.of(layers[0]) else 1
             try:
                 widened = widen(
                     self._model,
@@ -402,7 +460,7 @@ class _Work:
                 )
             except Unresizable as why:
                 raise RemovalRefused(RefusalCode.DOES_NOT_FIT, path, f"{why}.") from None
-            self._words.append(f"{len(part.indices)} {part.of} of {path} removed")
+            self._words.append(f"{count(len(part.indices), part.of.removesuffix('s'))} of {path} removed")
             self._add([*first, *widened.edits], [], Widened(widened.edits, coupled=True), said=len(first))
 
     # --- together ---------------------------------------------------------------------------------
@@ -422,28 +480,38 @@ class _Work:
 
     def _add(self, edits: list[Edit], choices: list[Choice], widened: Widened, *, said: int = 0) -> None:
         why = [choice.why for choice in choices]
-        self._words += [in_words(edit, why) for edit in edits[said:]]
+        words = [in_words(edit, why) for edit in edits[said:]]
+        for n, edit in enumerate(edits[said:]):
+            if isinstance(edit, StandIn) and edit.path in self._layers.along:
+                words[n] = words[n].replace(f"{edit.path} removed", f"{edit.path} after it removed", 1)
+        self._words += words
         self._edits += edits
         self._rung = max([self._rung, *(c.rung for c in choices if c.rung is not None)])
         if widened.edits:
             self._rung = max(self._rung, Rung.WIDTH if widened.coupled else Rung.SPLICE)
 
-    def plan(self, wholes: list[str]) -> Plan:
+    def plan(self) -> Plan:
         """Return the plan."""
+        wholes = self._wholes
         before = _count(self._model)
-        inside = [edit for edit in self._edits if isinstance(edit, Resize) and any(_under(edit.path, p) for p in wholes)]
+        inside = [
+            edit for edit in self._edits if isinstance(edit, Resize) and any(_under(edit.path, p) for p in wholes)
+        ]
         edits = tuple(edit for edit in self._edits if edit not in inside)
+        edits += tuple(self._slow_ways(edits))
         with self._runs.trying():
             drawn = [name for edit in edits for name in carry_out(self._model, edit, seed=0)]
             after = _count(self._model)
             kept = {name for name, _ in self._model.named_parameters()}
-        words = [in_words(edit) for edit in inside]
+        twice = _twice(edits)
+        words = [in_words(edit) for edit in (*inside, *twice)]
         changes = [word for word in self._words if word not in words]
+        changes += [in_words(edit) for edit in dict.fromkeys(twice.values())]
         return Plan(
             layers=self._layers,
             edits=edits,
             rung=self._rung,
-            changes=(*changes, parameters_in_words(before, after)),
+            changes=(*sorted(changes, key=self._place), parameters_in_words(before, after)),
             before=before,
             after=after,
             fake=self._runs.fake,
@@ -451,6 +519,24 @@ class _Work:
             idle=tuple(sorted(self._idle & kept)),
             notes=tuple(self._notes),
         )
+
+    def _place(self, word: str) -> int:
+        """Say where a word stands: what goes, what goes along, what stays, and then what that takes."""
+        if " after it removed" in word:
+            return 1
+        if word.endswith(" kept"):
+            return 2
+        return 0 if " removed" in word else 3
+
+    def _slow_ways(self, edits: tuple[Edit, ...]) -> Iterator[Edit]:
+        """Switch off the fast way of torch's transformers, which computes with weights and calls no submodules."""
+        touched = [edit.path for edit in edits if not isinstance(edit, ResizeTensor)]
+        for path, module in self._model.named_modules():
+            if any(_under(other, path) and other != path for other in touched):
+                if isinstance(module, nn.TransformerEncoder):
+                    yield Attribute(path, "use_nested_tensor", value=False)
+                elif isinstance(module, nn.TransformerEncoderLayer):
+                    yield Attribute(path, "activation_relu_or_gelu", 0)
 
     def _affordable(self, edits: Iterable[Edit]) -> bool:
         """Say whether so much may be drawn anew, together with what is already."""
@@ -462,7 +548,11 @@ class _Work:
                     tensor = getattr(module, name, None)
                     if tensor is not None and tensor.ndim and name in dict(module.named_parameters(recurse=False)):
                         drawn += tensor.numel() // max(tensor.shape[axis], 1) * edit.size
-            elif isinstance(edit, ResizeTensor) and edit.keep is None and edit.name in dict(self._model.named_parameters()):
+            elif (
+                isinstance(edit, ResizeTensor)
+                and edit.keep is None
+                and edit.name in dict(self._model.named_parameters())
+            ):
                 tensor = self._model.get_parameter(edit.name)
                 drawn += tensor.numel() // max(tensor.shape[edit.axis], 1) * edit.size
         gone = {edit.path for edit in {*edits, *self._edits} if isinstance(edit, StandIn)}
@@ -510,11 +600,18 @@ def _layers(chosen: list[Choice], mode: Mode, call: Call) -> list[tuple[str, int
     return found
 
 
-def _merged(one: CallRule, two: CallRule, what: str) -> CallRule:
-    """Return one rule for two calls that look alike; what one of them does not use may come from the other."""
-    raise RemovalRefused(
-        RefusalCode.DOES_NOT_FIT, what, "it is called in two ways that would need different stand-ins and look alike."
-    )
+def _twice(edits: tuple[Edit, ...]) -> dict[Edit, Edit]:
+    """Return the edits that give a layer a width which another one changes again -> both as one."""
+    of: dict[tuple[str, str], list[Resize]] = {}
+    for edit in edits:
+        if isinstance(edit, Resize):
+            of.setdefault((edit.path, edit.side), []).append(edit)
+    found: dict[Edit, Edit] = {}
+    for same in of.values():
+        drawn = any(edit.keep is None for edit in same)
+        both = msgspec.structs.replace(same[-1], before=same[0].before, keep=None if drawn else same[-1].keep)
+        found |= dict.fromkeys(same, both) if len(same) > 1 else {}
+    return found
 
 
 def _same_shapes(result: Any, mode: Mode) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeAlias
 
@@ -44,30 +44,38 @@ def is_norm(module: nn.Module) -> bool:
 
 def sides(module: nn.Module) -> dict[Side, int]:
     """Return the widths of a layer that can be changed; empty if it has none."""
-    if isinstance(module, nn.Linear):
-        return {"in": module.in_features, "out": module.out_features}
-    if isinstance(module, CONVOLUTIONS + TRANSPOSED):
-        if depthwise(module):
-            return {"through": module.in_channels}
-        return {"in": module.in_channels, "out": module.out_channels}
-    if isinstance(module, nn.Embedding):
-        return {"out": module.embedding_dim}
-    if isinstance(module, RECURRENT + CELLS):
-        return {"in": module.input_size}
-    if isinstance(module, BATCH_NORMS):
-        return {"through": module.num_features}
-    if isinstance(module, nn.GroupNorm):
-        return {"through": module.num_channels}
-    if isinstance(module, nn.PReLU):
-        return {"through": module.num_parameters} if module.num_parameters > 1 else {}
+    layer: Any = module
+    for kinds, found in _SIDES:
+        if isinstance(module, kinds):
+            widths: dict[Side, int] = found(layer)
+            return widths
     if is_conv1d_of_transformers(module):
-        weight: Any = module.weight
-        return {"in": weight.shape[0], "out": weight.shape[1]}
-    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
-        return {"through": module.normalized_shape[0]} if len(module.normalized_shape) == 1 else {}
+        return {"in": layer.weight.shape[0], "out": layer.weight.shape[1]}
     if is_norm(module):
         return {"through": next(module.parameters(recurse=False)).shape[0]}
     return {}
+
+
+def _of_convolution(layer: Any) -> dict[Side, int]:
+    if depthwise(layer):
+        return {"through": layer.in_channels}
+    return {"in": layer.in_channels, "out": layer.out_channels}
+
+
+_SIDES: Final[tuple[tuple[tuple[type[nn.Module], ...], Callable[[Any], dict[Side, int]]], ...]] = (
+    ((nn.Linear,), lambda layer: {"in": layer.in_features, "out": layer.out_features}),
+    (CONVOLUTIONS + TRANSPOSED, _of_convolution),
+    ((nn.Embedding,), lambda layer: {"out": layer.embedding_dim}),
+    (RECURRENT + CELLS, lambda layer: {"in": layer.input_size}),
+    (BATCH_NORMS, lambda layer: {"through": layer.num_features}),
+    ((nn.GroupNorm,), lambda layer: {"through": layer.num_channels}),
+    ((nn.PReLU,), lambda layer: {"through": layer.num_parameters} if layer.num_parameters > 1 else {}),
+    (
+        (nn.LayerNorm, nn.RMSNorm),
+        lambda layer: {"through": layer.normalized_shape[0]} if len(layer.normalized_shape) == 1 else {},
+    ),
+)
+"""Kinds of layers -> their widths."""
 
 
 def width_axis(module: nn.Module) -> int:
@@ -79,22 +87,16 @@ def width_axis(module: nn.Module) -> int:
 def resized_tensors(module: nn.Module, edit: Resize) -> dict[str, int]:
     """Return which tensors of a layer have another size then -> along which axis."""
     side = edit.side
-    if isinstance(module, nn.Linear):
-        return {"weight": 1} if side == "in" else {"weight": 0, "bias": 0}
-    if isinstance(module, CONVOLUTIONS):
-        if side == "through":
-            return {"weight": 0, "bias": 0}
-        return {"weight": 1} if side == "in" else {"weight": 0, "bias": 0}
-    if isinstance(module, TRANSPOSED):
-        return {"weight": 0} if side == "in" else {"weight": 1, "bias": 0}
-    if isinstance(module, nn.Embedding):
+    if side == "out" and isinstance(module, nn.Embedding):
         return {"weight": 1}
-    if isinstance(module, RECURRENT):
-        return {name: 1 for name in ("weight_ih_l0", "weight_ih_l0_reverse") if hasattr(module, name)}
-    if isinstance(module, CELLS):
-        return {"weight_ih": 1}
-    if is_conv1d_of_transformers(module):
-        return {"weight": 0} if side == "in" else {"weight": 1, "bias": 0}
+    if side == "through" and isinstance(module, CONVOLUTIONS):
+        return {"weight": 0, "bias": 0}
+    if isinstance(module, RECURRENT + CELLS):
+        return {name: 1 for name in ("weight_ih", "weight_ih_l0", "weight_ih_l0_reverse") if hasattr(module, name)}
+    if side != "through":
+        turned = isinstance(module, TRANSPOSED) or is_conv1d_of_transformers(module)  # their inputs come first
+        first = 1 if turned else 0
+        return {"weight": 1 - first} if side == "in" else {"weight": first, "bias": 0}
     vectors = [name for name, p in module.named_parameters(recurse=False) if p.ndim == 1]
     vectors += [name for name, b in module.named_buffers(recurse=False) if b.ndim == 1]
     return dict.fromkeys(vectors, 0)
@@ -176,7 +178,7 @@ def _draw(module: nn.Module, names: list[str], path: str, seed: int) -> None:
     }
     with torch.no_grad(), drawing(seed, path):
         if hasattr(module, "reset_parameters"):
-            module.reset_parameters()
+            module.reset_parameters()  # type: ignore[operator]
         else:
             for name in names:
                 tensor = getattr(module, name)

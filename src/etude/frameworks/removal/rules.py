@@ -84,35 +84,33 @@ class Chooser:
         for where, n in call.inputs.items():
             if n == value:  # it was passed through
                 return Choice(Same(where, clone=False), None, reads=(n,))
-        if not self.flow.used_outside(value, self.calls):
+        if not self.flow.used_outside(value, [call]):
             return self._unused(call, value)
         if not self.trace.values[value].is_float:
             return self._not_float(call, value)
-        neutral = None if self.starved else self._neutral(call, value)
-        if neutral is not None:
-            return neutral
         self._refuse_owned(call, path, value)
+        neutral = None if self.starved else self._neutral(call, value)
+        return neutral or self._from_inputs(call, value)
+
+    def _from_inputs(self, call: Call, value: int) -> Choice:
+        """Return what comes out of inputs: one as it is, with another width, or brought into shape."""
         sources = self._sources(call, value)
-        if self.starved:
-            more = [(w, n) for w, n in sources if self.flow.ancestors[n] & self.starved]
-            first = sources[:1]
-            both = first + [source for source in more if source not in first]
-            if len(both) > 1:
-                return self._adapter(call, value, both)
+        both = sources[:1] + [source for source in sources[1:] if self.flow.ancestors[source[1]] & self.starved]
+        if len(both) > 1:  # else what only the others lead to would have no effect any more
+            return self._adapter(call, value, both)
         shape = self.trace.values[value].shape
         for where, n in sources:
             if self.trace.values[n].shape == shape and self._same_axes(n, value):
                 return Choice(Same(where), Rung.IDENTITY, reads=(n,))
-        if self.level == 0:
-            for where, n in sources:
-                if self._differs_in_width(n, value):
-                    return Choice(Same(where), Rung.SPLICE, width=True, reads=(n,))
+        for where, n in sources if self.level == 0 else []:
+            if self._differs_in_width(n, value):
+                return Choice(Same(where), Rung.SPLICE, width=True, reads=(n,))
         return self._adapter(call, value, sources)
 
     def _unused(self, call: Call, value: int) -> Choice:
         here = self.trace.values[value]
         dtype = "" if here.is_float else str(here.dtype).removeprefix("torch.")
-        return Choice(Fill(0, self.meaning.dims(call, value), dtype), None)
+        return Choice(Fill(0, self.meaning.dims(call, value), dtype, unused=True), None)
 
     def _not_float(self, call: Call, value: int) -> Choice:
         here = self.trace.values[value]
@@ -129,7 +127,7 @@ class Chooser:
         if circle:
             rule = Fill(1 if circle == "cos" else 0, self.meaning.dims(call, value))
             return Choice(rule, Rung.NEUTRAL, why="no rotation")
-        joins = self.flow.join(value, self.calls)
+        joins = self.flow.join(value, call, self.calls)
         kinds = {join.kind for join in joins}
         if len(kinds) != 1 or not all(self._is_whole_branch(join) for join in joins):
             return None
@@ -159,20 +157,29 @@ class Chooser:
 
     def _refuse_owned(self, call: Call, path: Path, value: int) -> None:
         """Refuse a second output of the module's own making, which others use: T5's position bias, for instance."""
-        if self.flow.depends_on_content(value):
+        if not any(self.flow.is_ancestor(n, value) for n in self.own):
             return
-        primary = [n for where, n in call.outputs.items() if where != path and self.flow.depends_on_content(n)]
-        if primary and any(self.flow.is_ancestor(n, value) for n in self.own):
+        carried = [self._carried(call, n) for where, n in call.outputs.items() if where != path]
+        if any(carried) and not self._carried(call, value):
             raise NoRule("OWNED_STATE", "besides its result it gives something of its own that other layers use.")
+
+    def _carried(self, call: Call, value: int) -> bool:
+        """Say whether an output has content in it that came in."""
+        return any(self.flow.carries(n) for _, n in self._inputs(call, value))
+
+    def _inputs(self, call: Call, value: int) -> list[tuple[Path, int]]:
+        floats = self.flow.differentiable[value]
+        return [(where, n) for where, n in call.inputs.items() if self.trace.values[n].is_float and floats >> n & 1]
 
     def _sources(self, call: Call, value: int) -> list[tuple[Path, int]]:
         """Return the inputs that an output really depended on, the best first."""
-        found = []
-        floats = self.flow.differentiable[value]
-        for where, n in call.inputs.items():
-            if self.trace.values[n].is_float and floats >> n & 1:
-                found.append((where, n))
-        return sorted(found, key=lambda source: not self.flow.depends_on_content(source[1]))
+
+        def worse(source: tuple[Path, int]) -> tuple[bool, bool, bool]:
+            n = source[1]
+            fits = self.trace.values[n].shape == self.trace.values[value].shape and self._same_axes(n, value)
+            return not self.flow.carries(n), not fits, not self._differs_in_width(n, value)
+
+        return sorted(self._inputs(call, value), key=worse)
 
     def _same_axes(self, n: int, value: int) -> bool:
         if not self.meaning.known:

@@ -34,7 +34,7 @@ class _Standing(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Give what the rules say."""
         inputs = bound(self.stands_for, args, kwargs)
-        return results(self._calls, inputs, self._like, self)
+        return results(self._calls, inputs, self._like, training=self.training, owner=self)
 
     __call__ = nn.Module.__call__
 
@@ -43,7 +43,17 @@ class _Standing(nn.Module):
         try:
             return super().__getattr__(name)
         except AttributeError:
+            if "_removed" not in self.__dict__:
+                raise
             return getattr(self.__dict__["_removed"], name)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """Move it as any module; what was removed has its own ways, with weights that are not here."""
+        before = self._like.dtype
+        nn.Module._apply(self, fn, recurse)
+        if self._like.dtype != before:  # callers ask for the type of its weight, and cast to it
+            self.__dict__["_removed"].to(self._like.dtype)
+        return self
 
     def __reduce__(self) -> Any:
         """Its class cannot be imported: it is made again."""
@@ -56,7 +66,7 @@ class _Standing(nn.Module):
 
 def stand_in(removed: nn.Module, edit: StandIn) -> nn.Module:
     """Return a module that takes the place of another."""
-    made = _blank(type(removed))
+    made: nn.Module = _blank(type(removed))
     for name in HOOKS:
         getattr(made, name).update(getattr(removed, name))
     made.training = removed.training
@@ -70,22 +80,26 @@ def stand_in(removed: nn.Module, edit: StandIn) -> nn.Module:
     return made
 
 
-def results(calls: tuple[CallRule, ...], inputs: dict[str, Any], like: torch.Tensor, owner: Any = None) -> Any:
+def results(
+    calls: tuple[CallRule, ...], inputs: dict[str, Any], like: torch.Tensor, *, training: bool, owner: Any = None
+) -> Any:
     """Return what the rules give for these inputs.
 
     Args:
         calls: Rules; the one whose shapes are the inputs' is taken.
         inputs: What the module was called with, by the names of arguments.
         like: A tensor whose type and device constants have, unless an input says better.
+        training: Whether it is training.
         owner: Has the layers of learned adapters.
     """
-    rule = _rule_for(calls, inputs)
+    rule = _rule_for(calls, inputs, training=training)
     given = [t for _, t in tensors(inputs) if t.is_floating_point()]
     like = given[0] if given else like
     return filled(rule.form, [_result(each, inputs, like, owner) for each in rule.rules], inputs)
 
 
-def _rule_for(calls: tuple[CallRule, ...], inputs: dict[str, Any]) -> CallRule:
+def _rule_for(calls: tuple[CallRule, ...], inputs: dict[str, Any], *, training: bool) -> CallRule:
+    calls = tuple(call for call in calls if call.training in (None, training)) or calls
     if len(calls) == 1:
         return calls[0]
     shapes = dict(signature(inputs))
@@ -150,12 +164,13 @@ def _without_data(module: nn.Module) -> nn.Module:
         memo[id(tensor)] = nn.Parameter(bare, requires_grad=tensor.requires_grad) if is_parameter else bare
     try:
         return copy.deepcopy(module, memo)
-    except Exception:  # noqa: BLE001 - what cannot be copied is read as it is
+    except Exception:
         return module
 
 
 def _blank(kind: type) -> Any:
-    made: Any = _class_for(getattr(kind, "stands_for", kind)).__new__(_class_for(getattr(kind, "stands_for", kind)))
+    standing = _class_for(getattr(kind, "stands_for", kind))
+    made: Any = standing.__new__(standing)
     nn.Module.__init__(made)
     return made
 

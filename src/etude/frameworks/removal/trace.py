@@ -184,13 +184,14 @@ class Recorder(TorchFunctionMode):
         self.trace.calls.append(call)
         self._open.append(call.n)
 
-    def leave(self, result: Any) -> None:
-        """Write down that the innermost call has ended."""
+    def leave(self, result: Any) -> Call:
+        """Write down that the innermost call has ended, and return it."""
         call = self.trace.calls[self._open[-1]]
         call.outputs = {where: self.number(tensor) for where, tensor in tensors(result)}
         call.result = result
         call.end = len(self.trace.ops)
         self._open.pop()
+        return call
 
     def _op(
         self, name: str, inputs: list[int], outputs: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]

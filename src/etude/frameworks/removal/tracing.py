@@ -56,11 +56,14 @@ class Runs:
         for fake, free in ((True, True), (True, False), (False, True), (False, False)):
             try:
                 self.copy = Copy(model, args, kwargs, fake=fake)
-                self.batch, self.other = _batches(model, args, kwargs, fake=fake) if free else (None, None)
+                self.batch: int | None = None
+                self.other: int | None = None
+                if free:
+                    self.batch, self.other = _batches(model, args, kwargs, fake=fake)
                 self.modes = self._record()
             except RemovalRefused:
                 raise
-            except Exception as broken:  # noqa: BLE001 - whatever a model may raise
+            except Exception as broken:
                 failures.append(f"{type(broken).__name__}: {str(broken).strip()[:300]}")
                 continue
             self.fake = fake

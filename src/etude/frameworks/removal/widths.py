@@ -20,7 +20,7 @@ from etude.frameworks.removal.apply import carry_out
 from etude.frameworks.removal.edits import Edit, Resize, ResizeTensor, StandIn
 from etude.frameworks.removal.flow import ADD, CAT, MUL, within
 from etude.frameworks.removal.nested import tensors
-from etude.frameworks.removal.resize import Unresizable, sides, width_axis
+from etude.frameworks.removal.resize import Side, Unresizable, sides, width_axis
 from etude.frameworks.removal.trace import Call, Op, Recorder, Trace, watched
 
 Keep: TypeAlias = tuple[int, ...] | None
@@ -97,6 +97,10 @@ def widen(
                 if not affordable([*more, *recorder.edits]):
                     raise Unresizable("too much would be rebuilt") from None
                 continue
+            except Unresizable:
+                raise
+            except Exception as broken:
+                raise Unresizable(f"another width does not go: {broken}") from None
             if not affordable([*more, *recorder.edits]):
                 raise Unresizable("too much would be rebuilt")
             return Widened([*more, *recorder.edits], coupled=bool(more))
@@ -130,23 +134,23 @@ class _Widths(Recorder):
         if not widths or x is None or id(x) not in self._changed or path in self._stands:
             return
         axis, keep = self._changed[id(x)]
-        side = "through" if "through" in widths else "in"
-        if side not in widths or axis != width_axis(module) % x.ndim or widths[side] == x.shape[axis]:  # type: ignore[index]
+        side: Side = "through" if "through" in widths else "in"
+        if side not in widths or axis != width_axis(module) % x.ndim or widths[side] == x.shape[axis]:
             return
-        edit = Resize(path, side, int(x.shape[axis]), keep, widths[side])  # type: ignore[index, arg-type]
+        edit = Resize(path, side, int(x.shape[axis]), keep, widths[side])
         self._check_tied(path, edit)
-        carry_out(self._model, edit, seed=0)
+        with torch._C.DisableTorchFunction():  # what this does is no operation of the model
+            carry_out(self._model, edit, seed=0)
         for name, parameter in module.named_parameters(recurse=False):
             self.trace.parameters[f"{path}.{name}"] = self._new(parameter, "parameter", f"{path}.{name}")
         self.edits.append(edit)
 
-    def leave(self, result: Any) -> None:
+    def leave(self, result: Any) -> Call:
         """Note what is known of a width that a stand-in or a resized layer gives."""
-        super().leave(result)
-        call = next(c for c in reversed(self.trace.calls) if c.end >= 0 and c.result is result)
+        call = super().leave(result)
         base = self._calls.get((call.path, call.nth))
         if base is None:
-            return
+            return call
         for where, tensor in tensors(result):
             if where not in base.outputs:
                 continue
@@ -155,6 +159,7 @@ class _Widths(Recorder):
                 raise Unresizable(f"the model would give {tuple(tensor.shape)} instead of {before}")
             if call.path in self._out or call.path in self._stands:
                 self._note(tensor, before, self._out.get(call.path) if call.path in self._out else _empty(tensor))
+        return call
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Do an operation, and see whether two widths meet in it."""
@@ -172,7 +177,9 @@ class _Widths(Recorder):
         except Exception as broken:
             if any(id(t) in self._changed for t in given):
                 self._meet(key, given)
-            raise Unresizable(f"{name} does not take it: {str(broken).splitlines()[0] if str(broken) else ''}") from None
+            raise Unresizable(
+                f"{name} does not take it: {str(broken).splitlines()[0] if str(broken) else ''}"
+            ) from None
 
     def _op(
         self, name: str, inputs: list[int], outputs: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -219,21 +226,23 @@ class _Widths(Recorder):
         if not changed:
             return None
         _, first, axis, keep = changed[0]
-        if name in CAT:
-            dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % out.ndim
-            if dim == axis:
-                return self._joined(base, given, axis)
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) if name in CAT else None
+        if dim is not None and dim % out.ndim == axis:
+            return self._joined(base, given, axis)
         if keep is None or any(other[3] != keep for other in changed):
             return None
+        whole = self._base.values[base.inputs[changed[0][0]]].shape
         if name in RESHAPES:
-            return _reshaped(self._base.values[base.inputs[changed[0][0]]].shape, axis, keep, before, tuple(out.shape))
+            return _reshaped(whole, axis, keep, before, tuple(out.shape))
         if name in SPLITS:
             where = [n for n, (a, b) in enumerate(zip(out.shape, before, strict=False)) if a != b]
             end = start + (before[where[0]] if where else 0)
             return tuple(k - start for k in keep if start <= k < end)
-        if name == "__getitem__" and first.ndim == out.ndim:
-            return None
-        return keep
+        # A part of another axis, or of this one, and then nobody knows what was taken.
+        same = (
+            axis < min(out.ndim, len(before)) and out.shape[axis] == first.shape[axis] and whole[axis] == before[axis]
+        )
+        return None if name == "__getitem__" and not same else keep
 
     def _joined(self, base: Op, given: list[torch.Tensor], axis: int) -> Keep:
         found: list[int] = []
@@ -319,10 +328,12 @@ class _Search:
         same = []
         for n in op.inputs:
             value = self._base.values[n]
-            if value.is_float and len(value.shape) >= -axis and value.shape[axis] == shape[at]:
-                if len(value.shape) == len(shape) or value.kind in ("parameter", "buffer", "constant"):
-                    same.append(n)
-        mixing = [n for n in op.inputs if self._base.values[n].kind == "parameter" and len(self._base.values[n].shape) > 1]
+            fits = value.is_float and len(value.shape) >= -axis and value.shape[axis] == shape[at]
+            if fits and (len(value.shape) == len(shape) or value.kind in ("parameter", "buffer", "constant")):
+                same.append(n)
+        mixing = [
+            n for n in op.inputs if self._base.values[n].kind == "parameter" and len(self._base.values[n].shape) > 1
+        ]
         if not same or (mixing and op.name not in ADD and op.name not in MUL) or op.name in ("matmul", "bmm"):
             raise Unresizable(f"the width that {op.name} gives cannot be changed")
         return same
@@ -345,6 +356,11 @@ def _reshaped(
     if ahead_old == ahead and behind_old >= behind and behind_old % max(behind, 1) == 0:
         inner = behind_old // max(behind, 1)
         return tuple(k * inner + n for k in keep for n in range(inner))
+    if ahead_old == ahead and behind % max(behind_old, 1) == 0:  # of (heads times size) into (heads, size)
+        inner = behind // max(behind_old, 1)
+        groups = [k // inner for k in keep[::inner]]
+        if keep == tuple(g * inner + n for g in groups for n in range(inner)):
+            return tuple(groups)
     return None
 
 
