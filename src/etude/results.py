@@ -302,7 +302,7 @@ class Search:
         if best is None:
             told = ", ".join(f"{n} {state}" for state, n in self.counts().items()) or "none yet"
             failed = next((t for t in self._history.trials if t.state is State.FAILED), None)
-            why = f" Trial {failed.number} failed: {failed.reason}." if failed else ""
+            why = f" Trial {failed.number} failed: {failed.reason.rstrip('.')}." if failed else ""
             raise StudyError(
                 f"Study {self.name!r} has no best trial, because none finished (trials: {told}).{why} "
                 f"See: etude trials {self.folder}"

@@ -83,7 +83,8 @@ def _best(history: History) -> Iterator[str]:
         for trial in best[:SHOWN]:
             yield f"{INSET}trial {trial.number}: {_told(metrics.values(trial))} with {_told(trial.params)}"
     elif (found := best_of(finished, metrics)) is not None:
-        yield f"Best {metrics.main}: {show(found.value)} in trial {found.number} with {_told(found.params)}."
+        by = f" with {_told(found.params)}" if found.params else ""
+        yield f"Best {metrics.main}: {show(found.value)} in trial {found.number}{by}."
 
 
 def _chosen(history: History) -> Iterator[str]:

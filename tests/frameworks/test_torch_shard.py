@@ -961,6 +961,36 @@ def test_what_cannot_be_divided_is_refused_by_name(make: Make, ranks: int, messa
     assert str(refused.value) == message
 
 
+class Wrapped:
+    """A loader of another kind, as tutorials have them."""
+
+    def __init__(self, **held: Any) -> None:
+        self.inner = DataLoader(Numbers(), batch_size=4, shuffle=True)
+        vars(self).update(held)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.inner)
+
+
+@pytest.mark.parametrize("place", ["alone", "first", "part", "named", "batches"])
+def test_loaders_of_other_kinds_are_refused_to_train_on(place: str) -> None:
+    foreign, loader = Wrapped(), DataLoader(Numbers(), batch_size=4)
+    data: Any = {
+        "alone": foreign,
+        "first": (foreign, loader),
+        "part": Data(foreign, loader),
+        "named": {"valid": loader, "train": [loader, foreign]},
+        "batches": Wrapped(inner=[], batch_size=4),
+    }[place]
+    with pytest.raises(ConfigError, match="gave a Wrapped to train on, which gives batches and is no DataLoader"):
+        shard(data, rank=0, ranks=2)
+
+
+def test_loaders_of_other_kinds_are_left_alone_where_nobody_has_to_divide_them() -> None:
+    assert list(shard((DataLoader(Numbers(), batch_size=4), Wrapped()), rank=0, ranks=2)[1].inner)
+    assert shard(Wrapped(shards_itself=True), rank=0, ranks=2).shards_itself
+
+
 def test_single_indices_are_dealt_out_and_a_sampler_that_gives_them_unexpectedly_is_refused() -> None:
     own = []
     for rank in range(2):

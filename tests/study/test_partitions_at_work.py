@@ -161,6 +161,15 @@ def test_what_was_moved_is_told(striped: etude.Fit) -> None:
     assert outcome["bytes_moved"] == moved * 6 * 8
 
 
+def test_a_partition_that_never_assigns_says_so_and_is_not_judged(experiment: etude.Experiment) -> None:
+    never = etude.partitions.Stripes(warmup=2, ignore=0, measure="mean")
+    final = experiment.fit(at={"epochs": 2}, ranks=2, partition=never)
+    assert final.trials[0].metrics["repartitions"] == 0
+    assert any("never assigns anything: the training has 2 epochs, and its warm-up" in note for note in final.notes)
+    with pytest.raises(StudyError, match="never assigns anything"):
+        etude.compare_partitions(experiment, at={"epochs": 2}, partitions={"never": never}, ranks=2, seeds=6, level=0.5)
+
+
 class Hidden(Dataset[Any]):
     """Examples that nobody sees the size of from outside."""
 

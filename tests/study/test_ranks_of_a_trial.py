@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from support import facts_of, wait_for
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Sampler, TensorDataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import etude
@@ -255,6 +256,51 @@ def train_two(model, data, run, epochs: int = 2):
     right = sum((pair.student(x).argmax(1) == y).sum().item() for x, y in found.valid)
     run.log("valid", sum(len(x) for x, _ in found.valid))
     return {"loss": losses[-1], "right": right}
+
+
+class Unmeasured(Sampler[int]):
+    """A sampler without a length, which PyTorch allows."""
+
+    def __init__(self, data: object) -> None:
+        """Take what every sampler takes."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(16))
+
+
+def normalised() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
+
+
+def unmeasured() -> Any:
+    examples = TensorDataset(*rows())
+    return DataLoader(examples, batch_size=8, sampler=Unmeasured(examples)), DataLoader(examples, 9)
+
+
+def train_briefly(model, data, run):
+    net, (loader, _) = model(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in run.epochs(1):
+        for x, y in loader:
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+        run.report(loss=0.0)
+
+
+def test_what_a_step_has_and_what_differs_from_one_rank_is_stated() -> None:
+    experiment = etude.Experiment(train_briefly, model=normalised, data=unmeasured, metric="loss", mode="min")
+    stated = experiment.fit(at={}, ranks=2)
+    assert stated.complete
+    assert (
+        "2 ranks train each trial: the batch of 8 examples that data() asks for is that of all ranks together, and is "
+        "divided over them. The learning rate is the function's own, and is not scaled."
+    ) in stated.notes
+    assert any(note.startswith("1 layer of BatchNorm see") for note in stated.notes)
+    each = experiment.fit(at={}, ranks=2, batch="per_rank")
+    assert (
+        "2 ranks train each trial, with batches of 8 examples on each of them, so that a step has 16. The learning "
+        "rate is the function's own, and is not scaled."
+    ) in each.notes
 
 
 def test_models_in_a_dataclass_and_of_two_calls_are_averaged_and_named_parts_say_what_trains() -> None:

@@ -41,19 +41,16 @@ class Slot:
         name: Its whole name.
         param: It.
         bucket: What its gradient goes in; None while it is frozen.
-        place: Which one in that bucket it is.
         reached: Whether this backward gave it a gradient.
-        copied: Whether that is in the bucket.
     """
 
-    __slots__ = ("bucket", "copied", "name", "param", "place", "reached")
+    __slots__ = ("bucket", "name", "param", "reached")
 
     def __init__(self, name: str, param: torch.Tensor) -> None:
         self.name = name
         self.param = param
         self.bucket: Bucket | None = None
-        self.place = 0
-        self.reached = self.copied = False
+        self.reached = False
 
 
 class Bucket:
@@ -83,7 +80,7 @@ class Bucket:
         """Make ready for another backward."""
         self.left, self.work = len(self.slots), None
         for slot in self.slots:
-            slot.reached = slot.copied = False
+            slot.reached = False
 
     def send(self, groups: Groups, group: int | None, weight: float) -> None:
         """Copy what is there, weighted, and send it."""
@@ -91,8 +88,6 @@ class Bucket:
         with torch.no_grad():
             gradients, views = [], []
             for slot, view in zip(self.slots, self.views, strict=True):
-                if slot.copied:
-                    continue
                 gradient = slot.param.grad
                 if gradient is None or not weight:  # 0 x NaN is NaN, and an example without weight is not to count
                     view.zero_()
@@ -113,15 +108,6 @@ class Bucket:
                     if not slot.reached:
                         self.marks[nth] = 0
             self.work = groups.all_reduce(self.flat, group)
-
-    def copy(self, slot: Slot, share: float) -> None:
-        """Copy a gradient that is there, weighted: now it is in the processor's caches, and later it would not be."""
-        gradient = slot.param.grad
-        assert gradient is not None, "it has been reached"
-        self._check(slot, gradient)
-        with torch.no_grad():
-            torch.mul(gradient.detach() if gradient.requires_grad else gradient, share, out=self.views[slot.place])
-        slot.copied = True
 
     def _check(self, slot: Slot, gradient: torch.Tensor) -> None:
         if gradient.dtype is self.dtype and gradient.device == self.device and gradient.layout is torch.strided:
@@ -198,10 +184,10 @@ class Lane:
                 self._plans[wanted] = planned([slot for slot in self.slots if slot.param.requires_grad])
             self._wanted, self._buckets = wanted, self._plans[wanted]
             for slot in self.slots:
-                slot.bucket, slot.reached, slot.copied = None, False, False
+                slot.bucket, slot.reached = None, False
             for bucket in self._buckets:
-                for nth, slot in enumerate(bucket.slots):
-                    slot.bucket, slot.place = bucket, nth
+                for slot in bucket.slots:
+                    slot.bucket = bucket
         for bucket in self._buckets:
             bucket.reset()
         self._next = 0
@@ -220,11 +206,8 @@ class Lane:
                     "use_reentrant=False). Or an earlier backward ended with an exception that was caught: let it end "
                     "the training."
                 )
-            slot.copied = False  # it has grown since
             return
         slot.reached = True
-        if self.early and weight and not bucket.is_small:
-            bucket.copy(slot, weight / self._groups.ranks)
         bucket.left -= 1
         if self.early and not bucket.left:
             while self._next < len(self._buckets) and not self._buckets[self._next].left:

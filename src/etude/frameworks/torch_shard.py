@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
-from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
 
 from etude.core.data import Data
 from etude.core.errors import ConfigError
@@ -15,7 +16,7 @@ from etude.frameworks.torch_divided import Divided, make_whole
 from etude.frameworks.torch_shard_evaluation import divide_evaluation
 from etude.frameworks.torch_shard_training import Batch, divide_training
 from etude.frameworks.torch_telling import Drawn, Listener, let_tell
-from etude.frameworks.torch_views import is_iterable
+from etude.frameworks.torch_views import is_iterable, shards_itself
 
 Evaluation = Literal["whole", "divided"]
 
@@ -37,7 +38,8 @@ def shard(
     generators are alike.
 
     Args:
-        data: What the data function returned: loaders in any nesting. What is no loader is left alone.
+        data: What the data function returned: loaders in any nesting. What is no loader is left alone, but for loaders
+            of other kinds: to train on one of these is refused.
         rank: Which rank this is, from 0.
         ranks: How many there are. One is fine: its batches are what they were.
         batch: ``"global"``: a step has the batch that the function asked for, divided over the ranks.
@@ -55,6 +57,7 @@ def shard(
             raise ConfigError(f"{name}={value!r} is unknown. Pass one of {', '.join(map(repr, get_args(known)))}.")
     if not 0 <= rank < ranks:
         raise ConfigError(f"rank={rank} cannot be one of ranks={ranks}. They are counted from 0: rank is below ranks.")
+    _refuse_foreign(data)
     loaders = list(every(DataLoader, data))
     for loader in loaders:
         make_whole(loader)
@@ -69,6 +72,35 @@ def shard(
             divide_evaluation(one)
             let_tell(loader, Listener(drawn, None), trains=False)
     return data
+
+
+def _refuse_foreign(data: Any) -> None:
+    """Refuse to train on what gives batches and is no loader of PyTorch: every rank would train on whole ones.
+
+    Raises:
+        ConfigError: The data function gave such a thing to train on.
+    """
+    part = data.train if isinstance(data, Data) else data
+    if isinstance(part, Mapping):
+        part = part.get("train", tuple(part.values())[:1])
+    elif isinstance(data, list | tuple):
+        part = data[:1]  # the others are for evaluation, which is whole
+    for thing in part if isinstance(part, list | tuple) else (part,):
+        if _gives_batches(thing) and not shards_itself(thing):
+            raise ConfigError(
+                f"data() gave a {type(thing).__name__} to train on, which gives batches and is no DataLoader of "
+                "PyTorch, so nobody can divide them over the ranks, and each would train on whole ones. Return the "
+                "DataLoader itself, or one of a class derived from it: its batches come on run.device. If it gives "
+                "each rank its own part by itself, say so with an attribute: shards_itself = True."
+            )
+
+
+def _gives_batches(thing: Any) -> bool:
+    """Say whether something is a loader of another kind: it is gone through, and has a batch size or a DataLoader."""
+    if isinstance(thing, DataLoader | Dataset | torch.Tensor | str) or not hasattr(type(thing), "__iter__"):
+        return False
+    held = vars(thing).values() if hasattr(thing, "__dict__") else ()
+    return hasattr(thing, "batch_size") or any(isinstance(one, DataLoader) for one in held)
 
 
 def _called(loader: DataLoader[Any], number: int, of: int) -> str:

@@ -47,13 +47,13 @@ def divide_training(one: Divided, batch: Batch) -> int:
         size = getattr(loader.batch_sampler, "batch_size", None)
     elif size is None and not is_iterable(loader.dataset):
         size = getattr(loader.sampler, "batch_size", None)
-    if batch == "global" and isinstance(size, int) and size % one.ranks:
-        raise ConfigError(f"{one.name} cannot be divided over {one.ranks} ranks: {_sizes(size, one.ranks)}")
     n = length_or_none(loader.dataset)
     if n is not None and n < one.ranks:
         raise ConfigError(
             f"{one.name} has {count(n, 'example')}, less than there are ranks ({one.ranks}). Use fewer ranks."
         )
+    if batch == "global" and isinstance(size, int) and size % one.ranks:
+        raise ConfigError(f"{one.name} cannot be divided over {one.ranks} ranks: {_sizes(size, one.ranks)}")
     if not getattr(loader, "in_order", True):
         raise ConfigError(
             f"{one.name} has in_order=False, so nobody can tell which examples a batch has. Leave in_order out."

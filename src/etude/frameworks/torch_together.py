@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader
 
 from etude.core.errors import ConfigError, RankLostError, RanksError
 from etude.core.ranks import FSDP, Parallel, Rank
+from etude.core.text import count
 from etude.frameworks import torch_distributing as distributing
 from etude.frameworks.torch import every, modules
 from etude.frameworks.torch_alike import told
@@ -173,7 +176,7 @@ class Together:
                 self._keras.append((module, guard))
             sharded = isinstance(self._parallel.how, FSDP)
             attached = self._sharded(found) if sharded else Averager(found, self._groups, begins=self._begin_backward)
-            for note in attached.notes:
+            for note in (*attached.notes, *_of_batch_norm(found.values())):
                 self._say(note)
             self._attached.append(attached)
             self._draw_apart()
@@ -314,7 +317,10 @@ class Together:
 
 def _how_divided(data: Any, ranks: int, batch: str) -> str:
     """Say what batches the ranks have."""
-    sizes = {getattr(shares_of(one) or one, "batch_size", None) for one in every(DataLoader, data) if is_shared(one)}
+    sizes = set()
+    for loader in filter(is_shared, every(DataLoader, data)):
+        shares = shares_of(loader)
+        sizes.add(getattr(loader if shares is None else shares, "batch_size", None))
     if not sizes:
         return (
             f"{ranks} ranks train each trial, and data() gives no loader that could be divided: each rank trains on "
@@ -323,11 +329,25 @@ def _how_divided(data: Any, ranks: int, batch: str) -> str:
     rate = "The learning rate is the function's own, and is not scaled."
     each = " or ".join(str(size) for size in sorted(sizes, key=str))
     if batch == "per_rank":
-        return f"{ranks} ranks train each trial, with batches of {each} examples on each of them. {rate}"
+        total = " or ".join(str(size * ranks) for size in sorted(sizes, key=str) if isinstance(size, int))
+        together = f", so that a step has {total}" if total else ""
+        return f"{ranks} ranks train each trial, with batches of {each} examples on each of them{together}. {rate}"
     return (
         f"{ranks} ranks train each trial: the batch of {each} examples that data() asks for is that of all ranks "
         f"together, and is divided over them. {rate}"
     )
+
+
+def _of_batch_norm(modules: Iterable[nn.Module]) -> list[str]:
+    """Return a note if modules normalise by what a rank has of a batch."""
+    layers = [layer for module in modules for layer in module.modules() if isinstance(layer, _BatchNorm)]
+    n = sum(not isinstance(layer, nn.SyncBatchNorm) and layer.training for layer in layers)
+    if not n:
+        return []
+    return [
+        f"{count(n, 'layer')} of BatchNorm see on each rank what it has of a batch, so the network is not trained as "
+        "on one rank; running statistics are averaged. On GPUs torch.nn.SyncBatchNorm sees all of it."
+    ]
 
 
 def serve(rank: Rank, timeout_s: float) -> tuple[Any, int]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from etude.core.errors import ResultError
+from etude.core.text import count
 from etude.worker.ranks import Examples, Ranks
 
 NO_CRITERION: Final = (
@@ -21,6 +22,10 @@ NO_CRITERION: Final = (
 SEVERAL_LOOPS: Final = (
     "A partition counts the epochs of one loop, and the training function has several loops of run.epochs, one after "
     "the other. Train in one."
+)
+NEVER: Final = (
+    "The partition never assigns anything: the training has {epochs}, and its warm-up takes all of them, so that every "
+    "rank has any example. Train for longer, or pass a smaller warmup=."
 )
 NO_EPOCHS: Final = (
     "A partition assigns examples between epochs, and the training function never asked for one. Train in "
@@ -33,6 +38,11 @@ class Tracker(Protocol):
 
     def records(self, epoch: int) -> bool:
         """Say whether what is seen in an epoch has to be recorded."""
+        ...
+
+    @property
+    def assigns(self) -> bool:
+        """Whether it assigns anything in as many epochs as there are to be."""
         ...
 
     def saw(self, epoch: int, ids: Any, values: Mapping[str, Any]) -> None:
@@ -185,6 +195,11 @@ class Importance:
                 seed=self._seed,
                 epochs=epochs,
             )
+            if not self._tracker.assigns:
+                said = NEVER.format(epochs=count(epochs, "epoch"))
+                if self._asked.judged:  # what does nothing cannot be judged
+                    raise ResultError(said)
+                self._say(said)
             if self._restored is not None:
                 # What all had seen is rank 0's from now on: whose it is does not matter, since it is put together.
                 state = {**self._restored, "book": np.asarray(self._restored["book"], dtype=np.uint8).tobytes()}

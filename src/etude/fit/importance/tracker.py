@@ -88,6 +88,12 @@ class Tracker:
         """Say whether what is seen in an epoch has to be recorded."""
         return self._measure is not None and self._schedule.records(epoch, epochs=self._epochs)
 
+    @property
+    def assigns(self) -> bool:
+        """Whether it assigns anything in as many epochs as there are to be."""
+        n = self._epochs
+        return n is None or any(self._schedule.assigns(epoch, epochs=n) for epoch in range(n))
+
     def saw(self, epoch: int, ids: npt.ArrayLike, values: Mapping[str, npt.ArrayLike]) -> None:
         """Take what this rank saw in an epoch."""
         self._book.write(epoch, ids, values)
