@@ -1,4 +1,4 @@
-"""What an arm of an ablation takes away, taken away where it runs: as it was planned, and checked, before it was sent."""
+"""What an arm of an ablation takes away, taken away where it runs: as it was planned and checked before."""
 
 from __future__ import annotations
 
