@@ -176,6 +176,17 @@ BENCHMARK = Benchmark(
             for form, partition in FORMS.items()
             if partition
         ),
+        *(
+            Target(
+                f"the same with real frames of {frame_b:,} bytes",
+                f"étude frames: frames_{frame_b}_percent",
+                2,
+                "%",
+                at_least=False,
+                worst=True,
+            )
+            for frame_b in FRAMES
+        ),
         Target(
             "an epoch's bytes over those of vanilla",
             "étude sticky, interval 30: kb_per_epoch",

@@ -190,6 +190,7 @@ BENCHMARK = Benchmark(
         Target("a step of 10 ms or more", "étude 1 rank, small CNN: added_percent", 1, "%", at_least=False),
         Target("the same, of 2 ranks the worse", "étude 2 ranks, small CNN: added_percent", 1, "%", at_least=False),
         Target("any step", "étude 1 rank, tiny network: added_us", 30, "us", at_least=False),
+        Target("any step, all aspects", "étude 1 rank, tiny network, all aspects: added_us", 30, "us", at_least=False),
         Target("host syncs in a trace", "étude 1 rank, small CNN: syncs", 0, "", at_least=False, worst=True),
         Target("gradients to the bit", "étude 1 rank, small CNN: identical", 1, "", worst=True),
         Target("gradients to the bit, 2 ranks", "étude 2 ranks, small CNN: identical", 1, "", worst=True),

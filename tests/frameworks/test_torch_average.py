@@ -364,6 +364,40 @@ def compiled(groups: Groups) -> None:
     averager.detach()
 
 
+def buckets_go_while_backward_goes_on(groups: Groups) -> list[str]:
+    """The average of the last layer is there while backward stands still in the middle, before the first layer."""
+    torch.manual_seed(3)
+    last = nn.Linear(512, 512)  # 1 MiB and its bias: a bucket of its own
+    model = nn.Sequential(nn.Linear(4, 512), nn.Tanh(), last)
+    story: list[str] = []
+    handle = model[0].weight.register_post_accumulate_grad_hook(lambda _: story.append("the first layer is reached"))
+    averager = Averager({"": model}, groups)
+    works: list[Any] = []
+    send = groups.all_reduce
+
+    def noted(tensor: torch.Tensor, group: int | None) -> Any:
+        story.append(f"bucket {len(works) + 1} goes")
+        works.append(send(tensor, group))
+        return works[-1]
+
+    def between(_: torch.Tensor) -> None:
+        story.append("backward is in the middle")
+        for work in works:
+            assert work.wait()
+            story.append("what has gone has come from all")
+
+    x, _ = batch(n=12)
+    part = mine(groups, averager, 12)
+    hidden = model[1](model[0](x[part].float()))
+    hidden.register_hook(between)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "all_reduce", noted)
+        last(hidden).square().mean().backward()
+    handle.remove()
+    averager.detach()
+    return story
+
+
 def the_model_stays_what_it_is(groups: Groups) -> None:
     """Type, names, copies and pickles; a copy is not averaged."""
     model = net()
@@ -600,7 +634,8 @@ AT_TWO = (
     "modules_that_one_rank_did_not_use", "accumulation", "a_rank_without_examples", "graphs_that_are_used_twice",
     "activation_checkpointing", "parameters_that_are_set_free_later", "kinds_of_numbers",
     "a_model_that_is_converted_later", "clipping_and_scaling", "compiled", "the_model_stays_what_it_is",
-    "buffers_are_means", "the_beginning_is_rank_0s", "a_head_that_came_later", "steps_and_backwards_that_cannot_be",
+    "buffers_are_means", "buckets_go_while_backward_goes_on", "the_beginning_is_rank_0s", "a_head_that_came_later",
+    "steps_and_backwards_that_cannot_be",
     "programs_of_chance", "an_exception_that_was_caught", "ranks_at_other_batches", "sparse_embeddings", "lazy_modules",
 "models_of_other_forms", "beside_torchs_own", )  # fmt: skip
 AT_THREE = (
@@ -632,6 +667,17 @@ def test_on_three_ranks(three: list[dict[str, Any]], name: str) -> None:
 
 def test_programs_of_chance_were_compared(three: list[dict[str, Any]]) -> None:
     assert outcome(three, "programs_of_chance") == [180, 180, 180]
+
+
+def test_gradients_are_under_way_while_backward_goes_on(two: list[dict[str, Any]]) -> None:
+    story = [
+        "bucket 1 goes",
+        "backward is in the middle",
+        "what has gone has come from all",
+        "the first layer is reached",
+        "bucket 2 goes",
+    ]
+    assert outcome(two, "buckets_go_while_backward_goes_on") == [story] * 2
 
 
 def test_a_note_says_that_ranks_began_differently(two: list[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -403,17 +404,14 @@ def test_a_report_of_rank_0_alone_is_told_with_both_places() -> None:
     assert "came to the end of an epoch, and rank 0 to a report of [loss]" in trial.reason
 
 
-def hurry() -> None:
+def hurry(run: Any) -> None:
     """Have this rank look after the others more often than is of use elsewhere."""
-    from datetime import timedelta
-
-    from etude.frameworks.torch_ranks import here
-
-    here()._waits._look_s, here()._waits._look = 0.1, timedelta(seconds=0.1)
+    waits = run.together.all._groups._waits
+    waits._look_s, waits._look = 0.1, timedelta(seconds=0.1)
 
 
 def train_apart(model, data, run, trouble: str = ""):
-    hurry()
+    hurry(run)
     net, (loader, _) = model(), data()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
