@@ -1,4 +1,4 @@
-"""An ablation, from a call to a study at work: components are matched, arms made, and each tried before anything runs."""
+"""An ablation as its call says it: components are matched, arms made, and each is tried before anything runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PlannedArm:
 
     def __str__(self) -> str:
         settings = [f"{name}={value!r}" for name, value in self.arm.settings.items()]
-        told = [*self.changes, *settings, *self.says] or ["nothing taken away"]
+        told = [*self.changes, *settings, *self.says] or ["its own functions" if self.arm.variant else "nothing"]
         size = f" [{count(self.parameters, 'parameter')}, {self.rung}]" if self.rung and self.parameters else ""
         return f"{self.arm.name}: {self.refused or '; '.join(told)}{size}"
 
@@ -157,7 +157,7 @@ class Draft:
         """Return an arm with how the rest still runs; what takes away the same is repaired once."""
         if arm.layers is None:
             return PlannedArm(arm)
-        key = removal(dataclass_without_settings(arm))
+        key = removal(Arm(arm.name, layers=arm.layers))
         if key not in self._repaired:
             self._repaired[key] = self._repair(arm)
         found = self._repaired[key]
@@ -201,7 +201,7 @@ class Draft:
                 "metric": repr(self.experiment.metrics),
                 "seeds": ", ".join(map(str, self.seeds)),
                 "policy": repr(self.policy),
-                "arms": json.dumps([msgspec.to_builtins(one.arm) for one in drafted.arms], sort_keys=True, default=repr),
+                "arms": json.dumps([msgspec.to_builtins(arm) for arm in arms], sort_keys=True, default=repr),
             },
             meta={
                 "verb": "ablate",
@@ -215,9 +215,9 @@ class Draft:
         )
 
 
-def dataclass_without_settings(arm: Arm) -> Arm:
-    """Return what an arm takes out of a model alone."""
-    return Arm(arm.name, layers=arm.layers)
+def _as_plain(one: PlannedArm) -> dict[str, Any]:
+    """Return what a study's journal tells of an arm."""
+    return {"name": one.arm.name, "changes": list(one.changes), "rung": one.rung, "parameters": one.parameters}
 
 
 def check_refused(drafted: AblationDraft, on_refusal: str) -> None:
@@ -255,7 +255,7 @@ def read_seeds(seeds: int | Sequence[int], seed: int, *, chose: int | None) -> t
         raise ConfigError(f"seeds={brief(seeds)} has none, or one twice. Pass different whole numbers, or how many.")
     if chose in found:
         raise ConfigError(
-            f"seeds={brief(seeds)} has {chose}, with which the configuration at= was chosen: partly for being lucky with "
-            "it, so the base would look better than it is. Leave it out, or pass how many seeds there are to be."
+            f"seeds={brief(seeds)} has {chose}, with which the configuration at= was chosen: partly for being lucky "
+            "with it, so the base would look better than it is. Leave it out, or pass how many seeds there are to be."
         )
     return found

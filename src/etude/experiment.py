@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from etude.core.errors import ConfigError, SignatureError
@@ -21,6 +21,11 @@ from etude.worker.run import Run, default_device
 from etude.worker.seeds import kept_generators
 
 if TYPE_CHECKING:
+    from etude.ablate.components import Component
+    from etude.ablate.listing import Listing
+    from etude.ablate.policies import Policy
+    from etude.ablated import Ablation
+    from etude.ablating import AblationDraft
     from etude.core.events import Keep
     from etude.core.ranks import DDP
     from etude.core.resources import Resources
@@ -290,6 +295,123 @@ class Experiment:
         if wait:
             live.wait(progress=progress)
         return live.search
+
+    def components(self, *, at: TrialResult | Mapping[str, Any] | None = None, seed: int = 0) -> Listing:
+        """Return everything that could be taken away: layers with their sizes, features of the data, settings.
+
+        The model function and the data function are called here; the training function may train one batch.
+
+        Args:
+            at: The configuration: a trial (``search.best``), or parameters.
+            seed: The training seed.
+
+        Returns:
+            A listing: print it.
+
+        Raises:
+            ConfigError: Nobody can tell what the model is called with.
+            SignatureError: A parameter is unknown, missing or of the wrong type.
+        """
+        from etude.listed import look_at
+
+        return look_at(self, self.checked(at, self.signature), seed=seed).listing
+
+    def ablate(
+        self,
+        components: str | Component | Iterable[str | Component],
+        *,
+        at: TrialResult | Mapping[str, Any] | None = None,
+        policy: str | Policy = "leave_one_out",
+        seeds: int | Sequence[int] = 10,
+        seed: int = 0,
+        on_refusal: Literal["raise", "skip"] = "raise",
+        dry_run: bool = False,
+        workers: int | tuple[int, int | None] | None = None,
+        resources: Resources | str | None = None,
+        name: str | None = None,
+        retries: int = 2,
+        on_oom: str | None = None,
+        timeout_s: float | None = None,
+        deadline_s: float | None = None,
+        mirror: str | os.PathLike[str] | None = None,
+        engine: object = None,
+        wait: bool = True,
+        progress: bool | None = None,
+    ) -> Ablation | AblationDraft:
+        """Take components away, one arm for each, and train every arm with every seed beside the whole.
+
+        Models are built whole, and the component is then taken out, so that the arms of a seed share all initial
+        weights that they have in common. Every arm is planned and tried in this process before anything is started.
+
+        Args:
+            components: What is taken away: ``"layer:conv2"``, ``"layers:~dropout"``, ``"between:mixed0..mixed1"``, the
+                name of a hyperparameter, ``etude.setting``, ``etude.custom``, or a list (``etude.components``).
+            at: The configuration of the whole: a trial (``search.best``), or parameters.
+            policy: Which combinations: ``"leave_one_out"``, ``"pairs"``, ``"add_one_in"``, ``"full_factorial"``,
+                ``"path"``, ``"shapley"``, or one of ``etude.policies``.
+            seeds: How many training seeds, of a stream that no search draws from; or which.
+            seed: The seed of that stream.
+            on_refusal: What becomes of arms that cannot be: ``"raise"`` tells of all of them and starts nothing,
+                ``"skip"`` trains the others.
+            dry_run: Return what would be done, and start nothing.
+            workers: As in ``tune``, and so are all that follow.
+            resources: See ``tune``.
+            name: See ``tune``.
+            retries: See ``tune``.
+            on_oom: See ``tune``.
+            timeout_s: See ``tune``.
+            deadline_s: See ``tune``.
+            mirror: See ``tune``.
+            engine: See ``tune``.
+            wait: See ``tune``.
+            progress: See ``tune``.
+
+        Returns:
+            ``ablation.arms``, and all that a search has; with ``dry_run`` a draft: print it.
+
+        Raises:
+            ConfigError: A component cannot be taken away, or the call cannot be carried out; nothing was launched.
+            StudyError: The study's folder cannot be used.
+            KeyboardInterrupt: Ctrl-C; it wound down, and ``experiment.last`` holds it.
+        """
+        from etude.ablated import Ablation
+        from etude.ablating import Draft, check_refused, read_seeds
+        from etude.call import Call
+        from etude.launch import Launch
+
+        self._redefined.warn(stacklevel=2)
+        chose = at.seed if isinstance(at, TrialResult) else None
+        draft = Draft(
+            self,
+            components,
+            self.checked(at, self.signature),
+            policy=policy,
+            seeds=read_seeds(seeds, seed, chose=chose),
+        )
+        drafted = draft.draft()
+        if dry_run:
+            return drafted
+        check_refused(drafted, on_refusal)
+        call = Call.read(
+            workers=workers,
+            resources=resources,
+            name=name,
+            retries=retries,
+            on_oom=on_oom,
+            timeout_s=timeout_s,
+            grace_s=10.0,
+            reuse_child=False,
+            deadline_s=deadline_s,
+            mirror=mirror,
+            engine=engine,
+            trials=drafted.trials,
+        )
+        live = Launch(draft.experiment, draft.question(drafted), call, result=Ablation).start()
+        self.last = live.search
+        if wait:
+            live.wait(progress=progress)
+        ablation: Ablation = live.search  # type: ignore[assignment] # as was asked for
+        return ablation
 
     def fit(
         self,

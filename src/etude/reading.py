@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from etude.ablated import Ablation
 from etude.core.history import History
 from etude.core.metrics import Fidelity, Metrics
 from etude.fitted import Fit
@@ -15,6 +16,9 @@ from etude.store import shared
 from etude.store.fetch import copy, mirror_of, split
 from etude.store.filesystems import cache_folder, place_name
 from etude.store.journal import FILE, Journal
+
+KINDS: Final[Mapping[str, type[Search]]] = {"fit": Fit, "ablate": Ablation}
+"""Verb -> what comes of it; of others, a search."""
 
 
 def read(folder: str | os.PathLike[str]) -> Search:
@@ -37,7 +41,7 @@ def read(folder: str | os.PathLike[str]) -> Search:
         history = history_in(journal, meta)
     finally:
         journal.close()
-    kind = Fit if (meta.get("question") or {}).get("verb") == "fit" else Search
+    kind = KINDS.get((meta.get("question") or {}).get("verb", ""), Search)
     return kind(path, history, meta=meta, driver=driver)
 
 

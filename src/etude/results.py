@@ -108,6 +108,8 @@ class TrialResult:
         self.same_as = trial.same_as
         self.reused_from = trial.taken_from
         self.promotes = trial.promotes
+        self.arm = trial.arm.name if trial.arm is not None else None
+        """Of an ablation, what it goes without, by the name of the arm."""
         self.because = trial.because
         self.attempts = trial.attempt
         self.losses = trial.losses

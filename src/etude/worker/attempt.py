@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from etude.core.errors import Invalid, ResultError
-from etude.core.removal import Arm
 from etude.core.events import How, Outcome, Usage
+from etude.core.removal import Arm
 from etude.core.signature import Signature
 from etude.core.text import brief
 from etude.data.seen import Seen

@@ -86,5 +86,3 @@ def _is_of_integers(call: Call, trace: Trace) -> bool:
 def _gives_output(calls: list[Call], trace: Trace) -> bool:
     given = {n for call in calls for n in call.outputs.values()}
     return bool(given & set(trace.calls[0].outputs.values()))
-
-
