@@ -90,7 +90,7 @@ ARROWS: Final = {
     "check": {"core", "worker", "frameworks", "definition"},
     "redefined": {"definition"},
     "listed": {"core", "ablate", "frameworks", "worker", "check", "rebuilt"},
-    "ablated": {"core", "results"},
+    "ablated": {"core", "ablate", "results"},
     "ablating": {"core", "ablate", "frameworks", "tune", "listed"},
     "experiment": {
         *{"ablate", "ablated", "ablating", "listed"},

@@ -19,6 +19,7 @@ from etude.core.version import VERSION
 if TYPE_CHECKING:
     from etude import components, measures, partitions, policies
     from etude.ablate.making import custom, setting
+    from etude.ablated import Ablation
     from etude.comparing import compare_starts
     from etude.comparing_partitions import compare_partitions
     from etude.core.data import Data
@@ -110,6 +111,7 @@ _HOME = {
     "GO_ON": "etude.core.plan",
     "MedianRule": "etude.tune.median",
     "ASHA": "etude.tune.halving",
+    "Ablation": "etude.ablated",
     "Hyperband": "etude.tune.halving",
     "Plateau": "etude.tune.rules",
     "Divergence": "etude.tune.rules",
@@ -174,6 +176,7 @@ __all__ = [
     "NSGA2",
     "QMC",
     "TPE",
+    "Ablation",
     "Act",
     "Auto",
     "Cluster",

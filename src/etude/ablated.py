@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from etude.ablate.pairing import Pairing, compare
 from etude.core.lifecycle import State
 from etude.results import Search, TrialResult
 
@@ -64,6 +65,18 @@ class Ablation(Search):
         pairs = [one for one in found if math.isfinite(one)]
         effect = fmean(pairs) if pairs else math.nan
         return ArmResult(name, values, effect, len(pairs), tuple(told.get("changes", ())), told.get("parameters"))
+
+    def pairing(self, arm: str) -> dict[int, Pairing]:
+        """Return for each seed whether an arm's trial and that of the base are a pair, by how they began."""
+        base = {trial.seed: trial for trial in self.of(self.arms[0].name)}
+        return {
+            trial.seed: compare(
+                base[trial.seed].metrics.get("fingerprints", {}),
+                trial.metrics.get("fingerprints", {}),
+            )
+            for trial in self.of(arm)
+            if trial.seed in base
+        }
 
     def of(self, arm: str) -> list[TrialResult]:
         """Return the trials of an arm, by its name."""

@@ -10,12 +10,13 @@ from typing import ClassVar, Final
 
 from etude.ablate.arms import Results, removal
 from etude.ablate.asking import more_of
+from etude.ablate.pairing import NO_SEEDS, are_seeds_none
 from etude.ablate.policies import Policy
 from etude.core.events import Params
 from etude.core.history import Trial
 from etude.core.lifecycle import FINAL
 from etude.core.metrics import Metrics
-from etude.core.plan import GO_ON, Answer, Decision, Done, Propose, Report, Standing, Wait
+from etude.core.plan import GO_ON, Answer, Decision, Done, Halt, Propose, Report, Standing, Wait
 from etude.core.removal import Arm
 from etude.core.text import count
 
@@ -51,6 +52,8 @@ class AblationPlan:
 
     def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Answer:
         """Ask for the next arm of the seed that is at turn; for further arms when all before them have ended."""
+        if (problem := self._problem(standing)) is not None:
+            return Halt(problem)
         asked, begin, arms = len(standing.trials) + len(pending), 0, list(self.arms)
         while arms:
             if asked < begin + len(arms) * len(self.seeds):
@@ -70,6 +73,16 @@ class AblationPlan:
     def never_promoted(self, standing: Standing) -> Sequence[int]:
         """Return none: nobody asks, since no trial carries on another."""
         return ()
+
+    def _problem(self, standing: Standing) -> str | None:
+        """Say what is wrong if the first runs of the base show that seeds are none."""
+        runs = [trial for trial in standing.finished if trial.arm is not None and trial.arm.name == self.arms[0].name]
+        first = runs[:2]
+        prints = [trial.extra.get("fingerprints", {}) for trial in first]
+        values = [math.nan if trial.value is None else trial.value for trial in first]
+        if not are_seeds_none(prints, values):
+            return None
+        return NO_SEEDS.format(seeds=" and ".join(str(trial.seed) for trial in first))
 
     def _propose(self, arm: Arm, seed: int) -> Propose:
         whole = arm if arm in self.arms else self.finish(arm)

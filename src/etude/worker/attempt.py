@@ -268,7 +268,7 @@ def execute(
         run.finish()
         value, extra = read_result(returned, metrics=run.metrics, reported=run.last)
         value, extra = run.reduced(returned, value, extra)
-        extra |= {**run.importance.told(), **bound.by_class()}
+        extra |= {**run.importance.told(), **bound.by_class(), **bound.fingerprints}
     except StopSeen:
         pass
     except HoldSeen:

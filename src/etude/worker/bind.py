@@ -28,6 +28,8 @@ from etude.worker.together import Together
 
 Functions = Mapping[str, Callable[..., Any]]
 
+FINGERPRINTS: Final = "fingerprints"
+"""Where beside the metrics of a trial it stands how it began."""
 BY_CLASS: Final = "by_class"
 """Where beside the metrics of a trial it stands what the finished model makes of each class."""
 
@@ -69,6 +71,7 @@ class Bound:
         self._data: list[Any] = []  # what data() returned, once it did
         self._models = 0
         self._judged = False
+        self._prints: Any = None  # of an arm of an ablation, where its framework has them
         self._built: list[Any] = []  # what model() returned, if it is to be judged
         self._wants_derived = [p.name for p in signature.parameters.values() if p.kind is Kind.DERIVED]
         self.derived: dict[str, Any] = {}
@@ -97,6 +100,17 @@ class Bound:
 
         return {BY_CLASS: torch_classes.judged(self._built, self._data[0] if self._data else None)}
 
+    def _fingerprints(self, torch: Any) -> Any:
+        """Return what takes the fingerprints of an arm of an ablation; None if this is none."""
+        if self._arm is not None and self._prints is None:
+            self._prints = torch.fingerprints()
+        return self._prints
+
+    @property
+    def fingerprints(self) -> dict[str, Any]:
+        """How the training began, of an arm of an ablation: empty for others, and where nobody can tell."""
+        return {} if self._prints is None else {FINGERPRINTS: self._prints.found}
+
     def data(self) -> Any:
         """Return the data; it is loaded once."""
         if not self._data:
@@ -114,6 +128,8 @@ class Bound:
                     )
             if torch := torch_adapter():
                 found = torch.prepare_data(found, seed=self._run.seed, device=self._run.device)
+                if (prints := self._fingerprints(torch)) is not None:
+                    prints.data(found)
                 found = self._run.together.shard(found)
                 self._run.importance.see(found)
                 for number, generator in enumerate(torch.generators(found)):
@@ -136,6 +152,8 @@ class Bound:
         if nth == 0 and self._start is not None:
             self._start(built)
         if torch := torch_adapter():
+            if (prints := self._fingerprints(torch)) is not None:
+                prints.model(torch.modules(built))
             built = torch.place(built, device=self._run.device)
         attached = self._run.together.attach(built)
         if self._judged:

@@ -1,0 +1,69 @@
+"""Whether arms that were trained with the same seed are pairs: they begin with the same weights, and see the same data.
+
+It goes by fingerprints that were taken where the arms ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from etude.core.text import count
+
+NO_SEEDS = (
+    "The base begins with the same weights and batches under the seeds {seeds}, and comes to the same value, so its "
+    "seeds are none: the functions seed generators themselves. Let them draw from Étude's streams, or pass seed=seed, "
+    "which every function may ask for; else each arm would be one run, counted many times."
+)
+
+
+class Pairing(NamedTuple):
+    """How an arm's trial compares with that of the base.
+
+    Attributes:
+        shared: How many parameters both have.
+        unlike: Those of them that began with other values.
+        batches: Whether their first batches were the same; None if nobody knows.
+    """
+
+    shared: int
+    unlike: tuple[str, ...]
+    batches: bool | None
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether nothing differs that could be the same."""
+        return not self.unlike and self.batches is not False
+
+    def __str__(self) -> str:
+        if self.is_pair:
+            alike = f"{count(self.shared, 'parameter')} in common begin alike"
+            return f"paired: {alike if self.shared else 'no parameters in common'}"
+        parts = []
+        if self.unlike:
+            more = f" and {len(self.unlike) - 3} more" if len(self.unlike) > 3 else ""  # noqa: PLR2004
+            parts.append(f"{', '.join(self.unlike[:3])}{more} begin with other values")
+        if self.batches is False:
+            parts.append("the first batches are other ones")
+        return f"not paired: {'; '.join(parts)}"
+
+
+def compare(base: Mapping[str, Any], arm: Mapping[str, Any], *, data_differ: bool = False) -> Pairing:
+    """Compare the fingerprints of an arm with those of the base.
+
+    Args:
+        base: Those of the base.
+        arm: Those of the arm.
+        data_differ: Whether the arm has other data, so that batches cannot be the same.
+    """
+    here, there = base.get("weights", {}), arm.get("weights", {})
+    shared = [name for name in here if name in there]
+    unlike = tuple(name for name in shared if here[name] != there[name])
+    known = "batches" in base and "batches" in arm and not data_differ
+    return Pairing(len(shared), unlike, base["batches"] == arm["batches"] if known else None)
+
+
+def are_seeds_none(prints: Sequence[Mapping[str, Any]], values: Sequence[float]) -> bool:
+    """Say whether trials of the base under several seeds were all the same run."""
+    several = len(prints) > 1 and all(prints)
+    return several and all(one == prints[0] for one in prints) and all(value == values[0] for value in values)
