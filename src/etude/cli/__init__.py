@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typer
 
-from etude.cli import debug, disk, export, forecast, logs, machine, studies, work, worker
+from etude.cli import components, debug, disk, export, forecast, logs, machine, studies, work, worker
 from etude.cli.shell import Shell, print_version
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ for command in (
     disk.du,
     disk.gc,
     forecast.forecast,
+    components.components,
     work.tune,
     work.resume,
     work.stop,

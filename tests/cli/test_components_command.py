@@ -1,0 +1,60 @@
+"""``etude components``: the same listing as ``experiment.components()``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from etude.cli import app
+
+SCRIPT = """
+import etude
+from torch import nn
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+def model(width: int = 4):
+    return nn.Sequential(nn.Linear(3, width), nn.ReLU(), nn.Linear(width, 2))
+
+def data():
+    return DataLoader(TensorDataset(torch.ones(8, 3), torch.zeros(8)), 4)
+
+def train(model, data, lr: float = 0.1):
+    return 0.0
+
+experiment = etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_it_prints_what_could_be_taken_away(script: Path) -> None:
+    done = CliRunner().invoke(app, ["components", f"{script}:experiment", "--at", "width=6"])
+    assert done.exit_code == 0, done.output
+    assert "layers (38 parameters)" in done.output
+    assert "2  Linear  14 parameters, 2 units, output" in done.output
+    assert "lr = 0.1" in done.output
+    assert "width = 6" in done.output
+
+
+def test_as_json_it_is_one_document(script: Path) -> None:
+    done = CliRunner().invoke(app, ["components", f"{script}:experiment", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert [layer["path"] for layer in found["layers"]] == ["0", "1", "2"]
+    assert found["layers"][0]["units"] == 4
+
+
+def test_a_configuration_that_cannot_be_is_a_usage_error(script: Path) -> None:
+    done = CliRunner().invoke(app, ["components", f"{script}:experiment", "--at", "depth=6"])
+    assert done.exit_code == 2
+    assert "depth" in done.output
