@@ -31,6 +31,8 @@ SHAPES: Final = frozenset(
 )
 """Operations that leave a constant 0 what it is, and a 1 but for its scale."""
 
+MASKING: Final = frozenset(["where", "masked_fill", "masked_fill_"])
+
 
 @dataclass(frozen=True)
 class Join:
@@ -150,22 +152,20 @@ class Flow:
             if now in seen:
                 continue
             seen.add(now)
-            if now in self.ends:
+            if now in self.ends or any(within(n, calls) and not within(n, [own]) for n in self.consumers[now]):
                 return []
             for n in self.consumers[now]:
                 op = self.trace.ops[n]
                 if within(n, [own]):
                     continue
-                if within(n, calls):
-                    return []
-                if (joined := self._joined(op, now)) is not None:
-                    if joined.kind == "add" and self._is_scale(joined.others):  # a bias beside a mask, say
-                        waiting += op.outputs
-                        added = True
-                    else:
-                        found.append(joined)
+                joined = self._joined(op, now)
+                if joined is not None and not (joined.kind == "add" and self._is_scale(joined.others)):
+                    found.append(joined)
                 elif self._passes(op, now):
                     waiting += op.outputs
+                elif joined is not None or self._is_masked(op, now):  # a bias beside a mask, say: for a 0 alone
+                    waiting += op.outputs
+                    added = True
                 else:
                     return []
         return [] if added and any(joined.kind != "add" for joined in found) else found
@@ -268,6 +268,11 @@ class Flow:
         if op.name in MUL or op.name in DIVIDE:
             return op.inputs[0] == value and self._is_scale(tuple(n for n in op.inputs if n != value))
         return False
+
+    def _is_masked(self, op: Op, value: int) -> bool:
+        """Say whether an operation puts something else into some places of a value: then it is part of a mask."""
+        others = [self.trace.values[n] for n in op.inputs if n != value]
+        return op.name in MASKING and bool(others) and all(v.dtype in _BOOL or not v.shape for v in others)
 
     def _is_scale(self, others: tuple[int, ...]) -> bool:
         return not any(self.depends_on_content(n) for n in others)

@@ -91,7 +91,6 @@ class Planner:
         with _quiet():
             self._runs = Runs(whole, args, kwargs)
         self._model = self._runs.copy.model
-        self._names = {name: p for name, p in self._model.named_parameters(remove_duplicate=False)}
         self._known: set[Any] = set()
 
     def plan(self, layers: Layers) -> Plan:

@@ -37,7 +37,7 @@ def is_conv1d_of_transformers(module: nn.Module) -> bool:
 
 def is_norm(module: nn.Module) -> bool:
     """Say whether all that a module has are vectors of one length, one number a channel."""
-    found = [p for p in module.parameters(recurse=False)]
+    found = list(module.parameters(recurse=False))
     vectors = bool(found) and all(p.ndim == 1 and p.shape == found[0].shape for p in found)
     return vectors and not list(module.children()) and "norm" in type(module).__name__.lower()
 
