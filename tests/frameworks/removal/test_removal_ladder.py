@@ -337,15 +337,12 @@ def test_indices_are_refused() -> None:
 
         def __init__(self) -> None:
             super().__init__()
-            self.router, self.experts = self.Router(), nn.Parameter(torch.randn(4, 6))
+            self.router, self.experts = self.Router(), nn.Parameter(torch.randn(4, 4))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x @ self.experts[self.router(x)].T
 
-    assert refusal(Routed(), Layers((Whole("router"),)), torch.randn(5, 4)[:, :4] @ torch.randn(4, 6)).code in (
-        RefusalCode.NOT_FLOAT,
-        RefusalCode.UNTRACEABLE,
-    )
+    assert refusal(Routed(), Layers((Whole("router"),)), torch.randn(5, 4)).code is RefusalCode.NOT_FLOAT
 
 
 def test_a_model_that_does_not_run_with_the_example_is_refused() -> None:

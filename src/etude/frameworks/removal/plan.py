@@ -42,7 +42,7 @@ from etude.frameworks.removal.rules import Choice, Chooser, NoRule
 from etude.frameworks.removal.standin import signature
 from etude.frameworks.removal.trace import Call
 from etude.frameworks.removal.tracing import Mode, Runs, arguments, forward_of
-from etude.frameworks.removal.widths import Widened, widen
+from etude.frameworks.removal.widths import DEAR, Widened, widen
 from etude.frameworks.removal.words import in_words, parameters_in_words
 
 MOST_REBUILT: Final = 0.2
@@ -241,8 +241,7 @@ class _Work:
             edit, choices = self._stand_in(path, modes, calls, level=1, starved=0, what=what, learned=True)
             widened = self._fits(edit, modes, calls, choices)
             return [edit], [c for group in choices for c in group], widened
-        code = RefusalCode.TOO_MUCH if "too much" in failure else RefusalCode.DOES_NOT_FIT
-        raise RemovalRefused(code, what, f"{failure}.")
+        raise RemovalRefused(_code(failure), what, f"{failure}.")
 
     def _stand_in(
         self,
@@ -458,7 +457,7 @@ class _Work:
                     tied=self._tied(),
                 )
             except Unresizable as why:
-                raise RemovalRefused(RefusalCode.DOES_NOT_FIT, path, f"{why}.") from None
+                raise RemovalRefused(_code(str(why)), path, f"{why}.") from None
             self._words.append(f"{count(len(part.indices), part.of.removesuffix('s'))} of {path} removed")
             self._add([*first, *widened.edits], [], Widened(widened.edits, coupled=True), said=len(first))
 
@@ -597,6 +596,11 @@ def _layers(chosen: list[Choice], mode: Mode, call: Call) -> list[tuple[str, int
             n_in = 1 if source.axes.width == len(shape) else shape[source.axes.width]
             found.append((choice.rule.learned, n_in, mode.trace.values[n].shape[choice.rule.axes.width]))
     return found
+
+
+def _code(why: str) -> RefusalCode:
+    """Return the refusal for what did not fit."""
+    return RefusalCode.TOO_MUCH if why == DEAR else RefusalCode.TIED if "is shared" in why else RefusalCode.DOES_NOT_FIT
 
 
 def _twice(edits: tuple[Edit, ...]) -> dict[Edit, Edit]:

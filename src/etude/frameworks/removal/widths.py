@@ -27,6 +27,7 @@ Keep: TypeAlias = tuple[int, ...] | None
 """Which old channels a width consists of; None if that cannot be said."""
 
 RESTARTS: Final = 60
+DEAR: Final = "too much would be rebuilt"
 SPLITS: Final = frozenset(["chunk", "split", "tensor_split", "unbind", "split_with_sizes"])
 RESHAPES: Final = frozenset(["view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"])
 
@@ -95,14 +96,14 @@ def widen(
                     raise Unresizable("an addition meets two widths that do not become one") from None
                 more += new
                 if not affordable([*more, *recorder.edits]):
-                    raise Unresizable("too much would be rebuilt") from None
+                    raise Unresizable(DEAR) from None
                 continue
             except Unresizable:
                 raise
             except Exception as broken:
                 raise Unresizable(f"another width does not go: {broken}") from None
             if not affordable([*more, *recorder.edits]):
-                raise Unresizable("too much would be rebuilt")
+                raise Unresizable(DEAR)
             return Widened([*more, *recorder.edits], coupled=bool(more))
     raise Unresizable("too many layers are coupled")
 
@@ -234,6 +235,9 @@ class _Widths(Recorder):
         whole = self._base.values[base.inputs[changed[0][0]]].shape
         if name in RESHAPES:
             return _reshaped(whole, axis, keep, before, tuple(out.shape))
+        if name == "repeat_interleave" and axis < len(before):
+            each = before[axis] // max(whole[axis], 1)
+            return tuple(k * each + n for k in keep for n in range(each))
         if name in SPLITS:
             where = [n for n, (a, b) in enumerate(zip(out.shape, before, strict=False)) if a != b]
             end = start + (before[where[0]] if where else 0)
@@ -321,7 +325,7 @@ class _Search:
             if side not in widths:
                 raise Unresizable(f"{call.path} cannot have another width")
             if any(f"{call.path}.{name}" in self._tied for name, _ in module.named_parameters(recurse=False)):
-                raise Unresizable(f"{call.path} shares its weight")
+                raise Unresizable(f"the weight of {call.path} is shared")
             found[call.path, side] = Resize(call.path, side, size, keep, widths[side])
             return [next(iter(call.inputs.values()))] if side == "through" else []
         at = axis % len(shape)
