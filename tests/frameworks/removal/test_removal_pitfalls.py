@@ -212,3 +212,13 @@ def test_heads_that_share_a_key_go_together() -> None:
 def test_what_has_no_heads_is_refused() -> None:
     with pytest.raises(RemovalRefused, match="has no heads that can be taken apart"):
         plan(Attending(4, 4), Layers((Part("stem", "heads", (0,)),)), torch.randn(3, 7, 4))
+
+
+def test_a_weight_that_is_made_of_others_is_not_resized() -> None:
+    net = nn.Sequential(nn.Linear(4, 7), nn.utils.parametrizations.weight_norm(nn.Linear(7, 3)), nn.Linear(3, 60))
+    found = planned(net, "0", torch.randn(5, 4))
+    assert found.rung is Rung.ADAPTER
+    with pytest.raises(RemovalRefused) as refused:
+        plan(net, Layers((Whole("1.parametrizations.weight.0"),)), torch.randn(5, 4))
+    assert refused.value.code is RefusalCode.WITHOUT_CALL
+    assert refused.value.instead == "1"

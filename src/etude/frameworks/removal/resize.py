@@ -113,6 +113,10 @@ def resize(module: nn.Module, edit: Resize, *, seed: int) -> list[str]:
         raise Unresizable(f"{edit.path} is a convolution with groups")
     if isinstance(module, nn.GroupNorm) and edit.size % module.num_groups:
         raise Unresizable(f"{edit.path} has {module.num_groups} groups, which do not divide {edit.size} channels")
+    held = {**module._parameters, **module._buffers}
+    made = [name for name in resized_tensors(module, edit) if hasattr(module, name) and name not in held]
+    if made:
+        raise Unresizable(f"{edit.path}.{made[0]} is made of other parameters")
     if edit.size < 1:
         raise Unresizable(f"{edit.path} would have no channels")
     drawn = []
