@@ -221,6 +221,25 @@ def test_a_module_list_goes_with_all_that_is_in_it() -> None:
     }
 
 
+def test_a_list_of_stages_of_several_widths_goes() -> None:
+    class Stages(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = nn.Conv2d(3, 5, 3, padding=1)
+            stages = [nn.Conv2d(5, 6, 3, padding=1), nn.Conv2d(6, 9, 3, 2, 1), nn.Conv2d(9, 12, 3, 2, 1)]
+            self.stages = nn.ModuleList(stages)
+            self.head = nn.Linear(12, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.stem(x)
+            for stage in self.stages:
+                x = torch.relu(stage(x))
+            return self.head(x.mean((2, 3)))
+
+    net, x = Stages(), torch.randn(IMAGE)
+    assert not [n for n, _ in without(net, planned(net, "stages", x)).named_parameters() if "stages" in n]
+
+
 def test_an_auxiliary_head_that_is_there_in_training_alone_is_seen() -> None:
     class Auxiliary(nn.Module):
         def __init__(self) -> None:
