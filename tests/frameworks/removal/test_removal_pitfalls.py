@@ -123,6 +123,56 @@ def test_inputs_are_added_up_where_one_would_have_no_effect_any_more() -> None:
     assert [source.path for source in rule.sources] == [("a",), ("b",)]
 
 
+def test_an_attention_through_which_all_content_comes_passes_it_on() -> None:
+    class Latents(nn.Module):
+        class Cross(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.key = nn.Linear(8, 6)
+
+            def forward(self, latents: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+                k = self.key(x)
+                return F.scaled_dot_product_attention(latents, k, k)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.latents = nn.Linear(4, 8), nn.Parameter(torch.randn(1, 5, 6))
+            self.cross, self.head = self.Cross(), nn.Linear(6, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            latents = self.latents.expand(len(x), -1, -1)
+            return self.head(latents + self.cross(latents, self.stem(x)))
+
+    net, x = Latents(), torch.randn(3, 7, 4)
+    found = planned(net, "cross", x)
+    stand = found.edits[0]
+    assert isinstance(stand, StandIn)
+    rule = stand.calls[0].rules[0]
+    assert isinstance(rule, Fit)
+    assert [source.path for source in rule.sources] == [("x",)]  # the latents are added anyway
+
+
+def test_what_an_attention_reads_besides_is_no_part_of_its_branch() -> None:
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder, self.embed = nn.Linear(4, 6), nn.Linear(5, 6)
+            self.first = nn.MultiheadAttention(6, 2, batch_first=True)
+            self.second = nn.MultiheadAttention(6, 2, batch_first=True)
+            self.head = nn.Linear(6, 2)
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            memory, y = self.encoder(x), self.embed(y)
+            y = y + self.first(y, memory, memory)[0]
+            return self.head(y + self.second(y, memory, memory)[0])
+
+    net, example = Decoder().eval(), (torch.randn(3, 7, 4), torch.randn(3, 5, 5))
+    found = planned(net, "first", example)  # identity would give y + y
+    assert found.rung is Rung.NEUTRAL
+    memory, y = net.encoder(example[0]), net.embed(example[1])
+    torch.testing.assert_close(without(net, found)(*example), net.head(y + net.second(y, memory, memory)[0]))
+
+
 def test_a_model_that_decides_by_a_value_is_planned_on_real_tensors_and_says_so() -> None:
     class Deciding(nn.Module):
         def __init__(self) -> None:

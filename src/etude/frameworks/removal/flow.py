@@ -171,14 +171,20 @@ class Flow:
         return [] if added and any(joined.kind != "add" for joined in found) else found
 
     def mixing_left(self, join: Join, calls: list[Call]) -> bool:
-        """Say whether a branch has layers that mix, besides what these calls did: then it is still a branch."""
+        """Say whether a branch has layers that mix, besides what these calls did: then it is still a branch.
+
+        Where what it meets is what it began with (a residual connection), the branch is what lies between the two: an
+        encoder that is read on the way is none of it. Else it is all that only this side has.
+        """
+        inputs = [n for call in calls for n in call.inputs.values()]
+        begun = [other for other in join.others if any(self.is_ancestor(other, n) for n in inputs)]
         kept = 0
         for other in join.others:
             kept |= self.ancestors[other]
-        alone = self.ancestors[join.branch] & ~kept
-        for value in self.trace.values:
-            elsewhere = alone >> value.n & 1 and value.op is not None and not within(value.op, calls)
-            if elsewhere and value.op is not None and self.mixes(self.trace.ops[value.op]):
+        for value in values(self.ancestors[join.branch] & ~kept, self.trace):
+            if value.op is None or within(value.op, calls) or not self.mixes(self.trace.ops[value.op]):
+                continue
+            if not begun or any(self.is_ancestor(other, value.n) for other in begun):
                 return True
         return False
 
@@ -209,6 +215,11 @@ class Flow:
             if op is not None:
                 waiting += self.trace.ops[op].inputs
         return found
+
+    def is_added_to(self, value: int, other: int) -> bool:
+        """Say whether a value is added to another one as it is."""
+        ops = (self.trace.ops[n] for n in self.consumers[value])
+        return any(op.name in ADD and other in op.inputs for op in ops)
 
     def followers(self, value: int, calls: list[Call], plain: Callable[[str], bool]) -> list[str]:
         """Return what directly follows a value: activations, norms, dropout, pooling, one behind the other.

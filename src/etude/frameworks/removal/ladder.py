@@ -97,7 +97,7 @@ class Ladder:
 
     def _step(self, path: str, modes: list[Mode], what: str) -> tuple[list[Edit], list[Choice], Widened] | _Children:
         calls = [mode.trace.of(self._canonical(path)) for mode in modes]
-        if any(calls):
+        if any(call.outputs for of_mode in calls for call in of_mode):
             return self._replaced(self._canonical(path), modes, calls, what)
         module = self._model.get_submodule(path)
         children = [f"{path}.{name}" for name, _ in module.named_children()]
@@ -198,8 +198,6 @@ class Ladder:
             raise RemovalRefused(RefusalCode[none.code], what, str(none)) from None
         except TypeError as strange:
             raise RemovalRefused(RefusalCode.UNTRACEABLE, what, f"{strange}, for which nothing can stand in.") from None
-        if not call.outputs and not call.inputs:
-            raise RemovalRefused(RefusalCode.UNTRACEABLE, what, "it gives no tensors.")
         return CallRule(signature(call.given), tuple(choice.rule for choice in chosen), form), chosen
 
     def _fits(self, edit: StandIn, modes: list[Mode], calls: list[list[Call]], choices: list[list[Choice]]) -> Widened:
@@ -244,13 +242,20 @@ class Ladder:
         """Return parameters of other layers that mix and would have no effect any more, as bits of the last mode."""
         for mode, of_mode, chosen in zip(modes, calls, choices, strict=True):
             lost = self._lost_in(path, mode, of_mode, chosen)
-            bits = 0
+            bits = self._content_lost(mode, of_mode, chosen)
             for value in lost:
                 if len(value.shape) > 1:
                     bits |= 1 << value.n
             if bits:
                 return bits
         return 0
+
+    def _content_lost(self, mode: Mode, calls: list[Call], chosen: list[Choice]) -> int:
+        """Return the content inputs, as bits, if the results would depend on none of them any more."""
+        if not calls or not mode.flow.reached() & mode.flow.content_bits:
+            return 0
+        after = mode.flow.reached(_replaced_values(calls, chosen))
+        return 0 if after & mode.flow.content_bits else mode.flow.content_bits
 
     def _lost_in(self, path: str, mode: Mode, calls: list[Call], chosen: list[Choice]) -> list[Any]:
         if not calls:
@@ -267,8 +272,7 @@ class Ladder:
         for mode, of_mode, chosen in zip(modes, calls, choices, strict=True):
             if not of_mode:
                 continue
-            after = mode.flow.reached(_replaced_values(of_mode, chosen))
-            if mode.flow.reached() & mode.flow.content_bits and not after & mode.flow.content_bits:
+            if self._content_lost(mode, of_mode, chosen):
                 raise RemovalRefused(
                     RefusalCode.NO_PATH, what, "what the model gives would no longer depend on what goes in."
                 )
