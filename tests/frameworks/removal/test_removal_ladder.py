@@ -255,6 +255,25 @@ def test_an_auxiliary_head_that_is_there_in_training_alone_is_seen() -> None:
     assert [t.shape for t in changed.train()(x)] == [(5, 2), (5, 2)]
 
 
+def test_an_auxiliary_head_is_cut_with_the_branch_that_it_reads() -> None:
+    class Branches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Linear(4, 5), nn.Linear(4, 7)
+            self.aux, self.head = nn.Linear(12, 2), nn.Linear(12, 3)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            both = torch.cat([self.one(x), self.two(x)], 1)
+            return (self.head(both), self.aux(both)) if self.training else self.head(both)
+
+    net, x = Branches(), torch.randn(5, 4)
+    found = planned(net, "one", x)
+    assert found.rung is Rung.SPLICE
+    changed = without(net, found)
+    assert torch.equal(changed.aux.weight, net.aux.weight[:, 5:])
+    assert torch.equal(changed.head.weight, net.head.weight[:, 5:])
+
+
 def test_dropout_is_removed_though_it_does_nothing_in_evaluation() -> None:
     net = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.9), nn.Linear(6, 2))
     x = torch.randn(5, 4)

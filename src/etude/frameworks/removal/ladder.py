@@ -6,6 +6,7 @@ refusal: repairs that are tried until the checks are green are no repairs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -204,17 +205,7 @@ class Ladder:
         """Run the copy with a stand-in; raise Unresizable if it does not run or gives other shapes."""
         widened = Widened()
         if any(choice.width for group in choices for choice in group):
-            n = 0 if calls[0] else 1
-            widened = widen(
-                self._model,
-                modes[n].trace,
-                [edit],
-                calls[n],
-                lambda: self._runs.run(train=bool(n)),
-                affordable=self._affordable,
-                a_try=self._runs.trying,
-                tied=self._tied(),
-            )
+            widened = self._widened([edit], modes, calls)
         parent = self._model.get_submodule(edit.path.rpartition(".")[0])
         wide = any(choice.width for group in choices for choice in group)
         key = None if wide else (type(self._model.get_submodule(edit.path)), type(parent), edit.calls)
@@ -235,6 +226,26 @@ class Ladder:
         if key is not None:
             self._known.add(key)
         return widened
+
+    def _widened(self, first: list[Edit], modes: list[Mode], calls: list[list[Call]], *, part: bool = False) -> Widened:
+        """Find what another width takes, in evaluation and then in training, where further layers may read it."""
+        found = Widened()
+        for mode, of_mode in zip(modes, calls, strict=True):
+            if not of_mode:
+                continue
+            done = [*first, *found.edits]
+            step = widen(
+                self._model,
+                mode.trace,
+                done,
+                [] if part else of_mode,
+                functools.partial(self._runs.run, train=mode.train),
+                affordable=functools.partial(self._affordable, besides=found.edits),
+                a_try=self._runs.trying,
+                tied=self._tied(),
+            )
+            found = Widened([*found.edits, *step.edits], coupled=found.coupled or step.coupled)
+        return found
 
     # --- what must hold ---------------------------------------------------------------------------
 
@@ -346,18 +357,8 @@ class Ladder:
             layers = [edit.path for edit in first if isinstance(edit, Resize)]
             if not any(mode.trace.of(layer) for mode in modes for layer in layers):
                 raise RemovalRefused(RefusalCode.DEAD, path, "it is never called with this example.")
-            n = 0 if modes[0].trace.of(layers[0]) else 1
             try:
-                widened = widen(
-                    self._model,
-                    modes[n].trace,
-                    list(first),
-                    [],
-                    lambda: self._runs.run(train=bool(n)),
-                    affordable=self._affordable,
-                    a_try=self._runs.trying,
-                    tied=self._tied(),
-                )
+                widened = self._widened(list(first), modes, [mode.trace.of(layers[0]) for mode in modes], part=True)
             except Unresizable as why:
                 raise RemovalRefused(_code(str(why)), path, f"{why}.") from None
             self._words.append(f"{count(len(part.indices), part.of.removesuffix('s'))} of {path} removed")
@@ -438,10 +439,10 @@ class Ladder:
                 elif isinstance(module, nn.TransformerEncoderLayer):
                     yield Attribute(path, "activation_relu_or_gelu", 0)
 
-    def _affordable(self, edits: Iterable[Edit]) -> bool:
+    def _affordable(self, edits: Iterable[Edit], besides: Iterable[Edit] = ()) -> bool:
         """Say whether so much may be drawn anew, together with what is already."""
         drawn = 0
-        for edit in {*edits, *self._edits}:
+        for edit in {*edits, *besides, *self._edits}:
             if isinstance(edit, Resize) and edit.keep is None:
                 module = self._model.get_submodule(edit.path)
                 for name, axis in resized_tensors(module, edit).items():
@@ -455,7 +456,7 @@ class Ladder:
             ):
                 tensor = self._model.get_parameter(edit.name)
                 drawn += tensor.numel() // max(tensor.shape[edit.axis], 1) * edit.size
-        gone = {edit.path for edit in {*edits, *self._edits} if isinstance(edit, StandIn)}
+        gone = {edit.path for edit in {*edits, *besides, *self._edits} if isinstance(edit, StandIn)}
         left = sum(p.numel() for name, p in self._model.named_parameters() if not any(_under(name, g) for g in gone))
         return drawn <= MOST_REBUILT * max(left, 1)
 

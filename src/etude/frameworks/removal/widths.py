@@ -88,7 +88,7 @@ def widen(
                     run()
             except _TwoWidths as met:
                 found = search.producers(met.value, met.axis, met.size, met.keep)
-                new = [edit for edit in found if edit not in more]
+                new = [edit for edit in found if edit not in more and edit not in first]
                 if not new:
                     raise Unresizable("an addition meets two widths that do not become one") from None
                 more += new
