@@ -32,7 +32,7 @@ experiment = etude.Experiment(train, model=model, data=data, metric="loss", mode
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "script.py"
+    path = tmp_path / f"script_{tmp_path.name}.py"  # a module is imported once in a process
     path.write_text(SCRIPT)
     return path
 

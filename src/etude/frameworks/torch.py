@@ -107,13 +107,6 @@ def modules(model: Any) -> dict[str, torch.nn.Module]:
     return {"": there[0]} if len(there) == 1 else {str(nth): module for nth, module in enumerate(there)}
 
 
-def fingerprints() -> Any:
-    """Return what takes the fingerprints of how a training begins."""
-    from etude.frameworks.torch_prints import Fingerprints  # few want them
-
-    return Fingerprints()
-
-
 def size_of(model: Any) -> int:
     """Return the bytes that the states of a model's modules take."""
     states = [module.state_dict() for module in modules(model).values()]

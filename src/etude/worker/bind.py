@@ -23,7 +23,7 @@ from etude.frameworks.sources import Source
 from etude.worker.importance import Importance
 from etude.worker.run import Run
 from etude.worker.seeds import seed_generators, seeded
-from etude.worker.taking import taken_out
+from etude.worker.taking import fingerprints, taken_out
 from etude.worker.together import Together
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -100,10 +100,10 @@ class Bound:
 
         return {BY_CLASS: torch_classes.judged(self._built, self._data[0] if self._data else None)}
 
-    def _fingerprints(self, torch: Any) -> Any:
+    def _fingerprints(self) -> Any:
         """Return what takes the fingerprints of an arm of an ablation; None if this is none."""
         if self._arm is not None and self._prints is None:
-            self._prints = torch.fingerprints()
+            self._prints = fingerprints()
         return self._prints
 
     @property
@@ -128,7 +128,7 @@ class Bound:
                     )
             if torch := torch_adapter():
                 found = torch.prepare_data(found, seed=self._run.seed, device=self._run.device)
-                if (prints := self._fingerprints(torch)) is not None:
+                if (prints := self._fingerprints()) is not None:
                     prints.data(found)
                 found = self._run.together.shard(found)
                 self._run.importance.see(found)
@@ -152,7 +152,7 @@ class Bound:
         if nth == 0 and self._start is not None:
             self._start(built)
         if torch := torch_adapter():
-            if (prints := self._fingerprints(torch)) is not None:
+            if (prints := self._fingerprints()) is not None:
                 prints.model(torch.modules(built))
             built = torch.place(built, device=self._run.device)
         attached = self._run.together.attach(built)

@@ -30,3 +30,10 @@ def taken_out(built: Any, repair: Mapping[str, Any], *, seed: int) -> Any:
 
     replay(found, repair["plan"], seed=seed)
     return built
+
+
+def fingerprints() -> Any:
+    """Return what takes the fingerprints of how a training of an arm begins, with torch."""
+    from etude.frameworks.torch_prints import Fingerprints  # few want them
+
+    return Fingerprints()

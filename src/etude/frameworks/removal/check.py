@@ -2,8 +2,8 @@
 
 That it runs says little. The checks, on a copy in double precision:
 
-- **re-execution**: the untouched model, with a hook that overrides what the component gives, must give the same results
-  and gradients as the repaired one; where layers were cut, the untouched model with zeros in the lost columns must;
+- **re-execution**: the untouched model, in which what the component gives is overridden, must give the same results and
+  gradients as the repaired one; where layers were cut, the untouched model with zeros in the lost columns must;
 - **parameters**: what went is gone, and all else has its name, its shape and its values, bit for bit;
 - **another number of examples** gives results of the right shapes;
 - **examples stay apart**: changing one does not move the results of another where it did not before;
@@ -295,32 +295,29 @@ class _Checks:
 
 @contextmanager
 def _overridden(model: nn.Module, edits: tuple[Edit, ...]) -> Iterator[None]:
-    """Let hooks on an untouched model override what components give."""
+    """Let an untouched model's components give what the rules say, in place of running them.
 
-    def override(edit: StandIn) -> Any:
-        def hook(module: nn.Module, args: Any, kwargs: Any, result: Any) -> Any:
-            inputs = mapped(bound(kind_of(module), *given.pop()), lambda t: t)
-            like = next((p for p in module.parameters()), torch.empty(0, dtype=torch.float64))
-            return results(edit.calls, inputs, like.detach(), training=module.training)
-
-        return hook
-
-    given: list[Any] = []
-
-    def before(module: nn.Module, args: Any, kwargs: Any) -> None:
-        given.append(mapped((args, kwargs), lambda t: t.clone()))
-
-    handles = []
+    Running them first, and overriding the results, would be as good for one component; of several, what one gives may
+    be of a width that another one could not compute with.
+    """
+    modules = [(model.get_submodule(edit.path), edit) for edit in edits if isinstance(edit, StandIn)]
     try:
-        for edit in edits:
-            if isinstance(edit, StandIn):
-                module = model.get_submodule(edit.path)
-                handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-                handles.append(module.register_forward_hook(override(edit), with_kwargs=True))
+        for module, edit in modules:
+            vars(module)["forward"] = _instead(module, edit)
         yield
     finally:
-        for handle in handles:
-            handle.remove()
+        for module, _ in modules:
+            vars(module).pop("forward", None)
+
+
+def _instead(module: nn.Module, edit: StandIn) -> Any:
+    like = next(module.parameters(), torch.empty(0, dtype=torch.float64)).detach()
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        given, named = mapped((args, kwargs), lambda t: t.clone())
+        return results(edit.calls, bound(kind_of(module), given, named), like, training=module.training)
+
+    return forward
 
 
 def _resized_names(model: nn.Module, edits: tuple[Edit, ...]) -> set[str]:

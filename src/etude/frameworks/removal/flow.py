@@ -31,6 +31,8 @@ SHAPES: Final = frozenset(
 )
 """Operations that leave a constant 0 what it is, and a 1 but for its scale."""
 
+MASKING: Final = frozenset(["where", "masked_fill", "masked_fill_"])
+
 
 @dataclass(frozen=True)
 class Join:
@@ -150,35 +152,39 @@ class Flow:
             if now in seen:
                 continue
             seen.add(now)
-            if now in self.ends:
+            if now in self.ends or any(within(n, calls) and not within(n, [own]) for n in self.consumers[now]):
                 return []
             for n in self.consumers[now]:
                 op = self.trace.ops[n]
                 if within(n, [own]):
                     continue
-                if within(n, calls):
-                    return []
-                if (joined := self._joined(op, now)) is not None:
-                    if joined.kind == "add" and self._is_scale(joined.others):  # a bias beside a mask, say
-                        waiting += op.outputs
-                        added = True
-                    else:
-                        found.append(joined)
+                joined = self._joined(op, now)
+                if joined is not None and not (joined.kind == "add" and self._is_scale(joined.others)):
+                    found.append(joined)
                 elif self._passes(op, now):
                     waiting += op.outputs
+                elif joined is not None or self._is_masked(op, now):  # a bias beside a mask, say: for a 0 alone
+                    waiting += op.outputs
+                    added = True
                 else:
                     return []
         return [] if added and any(joined.kind != "add" for joined in found) else found
 
     def mixing_left(self, join: Join, calls: list[Call]) -> bool:
-        """Say whether a branch has layers that mix, besides what these calls did: then it is still a branch."""
+        """Say whether a branch has layers that mix, besides what these calls did: then it is still a branch.
+
+        Where what it meets is what it began with (a residual connection), the branch is what lies between the two: an
+        encoder that is read on the way is none of it. Else it is all that only this side has.
+        """
+        inputs = [n for call in calls for n in call.inputs.values()]
+        begun = [other for other in join.others if any(self.is_ancestor(other, n) for n in inputs)]
         kept = 0
         for other in join.others:
             kept |= self.ancestors[other]
-        alone = self.ancestors[join.branch] & ~kept
-        for value in self.trace.values:
-            elsewhere = alone >> value.n & 1 and value.op is not None and not within(value.op, calls)
-            if elsewhere and value.op is not None and self.mixes(self.trace.ops[value.op]):
+        for value in values(self.ancestors[join.branch] & ~kept, self.trace):
+            if value.op is None or within(value.op, calls) or not self.mixes(self.trace.ops[value.op]):
+                continue
+            if not begun or any(self.is_ancestor(other, value.n) for other in begun):
                 return True
         return False
 
@@ -209,6 +215,11 @@ class Flow:
             if op is not None:
                 waiting += self.trace.ops[op].inputs
         return found
+
+    def is_added_to(self, value: int, other: int) -> bool:
+        """Say whether a value is added to another one as it is."""
+        ops = (self.trace.ops[n] for n in self.consumers[value])
+        return any(op.name in ADD and other in op.inputs for op in ops)
 
     def followers(self, value: int, calls: list[Call], plain: Callable[[str], bool]) -> list[str]:
         """Return what directly follows a value: activations, norms, dropout, pooling, one behind the other.
@@ -268,6 +279,11 @@ class Flow:
         if op.name in MUL or op.name in DIVIDE:
             return op.inputs[0] == value and self._is_scale(tuple(n for n in op.inputs if n != value))
         return False
+
+    def _is_masked(self, op: Op, value: int) -> bool:
+        """Say whether an operation puts something else into some places of a value: then it is part of a mask."""
+        others = [self.trace.values[n] for n in op.inputs if n != value]
+        return op.name in MASKING and bool(others) and all(v.dtype in _BOOL or not v.shape for v in others)
 
     def _is_scale(self, others: tuple[int, ...]) -> bool:
         return not any(self.depends_on_content(n) for n in others)

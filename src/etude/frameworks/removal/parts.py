@@ -72,8 +72,8 @@ def _heads(module: nn.Module, part: Part) -> Iterator[Edit]:
         raise RemovalRefused(
             RefusalCode.NOT_FOUND,
             part.path,
-            f"a {type(module).__name__} has no heads that can be taken apart: that needs a projection each for queries, "
-            "keys and values, and a number of heads.",
+            f"a {type(module).__name__} has no heads that can be taken apart: that needs a projection each for "
+            "queries, keys and values, and a number of heads.",
         )
     keep = kept(part, n)
     of_keys = next((found for name in KEY_HEADS if (found := _number(module, name))), n)

@@ -37,7 +37,7 @@ def is_conv1d_of_transformers(module: nn.Module) -> bool:
 
 def is_norm(module: nn.Module) -> bool:
     """Say whether all that a module has are vectors of one length, one number a channel."""
-    found = [p for p in module.parameters(recurse=False)]
+    found = list(module.parameters(recurse=False))
     vectors = bool(found) and all(p.ndim == 1 and p.shape == found[0].shape for p in found)
     return vectors and not list(module.children()) and "norm" in type(module).__name__.lower()
 
@@ -113,6 +113,10 @@ def resize(module: nn.Module, edit: Resize, *, seed: int) -> list[str]:
         raise Unresizable(f"{edit.path} is a convolution with groups")
     if isinstance(module, nn.GroupNorm) and edit.size % module.num_groups:
         raise Unresizable(f"{edit.path} has {module.num_groups} groups, which do not divide {edit.size} channels")
+    held = {**module._parameters, **module._buffers}
+    made = [name for name in resized_tensors(module, edit) if hasattr(module, name) and name not in held]
+    if made:
+        raise Unresizable(f"{edit.path}.{made[0]} is made of other parameters")
     if edit.size < 1:
         raise Unresizable(f"{edit.path} would have no channels")
     drawn = []

@@ -89,22 +89,32 @@ class Chooser:
         if not self.trace.values[value].is_float:
             return self._not_float(call, value)
         self._refuse_owned(call, path, value)
-        neutral = None if self.starved else self._neutral(call, value)
+        neutral = self._neutral(call, value)
+        if neutral is not None and self.starved:  # the branch goes, and what only it led to has to go on
+            lost = [source for source in self._sources(call, value) if self._is_starved(source[1])]
+            return self._adapter(call, value, lost) if lost else neutral
         return neutral or self._from_inputs(call, value)
+
+    def _is_starved(self, value: int) -> bool:
+        return bool(self.flow.ancestors[value] & self.starved)
 
     def _from_inputs(self, call: Call, value: int) -> Choice:
         """Return what comes out of inputs: one as it is, with another width, or brought into shape."""
         sources = self._sources(call, value)
-        both = sources[:1] + [source for source in sources[1:] if self.flow.ancestors[source[1]] & self.starved]
+        shape = self.trace.values[value].shape
+        same = [s for s in sources if self.trace.values[s[1]].shape == shape and self._same_axes(s[1], value)]
+        near = [s for s in sources if self._differs_in_width(s[1], value)]
+        first = (same or (near if self.level == 0 else []) or sources)[:1]
+        both = first + [source for source in sources if source not in first and self._is_starved(source[1])]
+        if len(both) > 1 and self.flow.is_added_to(value, both[0][1]):
+            both = both[1:]  # it goes on beside the component anyway
+            return self._adapter(call, value, both)
         if len(both) > 1:  # else what only the others lead to would have no effect any more
             return self._adapter(call, value, both)
-        shape = self.trace.values[value].shape
-        for where, n in sources:
-            if self.trace.values[n].shape == shape and self._same_axes(n, value):
-                return Choice(Same(where), Rung.IDENTITY, reads=(n,))
-        for where, n in sources if self.level == 0 else []:
-            if self._differs_in_width(n, value):
-                return Choice(Same(where), Rung.SPLICE, width=True, reads=(n,))
+        if same:
+            return Choice(Same(same[0][0]), Rung.IDENTITY, reads=(same[0][1],))
+        if near and self.level == 0:
+            return Choice(Same(near[0][0]), Rung.SPLICE, width=True, reads=(near[0][1],))
         return self._adapter(call, value, sources)
 
     def _unused(self, call: Call, value: int) -> Choice:

@@ -103,11 +103,9 @@ def _rule_for(calls: tuple[CallRule, ...], inputs: dict[str, Any], *, training: 
     if len(calls) == 1:
         return calls[0]
     shapes = dict(signature(inputs))
-    for want in (lambda known: dict(known) == shapes, lambda known: {p: len(s) for p, s in known} == _ranks(shapes)):
-        for call in calls:
-            if want(call.shapes):
-                return call
-    return calls[0]
+    alike = [call for call in calls if dict(call.shapes) == shapes]
+    alike += [call for call in calls if _ranks(dict(call.shapes)) == _ranks(shapes)]  # a longer text, a larger image
+    return (alike or calls)[0]
 
 
 def _ranks(shapes: dict[Any, tuple[int, ...]]) -> dict[Any, int]:
@@ -131,9 +129,9 @@ def _result(rule: Rule, inputs: dict[str, Any], like: torch.Tensor, owner: Any) 
 
 
 def _fitted(rule: Fit, sizes: tuple[int, ...], inputs: dict[str, Any], like: torch.Tensor, owner: Any) -> torch.Tensor:
-    total = None
+    total: torch.Tensor | None = None
     for source in rule.sources:
-        x = at(inputs, source.path)
+        x: torch.Tensor = at(inputs, source.path)
         if not x.is_floating_point():
             x = x.to(like.dtype if like.is_floating_point() else torch.get_default_dtype())
         if rule.learned:

@@ -11,24 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import torch
 from torch import nn
 
 from etude.frameworks.removal.apply import carry_out
+from etude.frameworks.removal.channels import RESHAPES, SPLITS, Keep, carried, reshaped
 from etude.frameworks.removal.edits import Edit, Resize, ResizeTensor, StandIn
-from etude.frameworks.removal.flow import ADD, CAT, MUL, within
+from etude.frameworks.removal.flow import ADD, CAT, MUL
 from etude.frameworks.removal.nested import tensors
+from etude.frameworks.removal.producers import Producers
 from etude.frameworks.removal.resize import Side, Unresizable, sides, width_axis
 from etude.frameworks.removal.trace import Call, Op, Recorder, Trace, watched
 
-Keep: TypeAlias = tuple[int, ...] | None
-"""Which old channels a width consists of; None if that cannot be said."""
-
 RESTARTS: Final = 60
-SPLITS: Final = frozenset(["chunk", "split", "tensor_split", "unbind", "split_with_sizes"])
-RESHAPES: Final = frozenset(["view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"])
+DEAR: Final = "too much would be rebuilt"
 
 
 @dataclass
@@ -78,7 +76,7 @@ def widen(
     Raises:
         Unresizable: No widths fit.
     """
-    search = _Search(model, base, removed, tied)
+    search = Producers(model, base, removed, tied)
     more: list[Edit] = []
     for _ in range(RESTARTS):
         with a_try():
@@ -90,19 +88,19 @@ def widen(
                     run()
             except _TwoWidths as met:
                 found = search.producers(met.value, met.axis, met.size, met.keep)
-                new = [edit for edit in found if edit not in more]
+                new = [edit for edit in found if edit not in more and edit not in first]
                 if not new:
                     raise Unresizable("an addition meets two widths that do not become one") from None
                 more += new
                 if not affordable([*more, *recorder.edits]):
-                    raise Unresizable("too much would be rebuilt") from None
+                    raise Unresizable(DEAR) from None
                 continue
             except Unresizable:
                 raise
             except Exception as broken:
                 raise Unresizable(f"another width does not go: {broken}") from None
             if not affordable([*more, *recorder.edits]):
-                raise Unresizable("too much would be rebuilt")
+                raise Unresizable(DEAR)
             return Widened([*more, *recorder.edits], coupled=bool(more))
     raise Unresizable("too many layers are coupled")
 
@@ -233,16 +231,8 @@ class _Widths(Recorder):
             return None
         whole = self._base.values[base.inputs[changed[0][0]]].shape
         if name in RESHAPES:
-            return _reshaped(whole, axis, keep, before, tuple(out.shape))
-        if name in SPLITS:
-            where = [n for n, (a, b) in enumerate(zip(out.shape, before, strict=False)) if a != b]
-            end = start + (before[where[0]] if where else 0)
-            return tuple(k - start for k in keep if start <= k < end)
-        # A part of another axis, or of this one, and then nobody knows what was taken.
-        same = (
-            axis < min(out.ndim, len(before)) and out.shape[axis] == first.shape[axis] and whole[axis] == before[axis]
-        )
-        return None if name == "__getitem__" and not same else keep
+            return reshaped(whole, axis, keep, before, tuple(out.shape))
+        return carried(name, keep, axis, (whole, tuple(first.shape)), (before, tuple(out.shape)), start)
 
     def _joined(self, base: Op, given: list[torch.Tensor], axis: int) -> Keep:
         found: list[int] = []
@@ -279,93 +269,5 @@ class _Widths(Recorder):
                 raise Unresizable(f"{path}.{name} is shared")
 
 
-class _Search:
-    """Finds what made a tensor its width, in the untouched model's run."""
-
-    def __init__(self, model: nn.Module, base: Trace, removed: list[Call], tied: frozenset[str]) -> None:
-        self._model, self._base, self._removed, self._tied = model, base, removed, tied
-
-    def producers(self, value: int, axis: int, size: int, keep: Keep) -> list[Edit]:
-        """Return the edits that give a value another width; the axis counts from behind."""
-        found: dict[tuple[str, str], Edit] = {}
-        waiting, seen = [value], set()
-        while waiting:
-            n = waiting.pop()
-            if n in seen:
-                continue
-            seen.add(n)
-            here = self._base.values[n]
-            if here.kind in ("parameter", "buffer"):
-                if here.name in self._tied:
-                    raise Unresizable(f"{here.name} is shared")
-                at = axis + len(here.shape)
-                found["", here.name] = ResizeTensor(here.name, at, size, keep, here.shape[at])
-                continue
-            if here.op is None:
-                raise Unresizable("the width of an input would have to change")
-            op = self._base.ops[here.op]
-            if within(op.n, self._removed):
-                continue
-            waiting += self._before(op, here.shape, axis, size, keep, found)
-        return list(found.values())
-
-    def _before(
-        self, op: Op, shape: tuple[int, ...], axis: int, size: int, keep: Keep, found: dict[tuple[str, str], Edit]
-    ) -> list[int]:
-        """Note what an operation's layer must become; return what else must change."""
-        call = self._base.calls[op.call]
-        module = self._model.get_submodule(call.path)
-        widths = sides(module)
-        if widths and width_axis(module) % len(shape) == axis % len(shape):
-            side: Any = "through" if "through" in widths else "out"
-            if side not in widths:
-                raise Unresizable(f"{call.path} cannot have another width")
-            if any(f"{call.path}.{name}" in self._tied for name, _ in module.named_parameters(recurse=False)):
-                raise Unresizable(f"{call.path} shares its weight")
-            found[call.path, side] = Resize(call.path, side, size, keep, widths[side])
-            return [next(iter(call.inputs.values()))] if side == "through" else []
-        at = axis % len(shape)
-        same = []
-        for n in op.inputs:
-            value = self._base.values[n]
-            fits = value.is_float and len(value.shape) >= -axis and value.shape[axis] == shape[at]
-            if fits and (len(value.shape) == len(shape) or value.kind in ("parameter", "buffer", "constant")):
-                same.append(n)
-        mixing = [
-            n for n in op.inputs if self._base.values[n].kind == "parameter" and len(self._base.values[n].shape) > 1
-        ]
-        if not same or (mixing and op.name not in ADD and op.name not in MUL) or op.name in ("matmul", "bmm"):
-            raise Unresizable(f"the width that {op.name} gives cannot be changed")
-        return same
-
-
 def _empty(tensor: torch.Tensor) -> Keep:
     return () if 0 in tensor.shape else None
-
-
-def _reshaped(
-    old: tuple[int, ...], axis: int, keep: tuple[int, ...], before: tuple[int, ...], now: tuple[int, ...]
-) -> Keep:
-    """Return the old channels after a reshape: of (C, H, W) into one axis, say, each channel stands for H times W."""
-    differ = [n for n, (a, b) in enumerate(zip(now, before, strict=False)) if a != b]
-    if len(differ) != 1:
-        return None
-    to = differ[0]
-    ahead_old, ahead = _product(old[:axis]), _product(before[:to])
-    behind_old, behind = _product(old[axis + 1 :]), _product(before[to + 1 :])
-    if ahead_old == ahead and behind_old >= behind and behind_old % max(behind, 1) == 0:
-        inner = behind_old // max(behind, 1)
-        return tuple(k * inner + n for k in keep for n in range(inner))
-    if ahead_old == ahead and behind % max(behind_old, 1) == 0:  # of (heads times size) into (heads, size)
-        inner = behind // max(behind_old, 1)
-        groups = [k // inner for k in keep[::inner]]
-        if keep == tuple(g * inner + n for g in groups for n in range(inner)):
-            return tuple(groups)
-    return None
-
-
-def _product(sizes: Iterable[int]) -> int:
-    found = 1
-    for size in sizes:
-        found *= size
-    return found
