@@ -89,7 +89,7 @@ ARROWS: Final = {
     },
     "check": {"core", "worker", "frameworks", "definition"},
     "redefined": {"definition"},
-    "listed": {"core", "ablate", "frameworks", "worker", "check", "rebuilt"},
+    "listed": {"core", "ablate", "frameworks", "worker", "check", "rebuilt", "removing"},
     "ablated": {"core", "ablate", "results"},
     "ablating": {"core", "ablate", "frameworks", "tune", "listed"},
     "experiment": {

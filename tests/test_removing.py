@@ -10,8 +10,6 @@ from torch import nn
 
 import etude
 from etude.core.errors import ConfigError, RefusalCode, RemovalRefused
-from etude.core.removal import Layers, Part, Whole
-from etude.removing import _layers
 
 
 class Net(nn.Module):
@@ -65,27 +63,39 @@ def test_several_models_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("component", "layers"),
+    ("component", "gone"),
     [
-        ("layer:conv2", Layers((Whole("conv2"),))),
-        ("module:encoder.block3", Layers((Whole("encoder.block3"),))),
-        ("layers:[conv1, pool1]", Layers((Whole("conv1"), Whole("pool1")))),
-        ("filters:conv2[0:3]", Layers((Part("conv2", "filters", (0, 1, 2)),))),
-        ("heads:attn[0,3]", Layers((Part("attn", "heads", (0, 3)),))),
+        ("layers:[conv2, relu2]", {"conv2", "relu2"}),
+        ("layers:~^relu", {"relu1", "relu2"}),
+        ("layers:conv*", {"conv1", "conv2"}),
+        ("type:ReLU", {"relu1", "relu2"}),
+        ("between:conv1..relu2", {"relu1", "conv2", "relu2"}),
+        ("layer:conv2 with=relu2", {"conv2", "relu2"}),
     ],
 )
-def test_the_plain_forms_of_components(component: str, layers: Layers) -> None:
-    assert _layers(component, (), "auto") == layers
+def test_components_are_read_as_in_an_ablation(component: str, gone: set[str]) -> None:
+    model = nn.Sequential()
+    for nth in (1, 2):
+        model.add_module(f"conv{nth}", nn.Conv2d(3, 3, 3, padding=1))
+        model.add_module(f"relu{nth}", nn.ReLU())
+    model.add_module("last", nn.Conv2d(3, 2, 1))
+    plan = etude.remove(model, component, torch.rand(4, 3, 8, 8)).plan
+    assert {edit.path for edit in plan.edits} == gone
 
 
-def test_what_cannot_be_read_is_refused_with_the_forms() -> None:
-    for wrong in ("conv2", "feature:age", "filters:conv2", "units:fc[a]"):
-        with pytest.raises(ConfigError, match=r"[Ww]rite"):
-            _layers(wrong, (), "auto")
-    with pytest.raises(ConfigError, match="neither"):
-        etude.remove(Net(), "layer:conv2", torch.randn(4, 3, 8, 8), repair="magic")
-    with pytest.raises(ConfigError, match="takes a torch"):
-        etude.remove(7, "layer:conv2", torch.randn(4, 3, 8, 8))
+@pytest.mark.parametrize(
+    ("component", "message"),
+    [
+        ("dropout", "is no part of a model. Write 'layer:NAME'"),
+        ("feature:age", "is no part of a model. Write 'layer:NAME'"),
+        ("layer:conv9", "matches no layer. There are: 0, 1"),
+        ("filters:0", "filters"),
+        ("what:ever", "has the kind 'what', and there are"),
+    ],
+)
+def test_what_is_no_part_of_a_model_is_refused(component: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        etude.remove(nn.Sequential(nn.Conv2d(3, 3, 3), nn.Conv2d(3, 3, 3)), component, torch.rand(4, 3, 8, 8))
 
 
 def test_a_model_on_fake_tensors_is_planned_and_changed_and_not_computed_with() -> None:

@@ -13,6 +13,7 @@ from etude.core.errors import ConfigError, RemovalRefused
 from etude.core.signature import Definition, Kind
 from etude.frameworks import torch_adapter
 from etude.rebuilt import build, data_of
+from etude.removing import layers_of
 from etude.worker.seeds import kept_generators
 
 
@@ -63,25 +64,19 @@ def _layers(
 ) -> tuple[Any, tuple[Layer, ...]]:
     """Return what a model is called with, and the layers that it has then."""
     from etude.frameworks.removal import example as examples
-    from etude.frameworks.removal.layers import layers_of
 
     with kept_generators():
         guess = examples.guessed(data_of(experiment, params, seed), modules) if "data" in experiment.functions else None
     if guess is not None:
         with contextlib.suppress(RemovalRefused):
-            return guess, tuple(map(_as_layer, layers_of(whole, guess)))
+            return guess, layers_of(whole, guess, roles=True)
     example = _called_with(experiment, params, seed)
     if example is None:
         raise ConfigError(
             "Nobody can tell what the model is called with: the training function did not call it in its first batch. "
             "Let the model function return what the training function calls."
         )
-    return example, tuple(map(_as_layer, layers_of(whole, example)))
-
-
-def _as_layer(seen: Any) -> Layer:
-    role = "input" if seen.takes_integers else "output" if seen.gives_output and seen.parameters else ""
-    return Layer(*seen[:8], role=role)  # type: ignore[arg-type]
+    return example, layers_of(whole, example, roles=True)
 
 
 def _called_with(experiment: Definition, params: Mapping[str, Any], seed: int) -> Any:

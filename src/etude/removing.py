@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-import msgspec
-
+from etude.ablate.components import BetweenComponent, LayerComponent, PartComponent, read_component
+from etude.ablate.listing import Layer, Listing
+from etude.ablate.matching_layers import match_layers
 from etude.core.errors import ConfigError
-from etude.core.removal import Layers, Part, Whole
+from etude.core.removal import Layers
 from etude.core.rungs import Rung
 
 if TYPE_CHECKING:
@@ -92,48 +92,54 @@ def remove(
     from etude.frameworks.removal.plan import plan
     from etude.frameworks.removal.tracing import forward_of
 
-    layers = _layers(component, with_, repair) if isinstance(component, str) else component
+    whole = forward_of(model) if isinstance(model, dict) else cast(Any, model)
+    layers = _layers(component, with_, repair, whole, example) if isinstance(component, str) else component
     found = plan(cast(Any, model), layers, example)
     checks = check(cast(Any, model), found, example, seed=seed) if is_real(model) else ()
-    apply(forward_of(model) if isinstance(model, dict) else cast(Any, model), found, seed=seed)
+    apply(whole, found, seed=seed)
     return Removed(model, found.rung, found.changes, found, checks)
 
 
-_FORM = re.compile(r"(layer|layers|module|filters|units|heads):(.+)", re.DOTALL)
-_PART = re.compile(r"(.+)\[(.*)\]", re.DOTALL)
+def layers_of(model: Any, example: Any = None, *, roles: bool = False) -> tuple[Layer, ...]:
+    """Return the layers of a model, as components are matched against them.
+
+    Args:
+        model: A PyTorch module; it is not touched.
+        example: Inputs of the model; left out, nobody knows when its layers are called.
+        roles: Whether layers that take nothing but integers, and the last one, are marked: an ablation leaves them.
+
+    Raises:
+        RemovalRefused: The model does not run with the example.
+    """
+    from etude.frameworks.removal import layers
+
+    return tuple(
+        Layer(
+            path=seen.path,
+            type=seen.type,
+            parameters=seen.parameters,
+            depth=seen.depth,
+            heads=seen.heads,
+            units=seen.units,
+            filters=seen.filters,
+            called=seen.called,
+            role="" if not roles else "input" if seen.takes_integers else "output" if seen.gives_output else "",
+        )
+        for seen in (layers.in_tree(model) if example is None else layers.layers_of(model, example))
+    )
 
 
-def _layers(component: str, with_: tuple[str, ...], repair: str) -> Layers:
-    """Read the plain forms of a component: paths as they are, no patterns."""
+def _layers(component: str, with_: tuple[str, ...], repair: str, model: Any, example: Any) -> Layers:
+    """Return what a component stands for in a model."""
+    asked = read_component(component)
+    if not isinstance(asked, LayerComponent | BetweenComponent | PartComponent):
+        raise ConfigError(
+            f"The component {component!r} is no part of a model. Write 'layer:NAME', 'layers:[NAME,NAME]', "
+            "'between:NAME..NAME', 'type:Dropout', 'filters:NAME[0:16]', 'units:NAME[0,3]' or 'heads:NAME[0]'."
+        )
     if repair not in ("auto", "learned"):
         raise ConfigError(f"repair={repair!r} is neither 'auto' nor 'learned'.")
-    read = _FORM.fullmatch(component)
-    if read is None:
-        raise ConfigError(
-            f"The component {component!r} does not say what is taken out. Write 'layer:NAME', 'layers:[NAME,NAME]', "
-            "'module:NAME', 'filters:NAME[0:16]', 'units:NAME[0,3]' or 'heads:NAME[0]'."
-        )
-    kind, rest = read[1], read[2].strip()
-    targets: tuple[Whole | Part, ...]
-    if kind in ("filters", "units", "heads"):
-        part = _PART.fullmatch(rest)
-        if part is None:
-            raise ConfigError(f"The component {component!r} does not say which {kind}. Write '{kind}:{rest}[0:2]'.")
-        targets = (msgspec.convert({"type": "part", "path": part[1], "of": kind, "indices": _indices(part[2])}, Part),)
-    elif rest.startswith("[") and rest.endswith("]"):
-        targets = tuple(Whole(name.strip()) for name in rest[1:-1].split(",") if name.strip())
-    else:
-        targets = (Whole(rest),)
-    return msgspec.convert({"targets": targets, "repair": repair, "along": tuple(with_)}, Layers)
-
-
-def _indices(text: str) -> list[int]:
-    """Return indices from ``0:16`` or ``0,3``."""
-    found: list[int] = []
-    for piece in text.split(","):
-        first, colon, end = piece.strip().partition(":")
-        try:
-            found += range(int(first or 0), int(end)) if colon else [int(first)]
-        except ValueError:
-            raise ConfigError(f"[{text}] does not say which: write [0:16] or [0,3], counted from 0.") from None
+    options: Any = {"with_": (*asked.with_, *with_), "repair": repair if repair != "auto" else asked.repair}
+    in_order = isinstance(asked, BetweenComponent)  # else nothing has to be run for it
+    found, _, _ = match_layers(replace(asked, **options), Listing(layers_of(model, example if in_order else None)))
     return found

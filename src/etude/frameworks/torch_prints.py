@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from etude.frameworks.torch import every
 from etude.frameworks.torch_cuts import training_loaders
@@ -44,7 +45,7 @@ class Fingerprints:
                 name: tensor
                 for place, module in modules.items()
                 for name, tensor in module.named_parameters(prefix=place)
-                if not isinstance(tensor, nn.parameter.UninitializedTensorMixin)
+                if not is_lazy(tensor)
             }
             sums = checksums(tensors.values()).tolist() if tensors else []
             self.found["weights"] = dict(zip(tensors, sums, strict=True))

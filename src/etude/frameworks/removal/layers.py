@@ -26,7 +26,7 @@ class LayerSeen(NamedTuple):
         filters: How many filters it has; None if it is no convolution.
         called: When its calls end, in the order in which all calls do.
         takes_integers: Whether it is given nothing but integers, which nothing else can stand for.
-        gives_output: Whether it gives what the model gives, as it is.
+        gives_output: Whether it learns, and gives what the model gives, as it is.
     """
 
     path: str
@@ -58,8 +58,15 @@ def layers_of(model: nn.Module, example: Any) -> list[LayerSeen]:
     return [_seen(path, module, trace, when) for path, module in model.named_modules() if path]
 
 
+def in_tree(model: nn.Module) -> list[LayerSeen]:
+    """Return the layers of a model without running it, so that nobody knows when they are called."""
+    nothing = Trace([], [], [], {})
+    return [_seen(path, module, nothing, {}) for path, module in model.named_modules() if path]
+
+
 def _seen(path: str, module: nn.Module, trace: Trace, when: dict[int, int]) -> LayerSeen:
     calls = trace.of(path)
+    is_leaf, learns = not list(module.children()), next(module.parameters(), None) is not None
     return LayerSeen(
         path,
         type(module).__name__,
@@ -69,8 +76,8 @@ def _seen(path: str, module: nn.Module, trace: Trace, when: dict[int, int]) -> L
         _number(module, "out_features"),
         _number(module, "out_channels"),
         tuple(sorted(when[call.n] for call in calls)),
-        bool(calls) and not list(module.children()) and all(_is_of_integers(call, trace) for call in calls),
-        not list(module.children()) and _gives_output(calls, trace),
+        bool(calls) and is_leaf and all(_is_of_integers(call, trace) for call in calls),
+        bool(calls) and is_leaf and learns and _gives_output(calls, trace),
     )
 
 
