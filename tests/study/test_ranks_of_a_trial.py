@@ -185,10 +185,15 @@ def test_what_a_rank_raises_ends_all_and_is_told_first(experiment: etude.Experim
     assert trial.state == "failed"
     assert trial.reason == "rank 1: ValueError: rank one gives up"
     assert trial.traceback.startswith("Rank 1:\nTraceback")
-    ends = facts_of(final.folder, Settled)
-    reported = max(fact.at for fact in facts_of(final.folder, Settled))
-    assert reported - ends[0].at < 60
-    assert all(fact.outcome.how is How.RAISED for fact in ends)
+    assert "ValueError: rank one gives up" in trial.traceback
+    assert "RankLostError" not in trial.traceback, "what the others say of it is no cause"
+    [end] = facts_of(final.folder, Settled)
+    assert (end.outcome.how, trial.attempts) == (How.RAISED, 1)
+    lost = log_of(final)
+    assert lost.index("RankLostError") > lost.index("rank 0 of 2"), "it has said so, in its log"
+    for rank in range(2):
+        pid = int(log_of(final, rank=rank).split("process ")[1].split()[0])
+        wait_for(lambda pid=pid: processes.parent(pid) is None)
 
 
 @pytest.mark.parametrize("trouble", ["killed", "stands still"])
