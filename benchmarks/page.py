@@ -29,7 +29,7 @@ PAGES: Final = {
         ("chaos", "driver", "simulate", "fidelity", "asynchrony", "paper2"),
     ),
     "weights-prefix": ("Common beginnings, measured", ("weights_prefix",)),
-    "ranks": ("Several ranks, measured", ("parallel_equal", "parallel_step", "parallel_elastic")),
+    "ranks": ("Several ranks, measured", ("parallel_equal", "parallel_step", "parallel_elastic", "parallel_fails")),
     "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
     "weights": (
         "Weights that outlive their trial, measured",

@@ -134,17 +134,35 @@ def test_more_ranks_come_to_the_same_result(experiment: etude.Experiment) -> Non
     assert sum(seen) == int(log_of(alone).split()[-1]) == 4 * 72
 
 
+BUILT: list[nn.Module] = []
+"""What ``model_to_look_at`` gave in this process."""
+
+
+def model_to_look_at(width: int = 16) -> nn.Module:
+    BUILT.append(model(width))
+    return BUILT[-1]
+
+
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # of torchdata
-def test_one_rank_is_a_plain_call_bit_for_bit(experiment: etude.Experiment) -> None:
+def test_a_plain_call_a_trial_of_one_worker_and_one_rank_are_the_same_bit_for_bit() -> None:
+    """Losses, and all weights at the end; noise shows that random numbers are the same ones, too."""
+    experiment = etude.Experiment(train, model=model_to_look_at, data=data, metric="loss", mode="min")
+    [tuned] = experiment.tune({"drawn": [0.1]}, sampler="grid", workers=1, resources="cpus=1").trials
+    [fitted] = experiment.fit(at=tuned, seed=tuned.seed, resources="cpus=1", ranks=1).trials
+    BUILT.clear()
     with pytest.MonkeyPatch.context() as patch:
         reported: list[float] = []
         patch.setattr("etude.worker.run.NoLine.report", lambda self, step, metrics: reported.append(metrics["loss"]))
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        experiment.run(seed=3, drawn=0.1)
+        experiment.run(seed=tuned.seed, drawn=0.1)
         torch.set_num_threads(threads)
-    [trial] = experiment.fit(at={"drawn": 0.1}, seed=3, resources="cpus=1", ranks=1).trials
-    assert trial.curve == reported
+    assert tuned.curve == fitted.curve == reported
+    [net] = BUILT
+    for trial in (tuned, fitted):
+        weights = trial.weights.at("last").load()["net"]
+        assert list(weights) == list(net.state_dict())
+        assert all(torch.equal(weights[name], value) for name, value in net.state_dict().items())
 
 
 def test_only_rank_0_is_heard_and_the_others_have_logs_of_their_own(experiment: etude.Experiment) -> None:
@@ -169,10 +187,15 @@ def test_what_a_rank_raises_ends_all_and_is_told_first(experiment: etude.Experim
     assert trial.state == "failed"
     assert trial.reason == "rank 1: ValueError: rank one gives up"
     assert trial.traceback.startswith("Rank 1:\nTraceback")
-    ends = facts_of(final.folder, Settled)
-    reported = max(fact.at for fact in facts_of(final.folder, Settled))
-    assert reported - ends[0].at < 60
-    assert all(fact.outcome.how is How.RAISED for fact in ends)
+    assert "ValueError: rank one gives up" in trial.traceback
+    assert "RankLostError" not in trial.traceback, "what the others say of it is no cause"
+    [end] = facts_of(final.folder, Settled)
+    assert (end.outcome.how, trial.attempts) == (How.RAISED, 1)
+    lost = log_of(final)
+    assert lost.index("RankLostError") > lost.index("rank 0 of 2"), "it has said so, in its log"
+    for rank in range(2):
+        pid = int(log_of(final, rank=rank).split("process ")[1].split()[0])
+        wait_for(lambda pid=pid: processes.parent(pid) is None)
 
 
 @pytest.mark.parametrize("trouble", ["killed", "stands still"])
