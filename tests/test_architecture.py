@@ -117,6 +117,7 @@ ONLY_IN: Final = {
     "lightning": {"frameworks"},
     "transformers": {"frameworks"},
     "optuna": {"tune"},
+    "narwhals": {"data"},
     "sqlite3": {"store", "at_work", "study", "simulation", "cli"},
     "fsspec": {"places"},
     "ray": {"engines"},

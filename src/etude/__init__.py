@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from etude.core.ranks import DDP, FSDP
     from etude.core.resources import Resources
     from etude.core.signature import Derived, Stateless
+    from etude.data.table import table
     from etude.engines import Door, Engine
     from etude.engines.cluster import Cluster
     from etude.engines.curves import RecordedCurves, SyntheticCurves
@@ -76,6 +77,7 @@ __version__ = VERSION
 _HOME = {
     "Experiment": "etude.experiment",
     "Data": "etude.core.data",
+    "table": "etude.data.table",
     "Derived": "etude.core.signature",
     "Stateless": "etude.core.signature",
     "Resources": "etude.core.resources",
@@ -236,6 +238,7 @@ __all__ = [
     "policies",
     "setting",
     "soup",
+    "table",
     "uniform",
     "upto",
     "value_at",

@@ -22,3 +22,12 @@ def torch_data_adapter() -> Any:
     from etude.frameworks import torch_data
 
     return torch_data
+
+
+def torch_features_adapter() -> Any:
+    """Return our adapter for features in torch's data sets and loaders, likewise."""
+    if sys.modules.get("torch") is None:
+        return None
+    from etude.frameworks import torch_features
+
+    return torch_features
