@@ -72,10 +72,8 @@ def find(part: Any, told: Data, *, item: bool = False) -> tuple[Spot, ...]:
 def _find(value: Any, path: tuple[Any, ...], told: Data, columns: Columns, modality: str, item: bool) -> list[Spot]:
     if is_table(value):
         return [_in_table(value, path, told, columns, modality)]
-    if is_array(value):
-        return _in_array(value, path, told, columns, modality, item)
-    if len(path) > DEEPEST:
-        return []
+    if is_array(value) or len(path) > DEEPEST:
+        return _in_array(value, path, told, columns, modality, item) if is_array(value) else []
     if isinstance(value, Mapping):
         entries = [(key, key, inner) for key, inner in value.items() if isinstance(key, str)]
         return _in_fields(entries, path, told, columns, item)
