@@ -119,4 +119,5 @@ def test_what_only_names_say_is_a_doubt_and_no_role() -> None:
 
 def test_nobody_knows_the_features_of_what_has_no_names() -> None:
     assert features_of((np.zeros((3, 2)), np.zeros(3))) == ()
+    assert features_of(etude.Data((np.zeros((2, 2)), FRAME[["y"]]))) == ()  # what comes last is the label
     assert features_of(object()) == features_of(None) == features_of([1, 2]) == ()

@@ -60,7 +60,22 @@ def test_permuted_features_keep_their_values_and_lose_their_link_alike_for_equal
     assert first.train.equals(again.train)
     assert first.test.equals(again.test)
     assert not first.train.equals(other.train)
-    assert first.train["age"].tolist()[:10] != first.test["age"].tolist()
+    both = without(etude.Data(frame(), frame(), target="y"), Features(("age",), "permute"), seed=0)
+    assert both.train["age"].tolist() != both.valid["age"].tolist()  # each part has an order of its own
+
+
+def test_shuffled_values_stay_under_the_labels_that_the_rows_have() -> None:
+    table, labels = frame().set_index(pd.Index([7] * 20 + [3] * 20)), frame().index
+    mixed = without(etude.Data(table, target="y"), Features(("age",), "permute"), seed=0).train
+    assert mixed.index.equals(table.index)
+    assert sorted(mixed["age"]) == sorted(table["age"])
+    columns = without(etude.Data({"a": frame()["age"], "b": frame()["y"]}), Features(("a",), "permute"), seed=0).train
+    assert columns["a"].index.equals(labels)
+    assert columns["a"].tolist() != frame()["age"].tolist()
+    assert columns["a"].name == "age"
+    constant = without(etude.Data({"a": frame()["age"], "b": frame()["y"]}), Features(("a",), "constant"), seed=0)
+    assert constant.train["a"].index.equals(labels)
+    assert set(constant.train["a"]) == {0.0}
 
 
 def test_a_constant_keeps_types_and_shapes() -> None:

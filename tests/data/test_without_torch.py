@@ -144,16 +144,24 @@ def test_streams_lose_features_and_cannot_be_shuffled() -> None:
 
 
 def test_named_tensors_and_loaders_in_dicts() -> None:
-    three = TensorDataset(torch.rand(N, 3, 4, 4), torch.arange(N), torch.arange(N))
-    found = etude.Data(shuffled(three), fields=["image", "age", "y"], target="y")
+    three = TensorDataset(torch.arange(N), torch.rand(N, 3, 4, 4), torch.arange(N))
+    found = etude.Data(shuffled(three), fields=["age", "image", "y"], target="y")
     rest = without(found, Features(("image",)), seed=0)
     assert [tensor.shape for tensor in next(iter(rest.train))] == [(5,), (5,)]
     assert rest.fields == ("age", "y")
     less = without(found, Features(("age", "channel:0")), seed=0)
     assert next(iter(less.train))[0].shape == (5, 2, 4, 4)
-    both = etude.Data({"here": shuffled(three), "there": shuffled(three)}, fields=["image", "age", "y"], target="y")
+    both = etude.Data({"here": shuffled(three), "there": shuffled(three)}, fields=["age", "image", "y"], target="y")
     rest = without(both, Features(("age",)), seed=0).train
     assert [len(next(iter(loader))) for loader in rest.values()] == [2, 2]
+
+
+def test_workers_that_persist_are_those_of_the_loader_that_has_fewer_features() -> None:
+    loader = shuffled(tensors(), num_workers=1, persistent_workers=True)
+    assert next(iter(loader))[0].shape == (5, 3)
+    rest = without(etude.Data(loader, features=["a", "b", "c"]), Features(("b",)), seed=0).train
+    assert next(iter(rest))[0].shape == (5, 2)
+    assert rest.persistent_workers
 
 
 def test_a_constant_fits_the_type_of_a_tensor_or_is_refused() -> None:
