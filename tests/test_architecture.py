@@ -89,7 +89,7 @@ ARROWS: Final = {
     },
     "check": {"core", "worker", "frameworks", "definition"},
     "redefined": {"definition"},
-    "listed": {"core", "ablate", "frameworks", "worker", "check", "rebuilt", "removing"},
+    "listed": {"core", "ablate", "data", "frameworks", "worker", "check", "rebuilt", "removing"},
     "ablated": {"core", "ablate", "results"},
     "ablating": {"core", "ablate", "frameworks", "tune", "listed"},
     "experiment": {
@@ -122,6 +122,7 @@ ONLY_IN: Final = {
     "lightning": {"frameworks"},
     "transformers": {"frameworks"},
     "optuna": {"tune"},
+    "narwhals": {"data"},
     "sqlite3": {"store", "at_work", "study", "simulation", "cli"},
     "fsspec": {"places"},
     "ray": {"engines"},

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from etude.core.ranks import DDP, FSDP
     from etude.core.resources import Resources
     from etude.core.signature import Derived, Stateless
+    from etude.data.table import table
     from etude.engines import Door, Engine
     from etude.engines.cluster import Cluster
     from etude.engines.curves import RecordedCurves, SyntheticCurves
@@ -79,6 +80,7 @@ __version__ = VERSION
 _HOME = {
     "Experiment": "etude.experiment",
     "Data": "etude.core.data",
+    "table": "etude.data.table",
     "Derived": "etude.core.signature",
     "Stateless": "etude.core.signature",
     "Resources": "etude.core.resources",
@@ -247,6 +249,7 @@ __all__ = [
     "remove",
     "setting",
     "soup",
+    "table",
     "uniform",
     "upto",
     "value_at",

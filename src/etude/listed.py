@@ -7,10 +7,11 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from etude.ablate.listing import Layer, Listing, Setting
+from etude.ablate.listing import Feature, Layer, Listing, Setting
 from etude.check import check
 from etude.core.errors import ConfigError, RemovalRefused
 from etude.core.signature import Definition, Kind
+from etude.data.features import Named, features_of
 from etude.frameworks import torch_adapter
 from etude.rebuilt import build, data_of
 from etude.removing import layers_of
@@ -46,27 +47,33 @@ def look_at(experiment: Definition, params: Mapping[str, Any], *, seed: int) -> 
         Exception: Whatever the functions raise.
     """
     settings = tuple(_settings(experiment, params))
+    data = data_of(experiment, params, seed) if "data" in experiment.functions else None
+    features = tuple(map(_as_feature, features_of(data))) if data is not None else ()
     if "model" not in experiment.functions:
-        return Looked(Listing(settings=settings))
+        return Looked(Listing((), features, settings))
     model = build(experiment, params, seed)
     torch = torch_adapter()
     if torch is None or not (modules := torch.modules(model)):
-        return Looked(Listing(settings=settings))
+        return Looked(Listing((), features, settings))
     from etude.frameworks.removal.replay import whole
 
     one = whole(modules)
-    example, layers = _layers(experiment, params, seed, modules, one)
-    return Looked(Listing(layers, (), settings), one, example)
+    example, layers = _layers(experiment, params, seed, modules, one, data)
+    return Looked(Listing(layers, features, settings), one, example)
+
+
+def _as_feature(named: Named) -> Feature:
+    return Feature(named.name, named.kind, named.modality, named.role)
 
 
 def _layers(
-    experiment: Definition, params: Mapping[str, Any], seed: int, modules: Mapping[str, Any], whole: Any
+    experiment: Definition, params: Mapping[str, Any], seed: int, modules: Mapping[str, Any], whole: Any, data: Any
 ) -> tuple[Any, tuple[Layer, ...]]:
     """Return what a model is called with, and the layers that it has then."""
     from etude.frameworks.removal import example as examples
 
     with kept_generators():
-        guess = examples.guessed(data_of(experiment, params, seed), modules) if "data" in experiment.functions else None
+        guess = examples.guessed(data, modules) if data is not None else None
     if guess is not None:
         with contextlib.suppress(RemovalRefused):
             return guess, layers_of(whole, guess, roles=True)

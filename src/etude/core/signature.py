@@ -49,7 +49,7 @@ Derived = Annotated[T, Kind.DERIVED]
 GIVEN: Final = {
     "train": frozenset({"model", "data", "run", "seed"}),
     "model": frozenset({"seed"}),
-    "data": frozenset({"seed"}),
+    "data": frozenset({"seed", "without"}),
     "partition": frozenset({"seed"}),
 }
 """Names that Étude itself gives to each function; a variant of one, ``model:no_se``, is given the same."""
@@ -176,7 +176,7 @@ class Signature:
         """Refuse names that no function takes, and those that the data function gives."""
         for name in names:
             parameter = self.parameters.get(name)
-            if parameter is None and name in GIVEN["train"]:
+            if parameter is None and any(name in given for given in GIVEN.values()):
                 raise SignatureError(
                     f"{name!r} is not a hyperparameter: Étude gives it to the functions itself. "
                     "Call the hyperparameter something else."

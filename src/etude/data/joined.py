@@ -41,7 +41,7 @@ def joined(found: Any) -> Joined:
             f"on='train+valid' got {found!r} from data(), without {' and '.join(missing)}: {why}. Return "
             "etude.Data(train, valid, test), or train with on='train'."
         )
-    return Joined(join(found.train, found.valid), None, found.test, **found.derived)
+    return Joined.of(found, join(found.train, found.valid))
 
 
 def join(train: Any, valid: Any) -> Any:

@@ -31,3 +31,12 @@ def keras_adapter() -> Any:
     from etude.frameworks import keras
 
     return keras
+
+
+def torch_features_adapter() -> Any:
+    """Return our adapter for features in torch's data sets and loaders, likewise."""
+    if sys.modules.get("torch") is None:
+        return None
+    from etude.frameworks import torch_features
+
+    return torch_features

@@ -247,8 +247,7 @@ def _moved(value: Any, device: str) -> Any:
     if callable(getattr(value, "to", None)):  # a packed sequence, the batch of another library: it knows best
         return value.to(device, **{"non_blocking": True} if torch.is_tensor(value) else {})
     if isinstance(value, Data):
-        parts = (_moved(part, device) for part in (value.train, value.valid, value.test))
-        return type(value)(*parts, **value.derived)
+        return value.with_parts(*(_moved(part, device) for part in (value.train, value.valid, value.test)))
     if isinstance(value, Mapping):
         items = {k: _moved(v, device) for k, v in value.items()}
         return _refilled(value, items)

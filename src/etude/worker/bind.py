@@ -1,6 +1,7 @@
 """Puts a trial together, in one fixed order, and calls the training function.
 
-    stream "data"  -> data(), once; Derived values come from it
+    stream "data"  -> data(), once; it is looked at, features that the trial does without are taken out of it, and
+                      Derived values come from what is left
     stream "init"  -> model(), whole; what an arm takes away is taken out of it, and what has to be rebuilt draws from
                       streams of its own name; then the weights that the trial begins with, if they are not random
     stream "train" -> the training function, with both as functions of no argument; a stream for each rank
@@ -15,14 +16,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from etude.core.data import Data
-from etude.core.errors import ResultError
-from etude.core.removal import Arm
+from etude.core.errors import ConfigError, ResultError
+from etude.core.removal import Arm, Features
 from etude.core.signature import Kind, Signature, variant_of
+from etude.data.counted import derive
+from etude.data.without import check_left_out, without
 from etude.frameworks import torch_adapter
 from etude.frameworks.sources import Source
 from etude.worker.importance import Importance
 from etude.worker.run import Run
-from etude.worker.seeds import seed_generators, seeded
+from etude.worker.seeds import kept_generators, seed_generators, seeded
 from etude.worker.taking import fingerprints, taken_out
 from etude.worker.together import Together
 
@@ -45,6 +48,9 @@ class Bound:
         start: Gives the first model its weights; None if they are random.
         look: Sees what the data function returned, and returns what is used; None if nobody looks.
         arm: What is taken away; None if nothing is.
+
+    Raises:
+        ConfigError: There are features to be taken out, and no data function.
 
     Attributes:
         derived: Values that the data function gave to Derived parameters, once it was called.
@@ -77,6 +83,19 @@ class Bound:
         self.derived: dict[str, Any] = {}
         self._raised: tuple[BaseException, str] | None = None
         self.data_params = signature.arguments("data", params) if "data" in functions else {}
+        if (features := self._features) is not None:
+            if "data" not in functions:
+                names = ", ".join(map(repr, features.names))
+                raise ConfigError(
+                    f"{names} cannot be taken out of the data: the experiment has no data function, so that the data "
+                    "is the training function's own. Pass Experiment(train, data=...)."
+                )
+            self.data_params["without"] = " ".join([features.how, *features.names])  # what it derives hangs on it
+
+    @property
+    def _features(self) -> Features | None:
+        """The features that the trial does without."""
+        return self._arm.features if self._arm is not None else None
 
     def train(self) -> Any:
         """Call the training function and return what it returns; the global generators stay where it leaves them."""
@@ -114,13 +133,14 @@ class Bound:
     def data(self) -> Any:
         """Return the data; it is loaded once."""
         if not self._data:
-            with seeded(self._run.seed, "data"):
-                found = self._call("data")
-            if self._look is not None:
-                found = self._look(found)
+            found = self._load()
             if isinstance(found, Data):
                 self.derived = dict(found.derived)
             for name in self._wants_derived:
+                if name not in self.derived and isinstance(found, Data):
+                    with kept_generators():
+                        counted = derive(found, name)
+                    self.derived |= {name: counted} if counted is not None else {}
                 if name not in self.derived:
                     raise ResultError(
                         f"{name!r} is Derived, and data() gave no value for it. Return "
@@ -139,6 +159,25 @@ class Bound:
                     self._run.probing.cut(found, over=self._run.end_reported_probe)
             self._data.append(found)
         return self._data[0]
+
+    def _load(self) -> Any:
+        """Call the data function, and return what is used of what it returned.
+
+        It is looked at first: whether weights have seen its rows can be told by whole rows alone.
+        """
+        taken = self._features
+        leaves_out = taken is not None and taken.how == "drop" and "without" in self._signature.given["data"]
+        with seeded(self._run.seed, "data"):
+            found = self._call("data", without=frozenset(taken.names) if taken and leaves_out else frozenset())
+        if self._look is not None:
+            found = self._look(found)
+        if taken is None:
+            return found
+        with kept_generators():
+            if not leaves_out:
+                return without(found, taken, seed=self._run.seed)
+            check_left_out(found, taken)
+        return found
 
     def model(self) -> Any:
         """Return a new model; the first of a trial has the same initial weights for equal seeds."""

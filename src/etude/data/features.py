@@ -1,0 +1,114 @@
+"""Which features data has: their names, where they belong, and which input columns are theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from etude.core.data import Data
+from etude.data.counted import columns_in
+from etude.data.spots import CHANNEL, find, walk
+from etude.data.without import parts_of
+
+LABELS: Final = {"label", "labels", "target", "targets", "y", "class", "survived"}
+"""What labels are often called, in small letters."""
+
+IDS: Final = {"id", "ids", "index", "uid", "uuid"}
+
+
+@dataclass(frozen=True)
+class Named:
+    """A feature of the data, or a channel of its images.
+
+    Attributes:
+        name: Its name; of a channel, its number or name.
+        kind: Which of the two it is.
+        modality: The modality that it belongs to, if there are such.
+        role: ``"label"`` for what is to be predicted, ``"id"`` for what only tells examples apart.
+        columns: How many columns or places it has: a text that was encoded as categories has several.
+    """
+
+    name: str
+    kind: Literal["feature", "channel"] = "feature"
+    modality: str = ""
+    role: Literal["", "label", "id"] = ""
+    columns: int = 1
+
+
+def features_of(found: Any) -> tuple[Named, ...]:
+    """Return the features of what a data function returned, in their order, each once.
+
+    Args:
+        found: A ``Data``, whose training part is looked at; or parts of data, of which all are.
+
+    Example:
+        >>> data = Data({"age": [31, 45], "sex": ["f", "m"], "y": [0, 1]}, target="y")
+        >>> [(feature.name, feature.role) for feature in features_of(data)]
+        [('age', ''), ('sex', ''), ('y', 'label')]
+    """
+    told = found if isinstance(found, Data) else Data(None)
+    parts = [found.train] if isinstance(found, Data) else list(parts_of(found).values())
+    modality_of = {name: modality for modality, names in told.modalities.items() for name in names}
+    known: dict[str, Named] = {}
+    for part in parts:
+        here: dict[str, Named] = {}
+        for spot in walk(find(part, told)):
+            for name in spot.names:
+                plain = name.removeprefix(CHANNEL)
+                role: Any = "label" if name in told.target else "id" if name in told.ids else ""
+                kind: Any = "feature" if plain == name else "channel"
+                there = here[name].columns if name in here else 0
+                modality = modality_of.get(name, "" if kind == "channel" or role else _modality(spot.modality, name))
+                here[name] = Named(plain, kind, modality, role, there + 1)
+        known = {**here, **known}
+    return tuple(known.values())
+
+
+def columns_of(found: Any) -> tuple[str, ...]:
+    """Return for each input column, of arrays and tables, the name of its feature, in order.
+
+    Args:
+        found: What a data function returned; its training part, or the first, is looked at.
+    """
+    told = found if isinstance(found, Data) else Data(None)
+    part = found.train if isinstance(found, Data) else next(iter(parts_of(found).values()), None)
+    return columns_in(find(part, told), told)
+
+
+def columns_without(columns: Sequence[str], gone: Collection[str]) -> tuple[int, ...]:
+    """Return which input columns are left when features are dropped, by number.
+
+    Args:
+        columns: For each column the name of its feature, as ``columns_of`` gives them.
+        gone: The names of features.
+
+    Example:
+        >>> columns_without(["age", "sex", "sex", "fare"], {"sex"})
+        (0, 3)
+    """
+    return tuple(place for place, name in enumerate(columns) if name not in gone)
+
+
+def doubts(found: Any) -> tuple[str, ...]:
+    """Return what names say, and nothing else does: that a feature may be the label, or an id; one sentence each."""
+    said = []
+    for feature in features_of(found):
+        if feature.role or feature.kind == "channel":
+            continue
+        called = feature.name.lower()
+        if called in LABELS:
+            said.append(
+                f"{feature.name!r} is called as labels are, and counts as a feature. If it is one, say so: "
+                f"etude.Data(..., target={feature.name!r})."
+            )
+        elif called in IDS or called.endswith("_id") or feature.name.endswith("Id"):
+            said.append(
+                f"{feature.name!r} is called as ids are, and counts as a feature. If it is one, say so: "
+                f"etude.Data(..., ids={feature.name!r})."
+            )
+    return tuple(said)
+
+
+def _modality(field: str, name: str) -> str:
+    return field if field != name else ""
