@@ -53,10 +53,9 @@ class Ablation(Search):
             if trial.arm is not None:
                 done = trial.state == State.FINISHED.value and trial.value is not None
                 by_arm.setdefault(trial.arm, {})[trial.seed] = float(trial.value) if done else math.nan  # type: ignore[arg-type]
-        told = {one["name"]: one for one in (self.meta.get("question") or {}).get("arms", [])}
         base = next(iter(by_arm.values()), {})
         sign = 1.0 if self.metrics.modes[self.metrics.main] == "max" else -1.0
-        return [self._arm(name, values, base, sign, told.get(name, {})) for name, values in by_arm.items()]
+        return [self._arm(name, values, base, sign, self._told(name)) for name, values in by_arm.items()]
 
     def _arm(
         self, name: str, values: Mapping[int, float], base: Mapping[int, float], sign: float, told: Mapping[str, Any]
@@ -66,6 +65,11 @@ class Ablation(Search):
         effect = fmean(pairs) if pairs else math.nan
         return ArmResult(name, values, effect, len(pairs), tuple(told.get("changes", ())), told.get("parameters"))
 
+    def _told(self, arm: str) -> Mapping[str, Any]:
+        """Return what was planned of an arm; nothing of one that results decided on."""
+        planned = (self.meta.get("question") or {}).get("arms", [])
+        return next((one for one in planned if one["name"] == arm), {})
+
     def pairing(self, arm: str) -> dict[int, Pairing]:
         """Return for each seed whether an arm's trial and that of the base are a pair, by how they began."""
         base = {trial.seed: trial for trial in self.of(self.arms[0].name)}
@@ -73,6 +77,7 @@ class Ablation(Search):
             trial.seed: compare(
                 base[trial.seed].metrics.get("fingerprints", {}),
                 trial.metrics.get("fingerprints", {}),
+                data_differ=bool(self._told(arm).get("features")),
             )
             for trial in self.of(arm)
             if trial.seed in base

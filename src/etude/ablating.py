@@ -217,7 +217,9 @@ class Draft:
 
 def _as_plain(one: PlannedArm) -> dict[str, Any]:
     """Return what a study's journal tells of an arm."""
-    return {"name": one.arm.name, "changes": list(one.changes), "rung": one.rung, "parameters": one.parameters}
+    features = list(one.arm.features.names) if one.arm.features is not None else []
+    told = {"name": one.arm.name, "changes": list(one.changes), "rung": one.rung, "parameters": one.parameters}
+    return {**told, "features": features}
 
 
 def check_refused(drafted: AblationDraft, on_refusal: str) -> None:

@@ -268,7 +268,7 @@ def test_numbers_that_numpy_does_not_know_are_kept_by_their_bits(tmp_path: Path)
 def test_keras_global_generator_is_seeded_and_saved_with_the_others() -> None:
     import keras
 
-    from etude.frameworks.sources import global_sources
+    from etude.frameworks.global_sources import global_sources
     from etude.worker.seeds import kept_generators, seed_generators
 
     def drawn() -> list[float]:

@@ -176,3 +176,22 @@ def test_everything_that_could_go_is_listed(experiment: etude.Experiment) -> Non
     ]
     assert listing.layers[1].units == 10
     assert {setting.name: setting.value for setting in listing.settings}["width"] == 10
+
+
+def named() -> Any:
+    x = torch.randn(48, 6, generator=torch.Generator().manual_seed(0))
+    examples = TensorDataset(x, (x[:, 0] > 0).long())
+    train, valid = DataLoader(examples, batch_size=8, shuffle=True), DataLoader(examples, batch_size=24)
+    return etude.Data(train, valid, fields=["x", "y"], target="y", features=list("abcdef"))
+
+
+def test_features_are_taken_out_of_the_data() -> None:
+    experiment = etude.Experiment(train, model=model, data=named, metric="loss", mode="min")
+    assert [feature.name for feature in experiment.components().features if not feature.role] == list("abcdef")
+    ablation = experiment.ablate(["feature:a how=permute", "feature:b how=constant value=0"], seeds=2, workers=2)
+    assert isinstance(ablation, etude.Ablation)
+    assert ablation.counts() == {"finished": 6}
+    base, a, b = ablation.arms
+    assert a.effect > 0, "the label is its sign"
+    assert base.values.keys() == a.values.keys() == b.values.keys()
+    assert all(pair.is_pair and pair.shared == 6 for pair in ablation.pairing(a.name).values())

@@ -18,8 +18,9 @@ from typing import Any
 from etude.core.errors import StateError
 from etude.core.text import brief
 from etude.frameworks import torch_adapter
+from etude.frameworks.global_sources import global_sources
 from etude.frameworks.kinds import Beginning, Handle, beginning_of, handle
-from etude.frameworks.sources import Source, global_sources
+from etude.frameworks.sources import Source
 from etude.frameworks.trees import digest_of, take_apart
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from etude.core.streams import stream_seed
 from etude.frameworks import keras_adapter, torch_adapter
-from etude.frameworks.sources import global_sources
+from etude.frameworks.global_sources import global_sources
 
 
 @contextmanager
