@@ -18,7 +18,7 @@ from ranks_at_work import first, outcome, run
 from torch import nn
 
 from etude.core.errors import ConfigError, DriftError, RankLostError, RanksError
-from etude.frameworks import torch_drift, torch_ranks
+from etude.frameworks import torch_drift, torch_ranks, torch_together
 from etude.frameworks.standstill import Waiting
 from etude.frameworks.torch_average import Averager
 from etude.frameworks.torch_drift import checksums
@@ -380,3 +380,20 @@ def test_a_part_of_a_tensor_is_summed_like_its_copy() -> None:
         checksums(parts).tolist()
         == checksums([part.clone(memory_format=torch.contiguous_format) for part in parts]).tolist()
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (RankLostError("rank 1 is gone"), True),
+        (TimeoutError("the store"), True),
+        (RuntimeError("[/x/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:5"), True),
+        (dist.DistNetworkError("the socket was closed"), True),
+        (dist.DistBackendError("NCCL error: remote process exited or there was a network error"), True),
+        (dist.DistBackendError("NCCL error: invalid usage"), False),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (RanksError("ranks are apart"), False),
+    ],
+)
+def test_what_only_says_that_others_are_gone_is_no_error_of_this_rank(error: Exception, lost: bool) -> None:
+    assert torch_together.is_lost(error) is lost

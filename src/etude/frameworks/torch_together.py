@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
@@ -29,6 +30,9 @@ from etude.frameworks.torch_shard import shard
 from etude.frameworks.torch_shares import shares_of
 from etude.frameworks.torch_telling import Drawn, is_shared
 from etude.frameworks.torch_watch import Watch
+
+BROKEN: Final = ("gloo/transport", "remote process exited")
+"""What torch says of a connection to another rank that broke: of gloo, and of NCCL."""
 
 APART: Final = (
     "Gradients are of batches of two loaders that count otherwise on this rank ({weights}), since the last batch of "
@@ -356,5 +360,9 @@ def serve(rank: Rank, timeout_s: float) -> tuple[Any, int]:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error only says that other ranks are gone, or do not answer."""
-    return isinstance(error, RankLostError | TimeoutError)
+    """Whether an error only says that other ranks are gone, or do not answer.
+
+    A library that distributes by itself has groups of its own, and what these raise is torch's own error.
+    """
+    broke = isinstance(error, RuntimeError) and any(sign in str(error) for sign in BROKEN)
+    return broke or isinstance(error, RankLostError | TimeoutError | dist.DistNetworkError | dist.DistStoreError)
