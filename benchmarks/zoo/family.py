@@ -25,7 +25,8 @@ class Family:
     Attributes:
         name: What it is called in tables.
         kind: What its models read: images, text, sound, several of them, graphs, numbers.
-        make: Makes a model; its weights are drawn from torch's global generator.
+        make: Makes a model; its weights are drawn from torch's global generator. What is passed are sizes of its own,
+            where it can have others.
         inputs: Makes inputs from a number of examples; drawn from the same generator.
         batched: Whether the first axis of every input holds independent examples. A graph has none of those.
         shared: Names of inputs that all examples have in common.
@@ -33,7 +34,7 @@ class Family:
 
     name: str
     kind: str
-    make: Callable[[], nn.Module]
+    make: Callable[..., nn.Module]
     inputs: Callable[[int], Inputs]
     batched: bool = True
     shared: tuple[str, ...] = ()
@@ -55,6 +56,10 @@ class Family:
                     mean.add_(0.1 * torch.randn_like(mean))
                     variance.mul_(1 + 0.3 * torch.rand_like(variance))
         return model.eval()
+
+    def resize(self, **sizes: Any) -> nn.Module:
+        """Return a fresh model of other sizes."""
+        return self.make(**sizes)
 
     def example(self, batch: int = BATCH, seed: int = SEED + 1) -> Inputs:
         """Return inputs of a batch."""

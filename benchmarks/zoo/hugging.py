@@ -29,10 +29,10 @@ VISION: Final[dict[str, Any]] = {
 def hugging(name: str, kind: str, model: str, config: str, inputs: Callable[[int], Inputs], **sizes: Any) -> Family:
     """Return a family whose models a configuration of transformers makes."""
 
-    def make() -> nn.Module:
+    def make(**others: Any) -> nn.Module:
         import transformers
 
-        made: nn.Module = getattr(transformers, model)(getattr(transformers, config)(**sizes))
+        made: nn.Module = getattr(transformers, model)(getattr(transformers, config)(**{**sizes, **others}))
         return made
 
     return Family(name, kind, make, inputs)

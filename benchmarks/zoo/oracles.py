@@ -112,7 +112,7 @@ class Judge:
         rest = sum(parameter.numel() for parameter in repaired.model.parameters())
         if new > MOST_REBUILT * max(1, rest):
             yield f"{100 * new / rest:.0f} % of what remains is built anew"
-        for name in after.keys() - before.keys():
+        for name in saved(repaired.model) - before.keys():
             yield f"{name} is new"
         tied = [(a, b) for a in left for b in left if a < b and left[a] is left[b]]
         for a, b in tied:
@@ -121,7 +121,7 @@ class Judge:
 
     def _gone(self, repaired: Repaired, path: str) -> Iterator[str]:
         """Nothing of the part is there."""
-        for name in state(repaired.model):
+        for name in sorted(saved(repaired.model)):
             if within(name, path):
                 yield f"{name} is still there"
 
@@ -201,6 +201,11 @@ def run(model: nn.Module, inputs: Inputs, *, training: bool = False) -> Any:
 def state(model: nn.Module) -> dict[str, Tensor]:
     """Return parameters and buffers by all of their names."""
     return {**parameters(model), **dict(model.named_buffers(remove_duplicate=False))}
+
+
+def saved(model: nn.Module) -> set[str]:
+    """Return names of parameters, and of all that is saved with a model."""
+    return {*parameters(model), *model.state_dict()}
 
 
 def loss(model: nn.Module, inputs: Inputs) -> Tensor:
