@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - what `forward` does, its class says
 """Classic networks, small, in plain torch, the way they are usually written."""
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Basic(nn.Module):
         self.relu = nn.ReLU(inplace=True)
         self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(out)
-        self.downsample: nn.Module | None = None
+        self.downsample: Any = None
         if stride != 1 or width != out:
             self.downsample = nn.Sequential(nn.Conv2d(width, out, 1, stride, bias=False), nn.BatchNorm2d(out))
 
@@ -166,7 +167,9 @@ class DenseNet(nn.Module):
         super().__init__()
         self.stem = nn.Conv2d(2, 8, 3, padding=1, bias=False)
         self.block1 = nn.Sequential(DenseLayer(8, 6), DenseLayer(14, 6), DenseLayer(20, 6))
-        self.transition = nn.Sequential(nn.BatchNorm2d(26), nn.ReLU(), nn.Conv2d(26, 12, 1, bias=False), nn.AvgPool2d(2))
+        self.transition = nn.Sequential(
+            nn.BatchNorm2d(26), nn.ReLU(), nn.Conv2d(26, 12, 1, bias=False), nn.AvgPool2d(2)
+        )
         self.block2 = nn.Sequential(DenseLayer(12, 6), DenseLayer(18, 6))
         self.norm = nn.BatchNorm2d(24)
         self.classifier = nn.Linear(24, 10)
@@ -188,7 +191,9 @@ class Mixed(nn.Module):
         one, three, five, pooled = sizes
         self.branch1 = conv_bn(width, one)
         self.branch2 = nn.Sequential(conv_bn(width, 5), conv_bn(5, three, 3, padding=1))
-        self.branch3 = nn.Sequential(conv_bn(width, 4), conv_bn(4, five, 3, padding=1), conv_bn(five, five, 3, padding=1))
+        self.branch3 = nn.Sequential(
+            conv_bn(width, 4), conv_bn(4, five, 3, padding=1), conv_bn(five, five, 3, padding=1)
+        )
         self.branch4 = nn.Sequential(nn.MaxPool2d(3, 1, 1), conv_bn(width, pooled))
 
     def forward(self, x: Tensor) -> Any:
@@ -336,7 +341,8 @@ class Gan(nn.Module):
         super().__init__()
         self.generator = nn.Sequential(
             nn.Linear(7, 12 * 4), nn.Unflatten(1, (12, 2, 2)), nn.BatchNorm2d(12), nn.ReLU(),
-            nn.ConvTranspose2d(12, 8, 4, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.ConvTranspose2d(8, 2, 4, 2, 1), nn.Tanh(),
+            nn.ConvTranspose2d(12, 8, 4, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.ConvTranspose2d(8, 2, 4, 2, 1),
+            nn.Tanh(),
         )  # fmt: skip
         self.discriminator = nn.Sequential(
             nn.Conv2d(2, 6, 3, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(6, 10, 3, 2, 1), nn.LeakyReLU(0.2), nn.Flatten(),
@@ -383,7 +389,12 @@ class SqueezeNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(2, 8, 3, stride=2, padding=1), nn.ReLU(), Fire(8, 4, 6), Fire(14, 5, 6), nn.MaxPool2d(2), Fire(14, 6, 9)
+            nn.Conv2d(2, 8, 3, stride=2, padding=1),
+            nn.ReLU(),
+            Fire(8, 4, 6),
+            Fire(14, 5, 6),
+            nn.MaxPool2d(2),
+            Fire(14, 6, 9),
         )
         self.classifier = nn.Sequential(nn.Dropout(), nn.Conv2d(20, 10, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
 

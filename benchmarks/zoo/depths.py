@@ -70,7 +70,7 @@ def compare_depth(depth: Depth, remove: Remover) -> Compared:
         repaired, rung = remove(family.build().double(), path, inputs)
     except Refused as refusal:
         return Compared(name, "refused", 0, 1, f"{refusal.code}: {refusal}")
-    except Exception as error:  # noqa: BLE001 - told, as every outcome is
+    except Exception as error:
         return Compared(name, "refused", 0, 1, f"{type(error).__name__}: {error}")
     smaller = family.resize(**depth.sizes).double()
     told = load(smaller, repaired.model, depth)
@@ -78,9 +78,11 @@ def compare_depth(depth: Depth, remove: Remover) -> Compared:
         wanted = floats(run(smaller, inputs))
         try:
             found = floats(run(repaired.model, inputs))
-        except Exception as error:  # noqa: BLE001 - it does not run
+        except Exception as error:
             return Compared(name, "differs", rung, 1, f"{type(error).__name__}: {error}")
-        most = max((float((found[where] - wanted[where]).abs().max()) for where in found.keys() & wanted.keys()), default=1)
+        most = max(
+            (float((found[where] - wanted[where]).abs().max()) for where in found.keys() & wanted.keys()), default=1
+        )
         told = f"differs by {most:.3g}" if most > 1e-12 else ""
     return Compared(name, "differs" if told else "equal", rung, 1, told)
 
@@ -95,7 +97,9 @@ def load(smaller: nn.Module, repaired: nn.Module, depth: Depth) -> str:
     into, found = state(smaller), {}
     for name, tensor in state(repaired).items():
         found[re.sub(rf"^({re.escape(depth.layers)}\.)(\d+)\.", moved, name)] = tensor
-    odd = sorted(into.keys() ^ found.keys()) + [n for n in into.keys() & found.keys() if into[n].shape != found[n].shape]
+    odd = sorted(into.keys() ^ found.keys()) + [
+        n for n in into.keys() & found.keys() if into[n].shape != found[n].shape
+    ]
     if odd:
         return f"does not fit the smaller model: {', '.join(odd[:4])}"
     with torch.no_grad():

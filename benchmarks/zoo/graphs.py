@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - what `forward` does, its class says
 """Graph networks in plain torch: nodes with features, and edges as pairs of node numbers."""
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ HUGGING: Final = (
     hugging("electra", "text", "ElectraForPreTraining", "ElectraConfig", text, **TINY, embedding_size=14),
     hugging("distilbert", "text", "DistilBertForQuestionAnswering", "DistilBertConfig", text, vocab_size=VOCABULARY,
             dim=24, n_layers=3, n_heads=4, hidden_dim=36, max_position_embeddings=40),
-    hugging("gpt2", "text", "GPT2LMHeadModel", "GPT2Config", text, vocab_size=VOCABULARY, n_embd=24, n_layer=3, n_head=4,
-            n_positions=40, bos_token_id=1, eos_token_id=2),
+    hugging("gpt2", "text", "GPT2LMHeadModel", "GPT2Config", text, vocab_size=VOCABULARY, n_embd=24, n_layer=3,
+            n_head=4, n_positions=40, bos_token_id=1, eos_token_id=2),
     hugging("opt", "text", "OPTForCausalLM", "OPTConfig", text, **_without(DECODER, "intermediate_size"), ffn_dim=36,
             word_embed_proj_dim=24),
     hugging("gpt_neox", "text", "GPTNeoXForCausalLM", "GPTNeoXConfig", text, **DECODER),
@@ -110,5 +110,6 @@ HUGGING: Final = (
             use_cache=False),
     hugging("clip", "image and text", "CLIPModel", "CLIPConfig", seen_and_read,
             text_config={**TINY, "num_hidden_layers": 2, "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0},
-            vision_config={**_without(VISION, "num_labels"), "num_hidden_layers": 2, "hidden_size": 28}, projection_dim=20),
+            vision_config={**_without(VISION, "num_labels"), "num_hidden_layers": 2, "hidden_size": 28},
+            projection_dim=20),
 )  # fmt: skip

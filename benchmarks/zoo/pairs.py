@@ -117,7 +117,7 @@ class Seen:
         self._given.update(id(one) for one in tensors(output).values())
 
     def used(self, path: str) -> bool:
-        """Say whether a part is called, or a parameter that is its alone, or that nobody else is called for, is used."""
+        """Say whether a part is called, or a parameter in it is used that no layer elsewhere is called for."""
         if self._called(path):
             return True
         for name in self._reached:
@@ -178,7 +178,7 @@ def _reached(model: nn.Module, inputs: Inputs) -> set[str]:
     torch.manual_seed(0)
     total = sum((one.double() ** 2).sum() for one in floats(call(trained, copy.deepcopy(inputs))).values())
     if isinstance(total, Tensor) and total.requires_grad:
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()
     return {name for name, parameter in parameters(trained).items() if parameter.grad is not None}
 
 
@@ -198,7 +198,7 @@ def _replaced(family: Family, path: str, module: nn.Module, inputs: Inputs) -> A
     _put(model, path, module)
     try:
         return both(model, inputs)
-    except Exception:  # noqa: BLE001 - whatever it is, it does not run
+    except Exception:
         return None
 
 

@@ -11,7 +11,7 @@ from benchmarks.zoo.family import Inputs
 from benchmarks.zoo.oracles import Repaired
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - it is no mishap: the answer to a question
     """A part cannot be taken out.
 
     Attributes:
@@ -32,11 +32,13 @@ Remover = Callable[[nn.Module, str, Inputs], tuple[Repaired, int]]
 def etude_remove(model: nn.Module, path: str, inputs: Inputs) -> tuple[Repaired, int]:
     """Take a part out with ``etude.remove``."""
     import etude
-    from etude.core.errors import RemovalRefused
 
     try:
         done = etude.remove(model, f"layer:{path}", inputs)
-    except RemovalRefused as refusal:
+    except etude.ConfigError as error:
+        refusal: Any = error
+        if not hasattr(refusal, "code"):
+            raise  # no refusal: the call itself was wrong
         raise Refused(str(refusal.code.value), refusal.why, refusal.instead) from None
     return Repaired(done.model, done.changes), int(done.rung)
 

@@ -24,8 +24,9 @@ SUMS: Final = {torch.add, torch.Tensor.add, torch.Tensor.add_, torch.Tensor.__ad
                torch.Tensor.__radd__}  # fmt: skip
 
 PLAIN: Final = frozenset({
-    "View", "UnsafeView", "ReshapeAlias", "Permute", "Transpose", "T", "Expand", "Clone", "CopySlices", "ToCopy", "Alias",
-    "Mul", "Div", "Add", "Sub", "Rsub", "Neg", "Slice", "Select", "Index", "Cat", "Stack", "Split", "SplitWithSizes",
+    "View", "UnsafeView", "ReshapeAlias", "Permute", "Transpose", "T", "Expand", "Clone", "CopySlices", "ToCopy",
+    "Alias", "Mul", "Div", "Add", "Sub", "Rsub", "Neg", "Slice", "Select", "Index", "Cat", "Stack", "Split",
+    "SplitWithSizes",
     "Unsqueeze", "Squeeze", "Pow", "Sqrt", "Rsqrt", "Mean", "Std", "Var", "NativeLayerNorm", "NativeBatchNorm",
     "NativeGroupNorm", "NativeDropout", "FusedRmsNorm", "Relu", "Gelu", "Silu", "Elu", "LeakyRelu", "Hardtanh",
     "Hardswish", "Tanh", "Sigmoid", "Softplus", "Clamp", "ClampMin", "Where", "MaskedFill", "Roll", "ConstantPadNd",
@@ -51,7 +52,7 @@ class Doubled(TorchFunctionMode):
                 self._hooks.append(module.register_forward_pre_hook(self._enter(path)))
                 self._hooks.append(module.register_forward_hook(self._leave, always_call=True))
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: D105
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in SUMS and len(args) == 2 and all(isinstance(a, Tensor) and a.is_floating_point() for a in args):
             one, other = args
             where = self._inside[-1]

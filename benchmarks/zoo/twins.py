@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - what `forward` does, its class says
 """Small models, each with a part, and the model as a person would write it without that part.
 
 A twin is a formula over the weights of the repaired model, by their names in it. So it says two things: what is
@@ -123,7 +124,7 @@ def mlp(width: int, middle: int) -> nn.Sequential:
 
 
 def stem_head(forward: Callable[..., Any], **modules: nn.Module) -> Callable[[], nn.Module]:
-    """Return a maker of a net that begins with a wide dense layer, so that what is rebuilt behind it is a small share."""
+    """Return a maker of a net that begins with a wide dense layer: what is rebuilt behind it is a small share."""
     return lambda: Net(forward, stem=nn.Linear(40, 12), **modules, head=nn.Linear(12, 4))
 
 
@@ -147,7 +148,8 @@ TWINS: Final = (
          stem_head(lambda m, x: m.head((y := m.stem(x)) + m.body(m.norm(y))), norm=nn.LayerNorm(12), body=mlp(12, 20)),
          "body", numbers(40), lambda p, x: linear(p, "head", linear(p, "stem", x))),
     Twin("skip round attention", 2,
-         stem_head(lambda m, x: m.head((y := m.stem(x)) + m.attn(m.norm(y))), norm=nn.LayerNorm(12), attn=Attention(12)),
+         stem_head(lambda m, x: m.head((y := m.stem(x)) + m.attn(m.norm(y))), norm=nn.LayerNorm(12),
+                   attn=Attention(12)),
          "attn", numbers(7, 40), lambda p, x: linear(p, "head", linear(p, "stem", x))),
     Twin("norm behind a skip", 2,
          stem_head(lambda m, x: m.head(m.norm((y := m.stem(x)) + m.body(y))), norm=nn.LayerNorm(12), body=mlp(12, 20)),
@@ -196,7 +198,8 @@ TWINS: Final = (
                      stem=nn.Linear(40, 12), one=nn.Linear(12, 5), two=nn.Linear(12, 6), three=nn.Linear(12, 4),
                      head=nn.Linear(15, 3)),
          "two", numbers(40),
-         lambda p, x: linear(p, "head", torch.cat([linear(p, "one", y := linear(p, "stem", x)), linear(p, "three", y)], -1)),
+         lambda p, x: linear(
+             p, "head", torch.cat([linear(p, "one", y := linear(p, "stem", x)), linear(p, "three", y)], -1)),
          {"head.weight": [0, 1, 2, 3, 4, 11, 12, 13, 14]}),
     Twin("a layer in a chain", 3,
          lambda: Net(lambda m, x: m.three(F.relu(m.two(F.relu(m.one(x))))), one=nn.Linear(40, 12), two=nn.Linear(12, 9),
@@ -300,7 +303,7 @@ def compare(twin: Twin, remove: Remover) -> Compared:
         repaired, rung = remove(build(twin), twin.part, inputs)
     except Refused as refusal:
         return Compared(twin.name, "refused", 0, twin.rung, f"{refusal.code}: {refusal}")
-    except Exception as error:  # noqa: BLE001 - told, as every outcome is
+    except Exception as error:
         return Compared(twin.name, "refused", 0, twin.rung, f"{type(error).__name__}: {error}")
     told = differing(twin, repaired, inputs, before)
     return Compared(twin.name, "differs" if told else "equal", rung, twin.rung, told)
@@ -313,7 +316,7 @@ def differing(twin: Twin, repaired: Repaired, inputs: tuple[Tensor, ...], before
         try:
             found = repaired.model.eval()(*inputs)
             wanted = twin.without(after, *inputs)
-        except Exception as error:  # noqa: BLE001 - the weights have other names or shapes, or it does not run
+        except Exception as error:
             return f"{type(error).__name__}: {str(error)[:200]}; {'; '.join(repaired.changes)}"
     if found.shape != wanted.shape or not bool((found - wanted).abs().max() <= ROUNDING * (1 + wanted.abs().max())):
         return f"other numbers; {'; '.join(repaired.changes)}"

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - what `forward` does, its class says
 """Families that whoever writes the remover has not seen: the first figure over them is the one that counts."""
 
 from __future__ import annotations
@@ -208,7 +209,13 @@ class WideAndDeep(nn.Module):
         self.norm = nn.BatchNorm1d(7)
         self.numbers = nn.Linear(7, 6)
         self.deep = nn.Sequential(
-            nn.Linear(25, 20), nn.BatchNorm1d(20), nn.ReLU(), nn.Dropout(0.2), nn.Linear(20, 14), nn.ReLU(), nn.Linear(14, 1)
+            nn.Linear(25, 20),
+            nn.BatchNorm1d(20),
+            nn.ReLU(),
+            nn.Dropout(0.2),
+            nn.Linear(20, 14),
+            nn.ReLU(),
+            nn.Linear(14, 1),
         )
         self.wide = nn.Linear(7, 1)
 
@@ -290,14 +297,19 @@ def series(batch: int) -> Inputs:
 
 
 def described(batch: int) -> Inputs:
-    return {"input_ids": tokens(batch), "visual_feats": torch.randn(batch, 5, 18), "visual_pos": torch.rand(batch, 5, 4)}
+    return {
+        "input_ids": tokens(batch),
+        "visual_feats": torch.randn(batch, 5, 18),
+        "visual_pos": torch.rand(batch, 5, 4),
+    }
 
 
 SMALL: Final[dict[str, Any]] = {**TINY, "num_hidden_layers": 2}
 PARTS: Final[dict[str, Any]] = {k: v for k, v in VISION.items() if k != "num_labels"} | {"num_hidden_layers": 2}
 HEARD: Final[dict[str, Any]] = {
-    "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 36, "vocab_size": VOCABULARY,
-    "conv_dim": [8, 14], "conv_stride": [5, 2], "conv_kernel": [10, 3], "num_feat_extract_layers": 2,
+    "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 36,
+    "vocab_size": VOCABULARY, "conv_dim": [8, 14], "conv_stride": [5, 2], "conv_kernel": [10, 3],
+    "num_feat_extract_layers": 2,
     "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 2, "apply_spec_augment": False, "layerdrop": 0.0,
 }  # fmt: skip
 BART: Final[dict[str, Any]] = {
@@ -336,8 +348,8 @@ UNSEEN: Final = (
             num_hidden_layers=2, num_attention_heads=4, use_cache=False),
     hugging("phi", "text", "PhiForCausalLM", "PhiConfig", text,
             **{**DECODER, "num_hidden_layers": 2, "hidden_size": 32}),
-    hugging("gptj", "text", "GPTJForCausalLM", "GPTJConfig", text, vocab_size=VOCABULARY, n_embd=24, n_layer=2, n_head=4,
-            rotary_dim=4, n_positions=40, use_cache=False),
+    hugging("gptj", "text", "GPTJForCausalLM", "GPTJConfig", text, vocab_size=VOCABULARY, n_embd=24, n_layer=2,
+            n_head=4, rotary_dim=4, n_positions=40, use_cache=False),
     hugging("mixtral", "text", "MixtralForCausalLM", "MixtralConfig", text, **{**GROUPED, "num_hidden_layers": 2},
             num_local_experts=4),
     hugging("mamba", "text", "MambaForCausalLM", "MambaConfig", text, vocab_size=VOCABULARY, hidden_size=24,
