@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from benchmarks.zoo.families import FAMILIES
 from benchmarks.zoo.family import Inputs
-from benchmarks.zoo.oracles import run, state
+from benchmarks.zoo.oracles import run, saved, state
 from benchmarks.zoo.removers import Refused, Remover
 from benchmarks.zoo.twins import Compared
 from benchmarks.zoo.values import floats
@@ -55,8 +55,8 @@ DEPTHS: Final = (
     Depth("vit", "vit.layers", 1, FEWER),
     Depth("deit", "deit.layers", 0, FEWER),
     Depth("whisper", "model.encoder.layers", 1, {"encoder_layers": 1}),
-    Depth("dinov2", "dinov2.layers", 1, FEWER),
-    Depth("beit", "beit.encoder.layer", 1, FEWER),
+    Depth("dinov2", "dinov2.encoder.layer", 1, FEWER),
+    Depth("beit", "beit.layers", 1, FEWER),
 )
 
 
@@ -96,6 +96,8 @@ def load(smaller: nn.Module, repaired: nn.Module, depth: Depth) -> str:
 
     into, found = state(smaller), {}
     for name, tensor in state(repaired).items():
+        if name not in saved(repaired) and name not in into:
+            continue  # a helper of the remover's: neither a weight nor saved
         found[re.sub(rf"^({re.escape(depth.layers)}\.)(\d+)\.", moved, name)] = tensor
     odd = sorted(into.keys() ^ found.keys()) + [
         n for n in into.keys() & found.keys() if into[n].shape != found[n].shape

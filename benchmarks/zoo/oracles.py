@@ -98,20 +98,20 @@ class Judge:
         model = self.family.build()
         before, after = state(model), state(repaired.model)
         left = {name: tensor for name, tensor in before.items() if not within(name, path)}
-        new = 0
+        new: dict[int, int] = {}
         for name, tensor in left.items():
-            told = repaired.tells(name)
+            names = [other for other, one in before.items() if one is tensor]
+            told = any(repaired.tells(one) for one in names)
             if name not in after:
-                shared = any(within(o, path) and t is tensor for o, t in before.items())
-                if not told and not shared:
+                if not told and not any(within(one, path) for one in names):
                     yield f"{name} is lost"
             elif after[name].shape != tensor.shape or not torch.equal(after[name], tensor):
-                new += after[name].numel() if isinstance(after[name], nn.Parameter) else 0
+                new[id(after[name])] = after[name].numel() if isinstance(after[name], nn.Parameter) else 0
                 if not told:
                     yield f"{name} is changed"
         rest = sum(parameter.numel() for parameter in repaired.model.parameters())
-        if new > MOST_REBUILT * max(1, rest):
-            yield f"{100 * new / rest:.0f} % of what remains is built anew"
+        if sum(new.values()) > MOST_REBUILT * max(1, rest):
+            yield f"{100 * sum(new.values()) / rest:.0f} % of what remains is built anew"
         for name in saved(repaired.model) - before.keys():
             yield f"{name} is new"
         tied = [(a, b) for a in left for b in left if a < b and left[a] is left[b]]

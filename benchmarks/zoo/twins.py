@@ -268,7 +268,7 @@ class Compared:
 
     Attributes:
         name: The twin's.
-        outcome: ``equal``, ``differs`` or ``refused``.
+        outcome: ``equal``, ``differs``, ``deeper`` (another repair, honestly on a deeper rung) or ``refused``.
         rung: Where the remover found its repair; 0 if it refused.
         wanted: Where the ladder has it.
         told: What differs, or why it was refused.
@@ -306,7 +306,8 @@ def compare(twin: Twin, remove: Remover) -> Compared:
     except Exception as error:
         return Compared(twin.name, "refused", 0, twin.rung, f"{type(error).__name__}: {error}")
     told = differing(twin, repaired, inputs, before)
-    return Compared(twin.name, "differs" if told else "equal", rung, twin.rung, told)
+    outcome = "equal" if not told else "deeper" if rung > twin.rung else "differs"
+    return Compared(twin.name, outcome, rung, twin.rung, told)
 
 
 def differing(twin: Twin, repaired: Repaired, inputs: tuple[Tensor, ...], before: Weights) -> str:
