@@ -122,6 +122,10 @@ class Bottleneck(nn.Module):
 class ResNet(nn.Module):
     """A stem, three stages, a pool, a head."""
 
+    layer1: nn.Sequential
+    layer2: nn.Sequential
+    layer3: nn.Sequential
+
     def __init__(self, depths: tuple[int, int, int] = (2, 2, 1), *, bottleneck: bool = False) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(2, 8, 3, padding=1, bias=False)
