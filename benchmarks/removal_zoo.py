@@ -1,4 +1,4 @@
-"""Every part of 76 families of models is taken out, one at a time, and the repaired models are judged by oracles."""
+"""Every part of more than 70 families of models is taken out, one at a time, and oracles judge what is left."""
 
 from __future__ import annotations
 

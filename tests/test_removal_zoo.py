@@ -78,7 +78,6 @@ def putting(module: Callable[[], nn.Module]) -> Any:
 def test_there_are_as_many_families_as_the_benchmark_says():
     assert len(FAMILIES) == len(set(FAMILIES)) >= 60
     assert sum(split == "unseen" for split in SPLIT.values()) >= 22
-    assert str(len(FAMILIES)) in (removal_zoo.__doc__ or "")
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -189,10 +188,10 @@ def test_more_than_a_fifth_built_anew_is_seen_even_if_it_is_told():
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("a.conv", True), ("a.conv.weight", True), ("conv.weight", False), ("a.conv1.weight", False), ("a.conv.up", True)],
+    [("a.conv", True), ("a.conv.weight", True), ("conv.weight", False), ("a.conv1.weight", False), ("b.bias", False)],
 )
 def test_what_is_told_is_told_by_its_whole_name(name: str, told: bool):
-    assert Repaired(nn.Identity(), ("a.conv rebuilt 8->4 inputs",)).tells(name) is told
+    assert Repaired(nn.Identity(), ("a.conv rebuilt 8->4 inputs", "b kept")).tells(name) is told
 
 
 def test_pairs_are_counted_strictly():

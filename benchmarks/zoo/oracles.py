@@ -54,11 +54,15 @@ class Repaired:
     changes: Sequence[str] = ()
 
     def tells(self, name: str) -> bool:
-        """Say whether a layer or parameter is told of, by its whole dotted name or that of its layer."""
+        """Say whether a layer or parameter is told of, by its whole dotted name or that of its layer.
+
+        That it is kept excuses nothing.
+        """
         return any(
             re.search(rf"(?<![\w.]){re.escape(one)}(?![\w]|\.\w)", change)
             for one in {name, name.rpartition(".")[0]} - {""}
             for change in self.changes
+            if not change.endswith(" kept")
         )
 
 
