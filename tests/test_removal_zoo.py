@@ -57,7 +57,7 @@ def the(path: str, family: Family = SMALL) -> Pair:
 def oracles(remove: Any, path: str, family: Family = SMALL, changes: tuple[str, ...] = ()) -> set[str]:
     """Return which oracles find a fault."""
     repaired, _ = remove(family.build(), path, family.example())
-    found = Judge(family).faults(Repaired(repaired.model, changes), path)
+    found = Judge(family).faults(Repaired(repaired.model, changes, repaired.rung), path)
     return {fault.oracle for fault in found}
 
 
@@ -70,9 +70,13 @@ def putting(module: Callable[[], nn.Module]) -> Any:
     def remove(model: nn.Module, path: str, inputs: Any) -> tuple[Repaired, int]:
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, module())
-        return Repaired(model, ("norm has no reader",)), 2
+        return Repaired(model, ("norm has no reader",), 1), 1
 
     return remove
+
+
+def neutral(model: nn.Module, path: str, inputs: Any) -> tuple[Repaired, int]:
+    return Repaired(putting(Zero)(model, path, inputs)[0].model, rung=2), 2
 
 
 def test_there_are_as_many_families_as_the_benchmark_says():
@@ -141,7 +145,7 @@ def test_a_sum_of_a_thing_with_what_was_made_of_it_alone_is_doubled():
 
 
 def test_a_right_repair_passes_every_oracle():
-    assert oracles(putting(Zero), "attention", changes=("norm has no reader",)) == set()
+    assert oracles(neutral, "attention", changes=("norm has no reader",)) == set()
     assert oracles(blind, "norm") == set()
 
 
@@ -160,6 +164,11 @@ def test_an_oracle_sees(remove: Any, path: str, found: set[str]):
     assert found <= oracles(remove, path)
 
 
+def test_what_is_called_identity_and_is_none_is_seen():
+    assert oracles(putting(Zero), "norm") >= {"identity"}
+    assert "identity" not in oracles(putting(nn.Identity), "norm")
+
+
 def test_a_cut_gradient_is_seen():
     family = FAMILIES["cnn"]
     assert oracles(cutting, "pool", family) >= {"gradients"}
@@ -170,7 +179,7 @@ def test_changed_weights_are_seen_unless_they_are_told():
         repaired, rung = blind(model, path, inputs)
         with torch.no_grad():
             repaired.model.get_parameter("head.bias").add_(1)
-        return repaired, rung
+        return Repaired(repaired.model), rung
 
     assert oracles(retrain, "norm") == {"kept"}
     assert oracles(retrain, "norm", changes=("norm removed", "out rebuilt 9->8 inputs")) == set()
@@ -181,7 +190,7 @@ def test_more_than_a_fifth_built_anew_is_seen_even_if_it_is_told():
         repaired, rung = blind(model, path, inputs)
         with torch.no_grad():
             repaired.model.get_parameter("words.weight").mul_(2)
-        return repaired, rung
+        return Repaired(repaired.model), rung
 
     assert oracles(rebuild, "norm", changes=("words rebuilt",)) == {"kept"}
 

@@ -48,10 +48,12 @@ class Repaired:
     Attributes:
         model: The model.
         changes: What it says that it did.
+        rung: How deep it says that the repair cuts.
     """
 
     model: nn.Module
     changes: Sequence[str] = ()
+    rung: int = 0
 
     def tells(self, name: str) -> bool:
         """Say whether a layer or parameter is told of, by its whole dotted name or that of its layer.
@@ -87,8 +89,8 @@ class Judge:
         """Return what is wrong with a model without a part; an oracle that cannot finish finds a fault."""
         found: list[Fault] = []
         for oracle in (
-            self._kept, self._gone, self._outputs, self._other_batch, self._sums, self._effect, self._gradients,
-            self._independent, self._training,
+            self._kept, self._gone, self._outputs, self._other_batch, self._sums, self._effect, self._identity,
+            self._gradients, self._independent, self._training,
         ):  # fmt: skip
             name = oracle.__name__.strip("_").replace("_", " ")
             try:
@@ -166,6 +168,29 @@ class Judge:
             floats(run(repaired.model, self.inputs)), self.output
         ):
             yield "the output is the same as with it"
+
+    def _identity(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """On rung 1, a part with one input and one output of its shape: the untouched model, its output overridden."""
+        if repaired.rung != 1:
+            return
+        model, entered, plain = self.family.build(), list[Tensor](), list[bool]()
+
+        def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
+            read = list(floats((args, kwargs)).values())
+            plain.append(len(read) == 1)
+            entered[:] = [one.clone() for one in read]  # it may be changed in place
+
+        def leave(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+            plain.append(isinstance(output, Tensor) and len(entered) == 1 and output.shape == entered[0].shape)
+            return entered[0] if all(plain) else None
+
+        part = model.get_submodule(path)
+        part.register_forward_pre_hook(enter, with_kwargs=True)
+        part.register_forward_hook(leave, with_kwargs=True)
+        wanted = floats(run(model, self.inputs))
+        found = floats(run(repaired.model, self.inputs))
+        if plain and all(plain) and not all(near(found[where], one, 1e-5) for where, one in wanted.items()):
+            yield "the output is not that of the untouched model with what went in instead of what came out"
 
     def _gradients(self, repaired: Repaired, path: str) -> Iterator[str]:
         """All that remains and had a gradient has one, or is told of."""

@@ -40,13 +40,13 @@ def etude_remove(model: nn.Module, path: str, inputs: Inputs) -> tuple[Repaired,
         if not hasattr(refusal, "code"):
             raise  # no refusal: the call itself was wrong
         raise Refused(str(refusal.code.value), refusal.why, refusal.instead) from None
-    return Repaired(done.model, done.changes), int(done.rung)
+    return Repaired(done.model, done.changes, int(done.rung)), int(done.rung)
 
 
 def blind(model: nn.Module, path: str, inputs: Inputs) -> tuple[Repaired, int]:
     """Put ``nn.Identity`` in its place and look no further."""
     _put(model, path, nn.Identity())
-    return Repaired(model), 1
+    return Repaired(model, rung=1), 1
 
 
 def hidden(model: nn.Module, path: str, inputs: Inputs) -> tuple[Repaired, int]:
@@ -77,7 +77,7 @@ class _Cut(nn.Module):
 def cutting(model: nn.Module, path: str, inputs: Inputs) -> tuple[Repaired, int]:
     """Put something in its place that lets no gradient through."""
     _put(model, path, _Cut())
-    return Repaired(model), 1
+    return Repaired(model, rung=1), 1
 
 
 def _put(model: nn.Module, path: str, module: nn.Module) -> None:
