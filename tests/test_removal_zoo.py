@@ -115,6 +115,25 @@ def test_a_wrapper_is_an_edge():
     assert {pair.path: pair.why for pair in pairs(family)} == {"0": "wrapper", "0.0": "", "0.1": "", "1": ""}
 
 
+def test_a_list_of_embeddings_is_an_edge_although_it_is_never_called():
+    class Columns(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.each = nn.ModuleList(nn.Embedding(9, 6) for _ in range(2))
+            self.head = nn.Linear(6, 40)
+
+        def forward(self, x: Tensor) -> Any:
+            return self.head(self.each[0](x[:, 0]) + self.each[1](x[:, 1]))
+
+    family = Family("columns", "", Columns, lambda batch: (torch.randint(0, 9, (batch, 2)),))
+    assert {pair.path: pair.why for pair in pairs(family)} == {
+        "each": "integers",
+        "each.0": "integers",
+        "each.1": "integers",
+        "head": "head",
+    }
+
+
 def test_what_is_hard_and_why():
     assert {pair.path: pair.blind for pair in pairs(SMALL) if pair.hard} == {
         "words": "raises",

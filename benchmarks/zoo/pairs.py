@@ -97,7 +97,7 @@ class Seen:
         self._given: set[int] = set()
         self._kept: list[Any] = []  # what was given lives on, so that no other tensor gets its address
         inputs = copy.deepcopy(inputs)
-        self._inputs = {one.data_ptr() for one in tensors(inputs).values() if not one.is_floating_point()}
+        self._inputs = {_memory(one) for one in tensors(inputs).values() if not one.is_floating_point()}
         self.structure = both(model, inputs, self)
         self._names = parameters(model)
         self._reached = _reached(model, inputs)
@@ -134,8 +134,8 @@ class Seen:
         own = self._calls.get(path, [])
         if any(c.reads and c.gives and not any(one.is_floating_point() for one in c.reads) for c in own):
             return True
-        return bool(own) and any(
-            c.gives and len(c.reads) == 1 and c.reads[0].data_ptr() in self._inputs
+        return any(
+            c.gives and len(c.reads) == 1 and _memory(c.reads[0]) in self._inputs
             for name, calls in self._calls.items()
             if within(name, path)
             for c in calls
@@ -152,6 +152,11 @@ class Seen:
 
     def _called(self, path: str) -> bool:
         return any(within(name, path) for name in self._calls)
+
+
+def _memory(tensor: Tensor) -> int:
+    """Return where a tensor's numbers lie; a column of it lies there too."""
+    return tensor.untyped_storage().data_ptr()
 
 
 def both(model: nn.Module, inputs: Inputs, seen: Seen | None = None) -> tuple[Any, Any]:
