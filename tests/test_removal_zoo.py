@@ -163,6 +163,21 @@ def test_a_sum_of_a_thing_with_what_was_made_of_it_alone_is_doubled():
         assert bool(doubled_sums(net, (x,))) is doubles
 
 
+def test_a_product_with_what_another_layer_gives_is_no_doubled_summand():
+    def gated(net: Any, x: Tensor) -> Any:
+        y = net["stem"](x)
+        return y + y * net["gate"](y)
+
+    def normed(net: Any, x: Tensor) -> Any:
+        y = net["stem"](x)
+        return y + net["gate"].weight[0] * (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True)))
+
+    for forward, doubles in ((gated, False), (normed, True)):
+        net = nn.ModuleDict({"stem": nn.Linear(6, 6), "gate": nn.Linear(6, 6)})
+        net.forward = lambda x, net=net, forward=forward: forward(net, x)
+        assert bool(doubled_sums(net, (torch.randn(2, 6),))) is doubles
+
+
 def test_a_right_repair_passes_every_oracle():
     assert oracles(neutral, "attention", changes=("norm has no reader",)) == set()
     assert oracles(blind, "norm") == set()

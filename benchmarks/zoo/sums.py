@@ -87,21 +87,39 @@ def doubled(one: Tensor, other: Tensor) -> bool:
 def sources(node: Any) -> set[Any]:
     """Return the nodes that mix, and are reached from one without passing another.
 
-    What is reached are the last operations of the branch itself; behind them nothing is looked at.
+    What is reached are the last operations of the branch itself; behind them nothing is looked at. A product of two
+    things that come from different operations is a gate: it mixes. One of a thing with what was made of it alone, as
+    in a norm or an activation that is written out, does not.
     """
-    found, seen, todo = set(), set(), [node]
+    found: dict[Any, set[Any]] = {None: set()}
+    todo = [node]
     while todo:
-        at = todo.pop()
-        if at is None or at in seen:
+        at = todo[-1]
+        before = [one for one, _ in at.next_functions] if at is not None and _is_plain(at) else []
+        open_ones = [one for one in before if one not in found]
+        if open_ones:
+            todo += open_ones
             continue
-        seen.add(at)
-        if re.sub(r"Backward\d*$", "", at.name()) not in PLAIN:
-            # An accumulation is a leaf: a weight of a norm, or an input. Neither is a source that mixes.
-            if "AccumulateGrad" not in at.name() or _is_input(at):
-                found.add(at)
+        todo.pop()
+        if at in found:
             continue
-        todo += [before for before, _ in at.next_functions]
-    return found
+        behind = [found[one] for one in before if found[one]]
+        if not _is_plain(at):
+            # An accumulation is a leaf: a weight of a norm, or an input. Only the input is a source.
+            found[at] = {at} if "AccumulateGrad" not in at.name() or _is_input(at) else set()
+        elif _kind(at) == "Mul" and len(behind) == 2 and behind[0] != behind[1]:
+            found[at] = {at}
+        else:
+            found[at] = set().union(*behind)
+    return found[node]
+
+
+def _kind(node: Any) -> str:
+    return re.sub(r"Backward\d*$", "", node.name())
+
+
+def _is_plain(node: Any) -> bool:
+    return _kind(node) in PLAIN
 
 
 def _is_input(node: Any) -> bool:
