@@ -106,6 +106,7 @@ class Benchmark:
         targets: What has to be reached.
         note: A line or more on how to read it.
         numbers: Options of its own, whole numbers of 1 or more: name -> the default, and what it says.
+        totals: Given what the cells of one run gave, by name, further rows of that run: what only all of them say.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Benchmark:
     targets: Sequence[Target]
     note: str = ""
     numbers: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    totals: Callable[[Mapping[str, Result]], Mapping[str, Result]] | None = None
 
     def main(self) -> None:
         """Run as a command."""
@@ -149,6 +151,9 @@ class Benchmark:
             for cell in cells:
                 print(f"run {nth + 1} of {runs}: {cell.name}", file=sys.stderr, flush=True)
                 results[cell.name].append(run_cell(self.name, cell, place))
+            if self.totals is not None:
+                for name, found in self.totals({cell.name: results[cell.name][-1] for cell in cells}).items():
+                    results.setdefault(name, []).append({"probe": results[cells[-1].name][-1]["probe"], **found})
         return results
 
     def _show(self, results: Mapping[str, list[Result]], *, small: bool) -> None:

@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
     "asynchrony", "chaos", "driver", "engines", "fidelity", "gap", "handout", "importance_exact", "importance_io",
     "importance_moved", "importance_overhead", "importance_repartition", "importance_verdict", "paper2",
-    "parallel_elastic", "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality", "reports",
-    "server", "simulate", "startup", "stopping", "stragglers", "weights_live", "weights_paper5", "weights_prefix",
-    "weights_stall", "weights_storage",
+    "parallel_elastic", "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality",
+    "removal_zoo", "reports", "server", "simulate", "startup", "stopping", "stragglers", "weights_live",
+    "weights_paper5", "weights_prefix", "weights_stall", "weights_storage",
 )  # fmt: skip
 
 

@@ -1,0 +1,296 @@
+"""Judges of a repaired model. They share no code with a remover, and know of it only the words that it gives back.
+
+Each looks at one thing. What a remover says in its words counts as told, by the dotted name of the layer: a layer that
+is told of may have been built anew, and may have lost its gradient. What is not told is wrong.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.zoo.family import OTHER_BATCH, SEED, Family, Inputs, call
+from benchmarks.zoo.sums import doubled_sums
+from benchmarks.zoo.values import Shown, floats, parameters, structure, tensors, within
+
+CLOSE: Final = 1e-4
+"""Relative difference of two outputs in float32 up to which they count as equal."""
+MOST_REBUILT: Final = 0.2
+"""The share of what remains that may have been built anew."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What an oracle found.
+
+    Attributes:
+        oracle: Its name.
+        what: What is wrong, in words.
+    """
+
+    oracle: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.oracle}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What a remover gave back.
+
+    Attributes:
+        model: The model.
+        changes: What it says that it did.
+        rung: How deep it says that the repair cuts.
+    """
+
+    model: nn.Module
+    changes: Sequence[str] = ()
+    rung: int = 0
+
+    def tells(self, name: str) -> bool:
+        """Say whether a layer or parameter is told of, by its whole dotted name or that of its layer.
+
+        That it is kept excuses nothing.
+        """
+        return any(
+            re.search(rf"(?<![\w.]){re.escape(one)}(?![\w]|\.\w)", change)
+            for one in {name, name.rpartition(".")[0]} - {""}
+            for change in self.changes
+            if not change.endswith(" kept")
+        )
+
+
+class Judge:
+    """Judges repairs of one family's model; what is known of the untouched model is found out once."""
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self.inputs = family.example()
+        model = family.build()
+        self.shown = tuple(structure(run(model, self.inputs, training=t)) for t in (False, True))
+        self.output = floats(run(model, self.inputs))
+        self.gradients = gradients(model, self.inputs)
+        self.doubled = doubled_sums(model, self.inputs)
+        self.other_shown: Shown = ()
+        self.tied: set[tuple[str, int, int]] = set()
+        if family.batched:
+            self.other_shown = structure(run(model, family.example(OTHER_BATCH)))
+            self.tied = influences(model, family)
+
+    def faults(self, repaired: Repaired, path: str) -> list[Fault]:
+        """Return what is wrong with a model without a part; an oracle that cannot finish finds a fault."""
+        found: list[Fault] = []
+        for oracle in (
+            self._kept, self._gone, self._outputs, self._other_batch, self._sums, self._effect, self._identity,
+            self._gradients, self._independent, self._training,
+        ):  # fmt: skip
+            name = oracle.__name__.strip("_").replace("_", " ")
+            try:
+                found += [Fault(name, what) for what in oracle(repaired, path)]
+            except Exception as error:
+                found.append(Fault(name, f"{type(error).__name__}: {str(error)[:160]}"))
+        return found
+
+    def _kept(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """All that is not the part's is there, to the bit, and nothing else."""
+        model = self.family.build()
+        before, after = state(model), state(repaired.model)
+        left = {name: tensor for name, tensor in before.items() if not within(name, path)}
+        new: dict[int, int] = {}
+        for name, tensor in left.items():
+            names = [other for other, one in before.items() if one is tensor]
+            told = any(repaired.tells(one) for one in names)
+            if name not in after:
+                if not told and not any(within(one, path) for one in names):
+                    yield f"{name} is lost"
+            elif after[name].shape != tensor.shape or not torch.equal(after[name], tensor):
+                new[id(after[name])] = after[name].numel() if isinstance(after[name], nn.Parameter) else 0
+                if not told:
+                    yield f"{name} is changed"
+        rest = sum(parameter.numel() for parameter in repaired.model.parameters())
+        if sum(new.values()) > MOST_REBUILT * max(1, rest):
+            yield f"{100 * sum(new.values()) / rest:.0f} % of what remains is built anew"
+        for name in saved(repaired.model) - before.keys():
+            yield f"{name} is new"
+        tied = [(a, b) for a in left for b in left if a < b and left[a] is left[b]]
+        for a, b in tied:
+            if a in after and b in after and after[a] is not after[b]:
+                yield f"{a} and {b} are no longer shared"
+
+    def _gone(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """Nothing of the part is there."""
+        for name in sorted(saved(repaired.model)):
+            if within(name, path):
+                yield f"{name} is still there"
+
+    def _outputs(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """The model gives what it gave, in structure and shape, and it is finite."""
+        for training, shown in zip((False, True), self.shown, strict=True):
+            output = run(repaired.model, self.inputs, training=training)
+            if structure(output) != shown:
+                yield f"{'training' if training else 'evaluation'} gives {differing(structure(output), shown)}"
+            before = self.output if not training else {}
+            for where, one in floats(output).items():
+                if not one.isfinite().all() and (where not in before or before[where].isfinite().all()):
+                    yield f"{where or 'the output'} is not finite"
+
+    def _other_batch(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """Another batch size gives what it gave."""
+        if self.family.batched:
+            found = structure(run(repaired.model, self.family.example(OTHER_BATCH)))
+            if found != self.other_shown:
+                yield f"gives {differing(found, self.other_shown)}"
+
+    def _sums(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """No summand is doubled that was not."""
+        for where in sorted(doubled_sums(repaired.model.eval(), self.inputs) - self.doubled):
+            yield f"{where} adds something to itself"
+
+    def _effect(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """If other weights in the part change the output, so does its removal."""
+        stirred = self.family.build()
+        own = [tensor for name, tensor in parameters(stirred).items() if within(name, path)]
+        if not own:
+            return
+        generator = torch.Generator().manual_seed(SEED)
+        with torch.no_grad():
+            for tensor in own:
+                tensor.add_(torch.randn(tensor.shape, generator=generator))
+        if not equal(floats(run(stirred, self.inputs)), self.output) and equal(
+            floats(run(repaired.model, self.inputs)), self.output
+        ):
+            yield "the output is the same as with it"
+
+    def _identity(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """On rung 1, a part with one input and one output of its shape: the untouched model, its output overridden."""
+        if repaired.rung != 1:
+            return
+        model, entered, plain = self.family.build(), list[Tensor](), list[bool]()
+
+        def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
+            read = list(floats((args, kwargs)).values())
+            plain.append(len(read) == 1)
+            entered[:] = [one.clone() for one in read]  # it may be changed in place
+
+        def leave(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+            plain.append(isinstance(output, Tensor) and len(entered) == 1 and output.shape == entered[0].shape)
+            return entered[0] if all(plain) else None
+
+        part = model.get_submodule(path)
+        part.register_forward_pre_hook(enter, with_kwargs=True)
+        part.register_forward_hook(leave, with_kwargs=True)
+        wanted = floats(run(model, self.inputs))
+        found = floats(run(repaired.model, self.inputs))
+        if plain and all(plain) and not all(near(found[where], one, 1e-5) for where, one in wanted.items()):
+            yield "the output is not that of the untouched model with what went in instead of what came out"
+
+    def _gradients(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """All that remains and had a gradient has one, or is told of."""
+        found = gradients(repaired.model, self.inputs)
+        for name, had in self.gradients.items():
+            if had is not None and name in found and found[name] is None and not repaired.tells(name):
+                yield f"{name} has none"
+
+    def _independent(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """An example's output does not depend on another example."""
+        if self.family.batched:
+            for where, one, other in sorted(influences(repaired.model, self.family) - self.tied):
+                yield f"example {one} changes {where or 'the output'} of example {other}"
+
+    def _training(self, repaired: Repaired, path: str) -> Iterator[str]:
+        """A step of training changes weights, and the model runs on."""
+        model = copy.deepcopy(repaired.model).train()
+        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        before = [parameter.detach().clone() for parameter in trainable]
+        optimizer = torch.optim.SGD(trainable, lr=1e-3)
+        loss(model, self.inputs).backward()
+        optimizer.step()
+        if trainable and all(torch.equal(a, b) for a, b in zip(trainable, before, strict=True)):
+            yield "no weight moves"
+        if not loss(model, self.inputs).isfinite():
+            yield "the loss is not finite"
+
+
+def run(model: nn.Module, inputs: Inputs, *, training: bool = False) -> Any:
+    """Return what a model gives; in training, what a copy gives, since running statistics change."""
+    used = copy.deepcopy(model).train() if training else model.eval()
+    torch.manual_seed(SEED)
+    with torch.no_grad():
+        return call(used, copy.deepcopy(inputs))
+
+
+def state(model: nn.Module) -> dict[str, Tensor]:
+    """Return parameters and buffers by all of their names."""
+    return {**parameters(model), **dict(model.named_buffers(remove_duplicate=False))}
+
+
+def saved(model: nn.Module) -> set[str]:
+    """Return names of parameters, and of all that is saved with a model."""
+    return {*parameters(model), *model.state_dict()}
+
+
+def loss(model: nn.Module, inputs: Inputs) -> Tensor:
+    """Return how far a model's output is from some fixed numbers."""
+    torch.manual_seed(SEED)
+    output = floats(call(model, copy.deepcopy(inputs)))
+    generator = torch.Generator().manual_seed(SEED)
+    parts = [((one - torch.randn(one.shape, generator=generator)) ** 2).mean() for one in output.values()]
+    return torch.stack(parts).sum()
+
+
+def gradients(model: nn.Module, inputs: Inputs) -> dict[str, Tensor | None]:
+    """Return the gradient of each parameter in training; None where there is none."""
+    used = copy.deepcopy(model).train()
+    loss(used, inputs).backward()
+    return {name: parameter.grad for name, parameter in parameters(used).items()}
+
+
+def influences(model: nn.Module, family: Family) -> set[tuple[str, int, int]]:
+    """Return which example of a batch changes what the model gives for which other."""
+    inputs = family.example()
+    size = next(iter(tensors(inputs).values())).shape[0]
+    others = tensors(family.example(seed=SEED + 2))
+    base = floats(run(model, inputs))
+    found = set()
+    for one in (0, size - 1):
+        changed = copy.deepcopy(inputs)  # one example is that of another batch
+        for where, tensor in tensors(changed).items():
+            if where.strip(".") not in family.shared:
+                tensor[one] = others[where][one]
+        for where, output in floats(run(model, changed)).items():
+            axis = next((k for k, length in enumerate(output.shape) if length == size), None)
+            if axis is None or where not in base or base[where].shape != output.shape:
+                continue
+            for other in set(range(size)) - {one}:
+                if not near(output.select(axis, other), base[where].select(axis, other)):
+                    found.add((where, one, other))
+    return found
+
+
+def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    """Say whether two outputs are the same."""
+    return one.keys() == other.keys() and all(near(one[where], other[where], 1e-7) for where in one)
+
+
+def near(one: Tensor, other: Tensor, limit: float = CLOSE) -> bool:
+    """Say whether two tensors are the same up to a share of the largest number in them."""
+    if one.shape != other.shape:
+        return False
+    one, other = one.double().nan_to_num(0, 1e30, -1e30), other.double().nan_to_num(0, 1e30, -1e30)
+    return bool((one - other).abs().max() <= limit * max(1e-12, float(other.abs().max()))) if one.numel() else True
+
+
+def differing(found: Shown, wanted: Shown) -> str:
+    """Tell the first difference of two structures."""
+    for one, other in zip(found, wanted, strict=False):
+        if one != other:
+            return f"{' '.join(one)} instead of {' '.join(other)}"
+    return f"{len(found)} values instead of {len(wanted)}"

@@ -1,0 +1,324 @@
+"""The judges of repaired models see what is wrong with them, and pass what is right."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from benchmarks import removal_zoo  # noqa: E402 - they need torch
+from benchmarks.zoo.counting import outcome  # noqa: E402
+from benchmarks.zoo.depths import DEPTHS, compare_depth  # noqa: E402
+from benchmarks.zoo.families import FAMILIES, SPLIT  # noqa: E402
+from benchmarks.zoo.family import Family, call  # noqa: E402
+from benchmarks.zoo.oracles import Judge, Repaired  # noqa: E402
+from benchmarks.zoo.pairs import DEAD, EDGE, MUST, Pair, pairs  # noqa: E402
+from benchmarks.zoo.removers import Refused, blind, cutting, hidden, mixing  # noqa: E402
+from benchmarks.zoo.sums import doubled_sums  # noqa: E402
+from benchmarks.zoo.twins import TWINS, Attention, compare  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+
+PLAIN = ("cnn", "mixer", "lstm_tagger", "gcn", "wavenet", "shufflenet", "pointnet")
+"""Families that need no further library, of every kind."""
+
+
+class Small(nn.Module):
+    """A part of each class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(30, 8)
+        self.norm = nn.LayerNorm(8)
+        self.attention = Attention(8)
+        self.by_hand = nn.Linear(8, 8)
+        self.never = nn.Linear(8, 8)
+        self.dropout = nn.Dropout(0.5)
+        self.head = nn.Linear(8, 5)
+        self.out = self.head
+
+    def forward(self, words: Tensor) -> Any:
+        x = self.words(words)
+        x = x + self.attention(self.norm(x))
+        x = x @ self.by_hand.weight
+        return self.head(nn.functional.dropout(x, self.dropout.p, self.training))
+
+
+SMALL = Family("small", "text", Small, lambda batch: (torch.randint(0, 30, (batch, 7)),))
+
+
+def the(path: str, family: Family = SMALL) -> Pair:
+    return next(pair for pair in pairs(family) if pair.path == path)
+
+
+def oracles(remove: Any, path: str, family: Family = SMALL, changes: tuple[str, ...] = ()) -> set[str]:
+    """Return which oracles find a fault."""
+    repaired, _ = remove(family.build(), path, family.example())
+    found = Judge(family).faults(Repaired(repaired.model, changes, repaired.rung), path)
+    return {fault.oracle for fault in found}
+
+
+class Zero(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.zeros_like(x)
+
+
+def putting(module: Callable[[], nn.Module]) -> Any:
+    def remove(model: nn.Module, path: str, inputs: Any) -> tuple[Repaired, int]:
+        parent, _, name = path.rpartition(".")
+        setattr(model.get_submodule(parent), name, module())
+        return Repaired(model, ("norm has no reader",), 1), 1
+
+    return remove
+
+
+def neutral(model: nn.Module, path: str, inputs: Any) -> tuple[Repaired, int]:
+    return Repaired(putting(Zero)(model, path, inputs)[0].model, rung=2), 2
+
+
+def test_there_are_as_many_families_as_the_benchmark_says():
+    assert len(FAMILIES) == len(set(FAMILIES)) >= 60
+    assert sum(split == "unseen" for split in SPLIT.values()) >= 22
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_family_gives_equal_models_and_inputs_of_any_batch(name: str):
+    family = FAMILIES[name]
+    one, other = family.build(), family.build()
+    assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
+    assert torch.equal(call(one, family.example()), call(other, family.example()))
+    if family.batched:
+        assert call(one, family.example(5)).shape[0] == 5
+
+
+def test_classes_of_parts():
+    found = {pair.path: pair for pair in pairs(SMALL)}
+    assert {path: (pair.part, pair.why) for path, pair in found.items()} == {
+        "words": (EDGE, "integers"),
+        "norm": (MUST, ""),
+        "attention": (MUST, ""),
+        "attention.qkv": (MUST, ""),
+        "attention.out": (MUST, ""),
+        "by_hand": (MUST, ""),  # never called, and its weight is used
+        "never": (DEAD, "never used"),
+        "dropout": (MUST, ""),  # never called, and its p is read
+        "head": (EDGE, "head"),
+    }
+
+
+def test_a_wrapper_is_an_edge():
+    family = Family("wrapped", "", lambda: nn.Sequential(nn.Sequential(nn.Linear(7, 9), nn.Linear(9, 9)), nn.PReLU()),
+                    lambda batch: (torch.randn(batch, 7),))  # fmt: skip
+    assert {pair.path: pair.why for pair in pairs(family)} == {"0": "wrapper", "0.0": "", "0.1": "", "1": ""}
+
+
+def test_a_list_of_embeddings_is_an_edge_although_it_is_never_called():
+    class Columns(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.each = nn.ModuleList(nn.Embedding(9, 6) for _ in range(2))
+            self.head = nn.Linear(6, 40)
+
+        def forward(self, x: Tensor) -> Any:
+            return self.head(self.each[0](x[:, 0]) + self.each[1](x[:, 1]))
+
+    family = Family("columns", "", Columns, lambda batch: (torch.randint(0, 9, (batch, 2)),))
+    assert {pair.path: pair.why for pair in pairs(family)} == {
+        "each": "integers",
+        "each.0": "integers",
+        "each.1": "integers",
+        "head": "head",
+    }
+
+
+def test_what_is_hard_and_why():
+    assert {pair.path: pair.blind for pair in pairs(SMALL) if pair.hard} == {
+        "words": "raises",
+        "attention": "doubled",
+        "attention.qkv": "raises",
+        "by_hand": "raises",
+        "dropout": "raises",
+        "head": "shape",
+    }
+
+
+def test_a_smaller_number_of_pairs_is_the_same_for_everybody():
+    assert pairs(SMALL, 3) == [pair for pair in pairs(SMALL) if pair in pairs(SMALL, 3)]
+    assert len(pairs(SMALL, 3)) == 3
+
+
+def test_a_sum_of_a_thing_with_what_was_made_of_it_alone_is_doubled():
+    x = torch.randn(2, 6)
+    for branch, doubles in (
+        (nn.Identity(), True),
+        (nn.Sequential(nn.LayerNorm(6), nn.ReLU()), True),
+        (nn.Linear(6, 6), False),
+        (Zero(), False),
+    ):
+        net = nn.ModuleDict({"stem": nn.Linear(6, 6), "branch": branch})
+        net.forward = lambda x, net=net: (y := net["stem"](x)) + net["branch"](y)
+        assert bool(doubled_sums(net, (x,))) is doubles
+
+
+def test_a_product_with_what_another_layer_gives_is_no_doubled_summand():
+    def gated(net: Any, x: Tensor) -> Any:
+        y = net["stem"](x)
+        return y + y * net["gate"](y)
+
+    def normed(net: Any, x: Tensor) -> Any:
+        y = net["stem"](x)
+        return y + net["gate"].weight[0] * (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True)))
+
+    for forward, doubles in ((gated, False), (normed, True)):
+        net = nn.ModuleDict({"stem": nn.Linear(6, 6), "gate": nn.Linear(6, 6)})
+        net.forward = lambda x, net=net, forward=forward: forward(net, x)
+        assert bool(doubled_sums(net, (torch.randn(2, 6),))) is doubles
+
+
+def test_a_right_repair_passes_every_oracle():
+    assert oracles(neutral, "attention", changes=("norm has no reader",)) == set()
+    assert oracles(blind, "norm") == set()
+
+
+@pytest.mark.parametrize(
+    ("remove", "path", "found"),
+    [
+        (hidden, "attention", {"gone", "effect"}),
+        (blind, "attention", {"sums"}),
+        (blind, "head", {"outputs", "other batch"}),
+        (mixing, "norm", {"independent"}),
+        (putting(Zero), "attention", {"gradients"}),  # the norm before it has no reader, and nobody says so
+        (putting(lambda: nn.LayerNorm(8)), "norm", {"gone"}),
+    ],
+)
+def test_an_oracle_sees(remove: Any, path: str, found: set[str]):
+    assert found <= oracles(remove, path)
+
+
+def test_what_is_called_identity_and_is_none_is_seen():
+    assert oracles(putting(Zero), "norm") >= {"identity"}
+    assert "identity" not in oracles(putting(nn.Identity), "norm")
+
+
+def test_a_cut_gradient_is_seen():
+    family = FAMILIES["cnn"]
+    assert oracles(cutting, "pool", family) >= {"gradients"}
+
+
+def test_changed_weights_are_seen_unless_they_are_told():
+    def retrain(model: nn.Module, path: str, inputs: Any) -> tuple[Repaired, int]:
+        repaired, rung = blind(model, path, inputs)
+        with torch.no_grad():
+            repaired.model.get_parameter("head.bias").add_(1)
+        return Repaired(repaired.model), rung
+
+    assert oracles(retrain, "norm") == {"kept"}
+    assert oracles(retrain, "norm", changes=("norm removed", "out rebuilt 9->8 inputs")) == set()
+
+
+def test_more_than_a_fifth_built_anew_is_seen_even_if_it_is_told():
+    def rebuild(model: nn.Module, path: str, inputs: Any) -> tuple[Repaired, int]:
+        repaired, rung = blind(model, path, inputs)
+        with torch.no_grad():
+            repaired.model.get_parameter("words.weight").mul_(2)
+        return Repaired(repaired.model), rung
+
+    assert oracles(rebuild, "norm", changes=("words rebuilt",)) == {"kept"}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("a.conv", True), ("a.conv.weight", True), ("conv.weight", False), ("a.conv1.weight", False), ("b.bias", False)],
+)
+def test_what_is_told_is_told_by_its_whole_name(name: str, told: bool):
+    assert Repaired(nn.Identity(), ("a.conv rebuilt 8->4 inputs", "b kept")).tells(name) is told
+
+
+def test_pairs_are_counted_strictly():
+    def refuse(model: nn.Module, path: str, inputs: Any) -> Any:
+        raise Refused("no path", "nothing is left", "attention")
+
+    def fail(model: nn.Module, path: str, inputs: Any) -> Any:
+        raise ZeroDivisionError("oh")
+
+    judge = Judge(SMALL)
+    for remove, path, outcomes in (
+        (blind, "norm", ("ran", "", 1)),
+        (blind, "attention", ("wrong", "sums", 1)),
+        (refuse, "norm", ("refused", "no path", 0)),
+        (fail, "norm", ("raised", "ZeroDivisionError", 0)),
+    ):
+        found = outcome(SMALL, the(path), remove, judge)
+        assert (found.outcome, found.code, found.rung) == outcomes
+
+
+def test_a_pair_that_takes_too_long_is_late(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("benchmarks.zoo.counting.PAIR_LIMIT_S", 0.01)
+
+    def spin(model: nn.Module, path: str, inputs: Any) -> Any:
+        for _ in itertools.count():
+            pass
+
+    assert outcome(SMALL, the("norm"), spin, Judge(SMALL)).outcome == "late"
+
+
+def test_no_twin_is_met_by_identity():
+    assert len(TWINS) >= 20
+    assert {compare(twin, blind).outcome for twin in TWINS} == {"differs"}
+
+
+def test_a_twin_is_met_by_the_repair_that_a_person_means():
+    twin = next(twin for twin in TWINS if twin.name == "skip round an MLP")
+    assert compare(twin, putting(Zero)).outcome == "equal"
+
+
+def test_a_deeper_repair_is_another_one_and_not_wrong():
+    twin = next(twin for twin in TWINS if twin.name == "a layer in a chain")
+
+    def adapt(model: nn.Module, path: str, inputs: Any) -> tuple[Repaired, int]:
+        return putting(lambda: nn.AdaptiveAvgPool1d(9))(model, path, inputs)[0], 5
+
+    assert compare(twin, adapt).outcome == "deeper"
+
+
+def test_a_layer_fewer_by_configuration_is_met_by_identity_in_its_place():
+    assert len({depth.family for depth in DEPTHS}) >= 12
+    depth = next(depth for depth in DEPTHS if depth.family == "mixer")
+    assert compare_depth(depth, blind).outcome == "equal"
+    assert "differs by" in compare_depth(depth, putting(Zero)).told
+
+
+def pair(part: str, hard: bool, outcome: str, **more: Any) -> dict[str, Any]:
+    known = {"family": "f", "path": "a", "type": "Linear", "part": part, "hard": hard, "outcome": outcome}
+    return {**known, "rung": 0, "code": "", "told": [""], **more}
+
+
+def test_shares_are_of_live_pairs_and_a_refusal_does_not_run():
+    found = removal_zoo.shares([
+        pair(MUST, False, "ran", rung=1), pair(MUST, True, "ran", rung=3), pair(MUST, True, "refused", code="tied"),
+        pair(MUST, True, "wrong"), pair(EDGE, True, "raised"), pair(DEAD, False, "refused"),
+    ])  # fmt: skip
+    assert found == {
+        "live": 5, "wrong": 1, "all %": 40.0, "must run %": 50.0, "hard %": 100 / 3, "edge %": 0.0, "refused %": 20.0,
+        "no answer %": 20.0, "rung 1": 1, "rung 3": 1,
+    }  # fmt: skip
+
+
+def test_totals_are_over_all_families_and_tell_the_least_of_those_with_many_pairs():
+    many = [pair(MUST, False, "ran", rung=1)] * 18 + [pair(MUST, False, "refused", code="tied")] * 6
+    few = [pair(MUST, False, "wrong", told=["sums: twice"])]
+    found = removal_zoo.totals({
+        "étude developed a": {"details": {"pairs": many}},
+        "étude unseen b": {"details": {"pairs": few}},
+        "étude twins": {"details": {}},
+    })  # fmt: skip
+    assert set(found) == {f"étude {which}: all families" for which in ("developed", "unseen", "everywhere")}
+    everywhere = found["étude everywhere: all families"]
+    assert everywhere["families"] == 2
+    assert everywhere["live"] == 25
+    assert everywhere["least of a family %"] == 75
+    assert everywhere["details"]["codes"] == {"tied": 6}
+    assert everywhere["details"]["wrong"] == ["f a: sums: twice"]
