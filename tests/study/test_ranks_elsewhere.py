@@ -167,7 +167,7 @@ def sharded_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> list[tu
     script = write_script(tmp_path_factory.mktemp("sharded"), SCRIPT)
     with running(start_script(script, "2", "local", OPTIONS=SHARDED)) as driver:
         end(driver)
-    return table(script)
+    return table(folder_of(script))
 
 
 @only_for_root
@@ -179,17 +179,17 @@ def test_shards_of_states_come_home_from_their_machines_and_go_to_those_that_go_
         on.enter_context(node(credentials, 1, name="first", HOLD="1"))
         second = on.enter_context(node(credentials, 1, name="second", HOLD="1"))
         processes_of([0, 1], script)
-        wait_for(lambda: facts_of(script, Checkpointed))
+        wait_for(lambda: facts_of(folder_of(script), Checkpointed))
         second.kill()
         on.enter_context(node(credentials, 1, name="third"))
-        wait_for(lambda: len(facts_of(script, Resumed)) == 1)
+        wait_for(lambda: len(facts_of(folder_of(script), Resumed)) == 1)
         (script.parent / "go").touch()
         end(driver)
-    [resumed] = facts_of(script, Resumed)
+    [resumed] = facts_of(folder_of(script), Resumed)
     assert resumed.origin.key is not None, "from a state, and not from the start"
     assert resumed.origin.reason == ""
-    assert {saved.checkpoint.ranks for saved in facts_of(script, Checkpointed)} == {2}
-    assert table(script) == sharded_on_this_machine
+    assert {saved.checkpoint.ranks for saved in facts_of(folder_of(script), Checkpointed)} == {2}
+    assert table(folder_of(script)) == sharded_on_this_machine
     for trial in etude.open(folder_of(script)).trials:
         assert trial.weights.load()["net"]["weight"].shape == (2, 4)
 
