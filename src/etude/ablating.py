@@ -18,7 +18,7 @@ from etude.ablate.plan import STREAM, AblationPlan
 from etude.ablate.policies import Policy, name_of, policy_of
 from etude.core.errors import ConfigError, RemovalRefused
 from etude.core.metrics import Metrics
-from etude.core.numbers import seed_of, whole
+from etude.core.numbers import seed_of, seeds_listed, whole
 from etude.core.removal import Arm
 from etude.core.signature import Definition, Signature, variant_of
 from etude.core.streams import stream_seed
@@ -67,7 +67,6 @@ class AblationDraft:
         seeds: The training seeds.
         params: The configuration of the base.
         needs: How many trials that is, in words.
-        notes: What else should be said.
     """
 
     arms: tuple[PlannedArm, ...]
@@ -75,7 +74,6 @@ class AblationDraft:
     seeds: tuple[int, ...]
     params: Mapping[str, Any]
     needs: str
-    notes: tuple[str, ...] = ()
 
     @property
     def trials(self) -> int:
@@ -84,7 +82,7 @@ class AblationDraft:
 
     def __str__(self) -> str:
         refused = ["refused:", *(f"  {one}" for one in self.refused)] if self.refused else []
-        return "\n".join([self.needs, *(f"  {one}" for one in self.arms), *refused, *self.notes])
+        return "\n".join([self.needs, *(f"  {one}" for one in self.arms), *refused])
 
 
 class Varied:
@@ -163,6 +161,17 @@ class Draft:
         found = self._repaired[key]
         return dataclasses.replace(found, arm=msgspec.structs.replace(arm, repair=found.arm.repair))
 
+    def finished(self, arm: Arm) -> Arm:
+        """Return an arm that results decided on, with how the rest still runs.
+
+        Raises:
+            ConfigError: It cannot be.
+        """
+        found = self.planned(arm)
+        if found.refused:
+            raise ConfigError(f"{arm.name!r}, which the results so far lead to, cannot be. {found.refused}")
+        return found.arm
+
     def _repair(self, arm: Arm) -> PlannedArm:
         from etude.frameworks.removal.check import check
         from etude.frameworks.removal.plan import Planner
@@ -188,9 +197,7 @@ class Draft:
     def question(self, drafted: AblationDraft) -> Question:
         """Return the question that the ablation puts."""
         arms = tuple(one.arm for one in drafted.arms)
-        plan = AblationPlan(
-            arms, self.seeds, dict(self.params), self.policy, self.components, finish=lambda arm: self.planned(arm).arm
-        )
+        plan = AblationPlan(arms, self.seeds, dict(self.params), self.policy, self.components, finish=self.finished)
         told = [_as_plain(one) for one in drafted.arms]
         return Question(
             plan=plan,
@@ -211,7 +218,6 @@ class Draft:
                 "arms": told,
                 "trials": plan.trials,
             },
-            notes=drafted.notes,
         )
 
 
@@ -252,9 +258,7 @@ def read_seeds(seeds: int | Sequence[int], seed: int, *, chose: int | None) -> t
     if not isinstance(seeds, list | tuple | range):
         n = whole("seeds", seeds, 1, "nothing would be run")
         return tuple(stream_seed(seed_of(seed), STREAM, nth, bits=31) for nth in range(n))
-    found = tuple(map(seed_of, seeds))
-    if not found or len(set(found)) < len(found):
-        raise ConfigError(f"seeds={brief(seeds)} has none, or one twice. Pass different whole numbers, or how many.")
+    found = seeds_listed(seeds)
     if chose in found:
         raise ConfigError(
             f"seeds={brief(seeds)} has {chose}, with which the configuration at= was chosen: partly for being lucky "

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from etude.core.errors import ConfigError, StateError
+from etude.core.removal import Arm
 from etude.core.signature import Definition
 from etude.fit.weights import Weights
 from etude.frameworks import torch_adapter
@@ -15,7 +16,7 @@ from etude.worker.run import Run
 from etude.worker.seeds import kept_generators
 
 
-def build(experiment: Definition, params: Mapping[str, Any], seed: int) -> Any:
+def build(experiment: Definition, params: Mapping[str, Any], seed: int, arm: Arm | None = None) -> Any:
     """Return the model that a trial begins with, on the CPU; the global generators stay as they are.
 
     Raises:
@@ -28,7 +29,7 @@ def build(experiment: Definition, params: Mapping[str, Any], seed: int) -> Any:
             "etude.Experiment(train, model=model, ...)."
         )
     with kept_generators():
-        return _bound(experiment, params, seed).model()
+        return _bound(experiment, params, seed, arm).model()
 
 
 def data_of(experiment: Definition, params: Mapping[str, Any], seed: int) -> Any:
@@ -41,10 +42,10 @@ def data_of(experiment: Definition, params: Mapping[str, Any], seed: int) -> Any
         return _bound(experiment, params, seed).data()
 
 
-def _bound(experiment: Definition, params: Mapping[str, Any], seed: int) -> Bound:
+def _bound(experiment: Definition, params: Mapping[str, Any], seed: int, arm: Arm | None = None) -> Bound:
     signature = experiment.signature
     handle = Run(metrics=experiment.metrics.names, params={**signature.defaults(), **params}, seed=seed)
-    return Bound(experiment.functions, signature, params, handle)
+    return Bound(experiment.functions, signature, params, handle, arm=arm)
 
 
 def load_into(model: Any, weights: Weights, parts: Parts) -> Loaded:
@@ -68,13 +69,15 @@ def load_into(model: Any, weights: Weights, parts: Parts) -> Loaded:
     return told
 
 
-def with_weights(experiment: Definition, params: Mapping[str, Any], seed: int, weights: Weights) -> Any:
+def with_weights(
+    experiment: Definition, params: Mapping[str, Any], seed: int, weights: Weights, arm: Arm | None = None
+) -> Any:
     """Return a trial's model with its weights, ready to predict: on the CPU, and in evaluation mode.
 
     Raises:
         StateError: The weights are not those of this model.
     """
-    model = build(experiment, params, seed)
+    model = build(experiment, params, seed, arm)
     told = load_into(model, weights, weights.load())
     if not told.complete:
         raise StateError(

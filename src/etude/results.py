@@ -108,8 +108,10 @@ class TrialResult:
         self.same_as = trial.same_as
         self.reused_from = trial.taken_from
         self.promotes = trial.promotes
+        self.goes_without = trial.arm
+        """Of an ablation, what it goes without, as the journal has it."""
         self.arm = trial.arm.name if trial.arm is not None else None
-        """Of an ablation, what it goes without, by the name of the arm."""
+        """The same by the name of the arm."""
         self.because = trial.because
         self.attempts = trial.attempt
         self.losses = trial.losses
@@ -194,7 +196,7 @@ class TrialResult:
                 "This study was read from its folder, which holds none of your code. Pass the experiment that it is "
                 "of: trial.model(experiment)."
             )
-        return with_weights(of, self.params, self.seed, self.weights)
+        return with_weights(of, self.params, self.seed, self.weights, self.goes_without)
 
     @property
     def reports(self) -> list[Report]:

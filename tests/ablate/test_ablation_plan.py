@@ -11,6 +11,7 @@ from etude.ablate.arms import BASE, Results
 from etude.ablate.pairing import compare
 from etude.ablate.plan import AblationPlan
 from etude.ablate.policies import LeaveOneOut, Path, Policy
+from etude.core.errors import ConfigError
 from etude.core.events import How, Outcome, Queued, Settled
 from etude.core.history import History, Trial
 from etude.core.lifecycle import Turn
@@ -117,6 +118,16 @@ def test_further_arms_are_repaired_before_they_are_asked_for() -> None:
         repairs.append(asked.arm.repair)
         stand.end(stand.add(asked), 1.0)
     assert repairs == [None, "planned", "planned", "later"]
+
+
+def test_an_arm_that_results_lead_to_and_that_cannot_be_ends_the_study() -> None:
+    def refuse(arm: Arm) -> Arm:
+        raise ConfigError(f"{arm.name!r} cannot be.")
+
+    way, stand = AblationPlan(ARMS, (5,), {}, Path(), ARMS[1:], finish=refuse), Stand()
+    while isinstance(asked := way.ask(stand, pending=[]), Propose):
+        stand.end(stand.add(asked), 1.0)
+    assert asked == Halt("'no a & no b' cannot be.")
 
 
 @pytest.mark.parametrize(("second", "value", "halts"), [("w", 1.0, True), ("v", 1.0, False), ("w", 2.0, False)])

@@ -12,6 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import etude
 from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
+from etude.core.removal import Arm
+from etude.rebuilt import build
 
 
 class Net(nn.Module):
@@ -44,6 +46,7 @@ def data() -> Any:
 
 def train(model, data, run, lr: float = 0.1, epochs: int = 1):
     net, (loader, valid) = model(), data()
+    run.keep(net=net)
     run.log(" ".join(name for name, _ in net.named_parameters()))
     optimizer = torch.optim.SGD(net.parameters(), lr=lr)
     for _ in run.epochs(epochs):
@@ -97,6 +100,18 @@ def test_arms_of_a_seed_begin_with_the_same_weights_and_see_the_same_batches(abl
         assert all(pair.is_pair and pair.batches and pair.shared == shared for pair in pairings.values()), pairings
     base = [trial.metrics["fingerprints"] for trial in ablation.of("base")]
     assert len({one["batches"] for one in base}) == 3, "other seeds, other orders"
+
+
+def test_a_trial_gives_the_model_that_it_trained(ablation: etude.Ablation) -> None:
+    [trial, *_] = [one for one in ablation.top(12) if one.arm == "layer:middle"]
+    assert [name for name, _ in trial.model().named_parameters()] == [
+        "first.weight", "first.bias", "last.weight", "last.bias",
+    ]  # fmt: skip
+
+
+def test_a_variant_whose_functions_are_not_there_is_never_taken_for_the_whole(experiment: etude.Experiment) -> None:
+    with pytest.raises(ConfigError, match="functions of the variant 'plain' are in the call that began its study"):
+        build(experiment, {}, 0, Arm("custom:plain", variant="plain"))
 
 
 def test_effects_are_means_of_pairs_in_the_direction_of_the_metric(ablation: etude.Ablation) -> None:

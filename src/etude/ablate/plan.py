@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from etude.ablate.arms import Results, removal
 from etude.ablate.asking import more_of
 from etude.ablate.pairing import NO_SEEDS, are_seeds_none
 from etude.ablate.policies import Policy
+from etude.core.errors import ConfigError
 from etude.core.events import Params
 from etude.core.history import Trial
 from etude.core.lifecycle import FINAL
@@ -34,7 +36,7 @@ class AblationPlan:
         params: The configuration of the base.
         policy: Decides on further arms once there are results, if it does that.
         components: What the policy joins arms of.
-        finish: Returns an arm with how the rest still runs.
+        finish: Returns an arm with how the rest still runs, or raises ConfigError.
     """
 
     arms: tuple[Arm, ...]
@@ -58,12 +60,17 @@ class AblationPlan:
         while arms:
             if asked < begin + len(arms) * len(self.seeds):
                 seed, arm = divmod(asked - begin, len(arms))
-                return self._propose(arms[arm], self.seeds[seed])
+                chosen = arms[arm]
+                return Propose(self.seeds[seed], {**self.params, **chosen.settings}, arm=chosen)
             begin += len(arms) * len(self.seeds)
             before = standing.trials[:begin]
             if len(before) < begin or any(trial.state not in FINAL for trial in before):
                 return Wait()
-            arms = more_of(self.policy, self.components, Results(mean_losses(before, standing.metrics)))
+            try:
+                more = more_of(self.policy, self.components, Results(mean_losses(before, standing.metrics)))
+                arms = list(map(self.finish, more))
+            except ConfigError as refused:  # only results have led to it
+                return Halt(str(refused))
         return Done(f"all {count(asked, 'trial')} ended")
 
     def decide(self, report: Report, standing: Standing) -> Decision:
@@ -76,17 +83,14 @@ class AblationPlan:
 
     def _problem(self, standing: Standing) -> str | None:
         """Say what is wrong if the first runs of the base show that seeds are none."""
-        runs = [trial for trial in standing.finished if trial.arm is not None and trial.arm.name == self.arms[0].name]
-        first = runs[:2]
+        base = self.arms[0].name
+        runs = (trial for trial in standing.finished if trial.arm is not None and trial.arm.name == base)
+        first = list(itertools.islice(runs, 2))
         prints = [trial.extra.get("fingerprints", {}) for trial in first]
         values = [math.nan if trial.value is None else trial.value for trial in first]
         if not are_seeds_none(prints, values):
             return None
         return NO_SEEDS.format(seeds=" and ".join(str(trial.seed) for trial in first))
-
-    def _propose(self, arm: Arm, seed: int) -> Propose:
-        whole = arm if arm in self.arms else self.finish(arm)
-        return Propose(seed, {**self.params, **arm.settings}, arm=whole)
 
 
 def mean_losses(trials: Sequence[Trial], metrics: Metrics) -> list[tuple[Arm, float]]:

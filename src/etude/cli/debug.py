@@ -184,7 +184,8 @@ def _run(experiment: Experiment, metrics: Metrics, recorded: TrialResult, *, pdb
     try:
         begins = recorded.begins_with
         start = partial(load_start, str(recorded.folder.parent.parent), begins) if begins is not None else None
-        returned = Bound(experiment.functions, experiment.signature, recorded.params, run, start).train()
+        functions, arm = experiment.functions, recorded.goes_without
+        returned = Bound(functions, experiment.signature, recorded.params, run, start, arm=arm).train()
         if not run.stop_seen:
             came.values = _by_name(metrics, *read_result(returned, metrics=metrics.names, reported=run.last))
     except Stop:

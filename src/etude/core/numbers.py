@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 from etude.core.errors import ConfigError
@@ -37,6 +38,18 @@ def seed_of(value: Any) -> int:
         ConfigError: It is no whole number of 64 bits.
     """
     return whole("seed", value)
+
+
+def seeds_listed(seeds: Sequence[Any]) -> tuple[int, ...]:
+    """Return the seeds that a call lists.
+
+    Raises:
+        ConfigError: There are none, one is none, or one is there twice.
+    """
+    found = tuple(map(seed_of, seeds))
+    if not found or len(set(found)) < len(found):
+        raise ConfigError(f"seeds={brief(seeds)} has none, or one twice. Pass different whole numbers, or how many.")
+    return found
 
 
 def is_number(value: Any) -> bool:

@@ -8,10 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from etude.core.errors import ConfigError
 from etude.core.events import OPTIMIZERS, START, Start
-from etude.core.numbers import seed_of, whole
-from etude.core.text import brief
+from etude.core.numbers import seed_of, seeds_listed, whole
 from etude.data.seen import Seen
 from etude.fit.weights import Weights
 from etude.frameworks.loading import Parts
@@ -75,10 +73,5 @@ def read_seeds(seeds: int | Sequence[int] | None, seed: int) -> tuple[int, ...]:
     if seeds is None:
         return (seed_of(seed),)
     if isinstance(seeds, list | tuple | range):
-        found = tuple(map(seed_of, seeds))
-        if not found or len(set(found)) < len(found):
-            raise ConfigError(
-                f"seeds={brief(seeds)} has none, or one twice. Pass different whole numbers, or how many."
-            )
-        return found
+        return seeds_listed(seeds)
     return tuple(range(seed_of(seed), seed_of(seed) + whole("seeds", seeds, 1, "nothing would be run")))

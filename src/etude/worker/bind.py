@@ -50,7 +50,7 @@ class Bound:
         arm: What is taken away; None if nothing is.
 
     Raises:
-        ConfigError: There are features to be taken out, and no data function.
+        ConfigError: There are features to be taken out, and no data function; or a variant's functions are not there.
 
     Attributes:
         derived: Values that the data function gave to Derived parameters, once it was called.
@@ -83,6 +83,12 @@ class Bound:
         self.derived: dict[str, Any] = {}
         self._raised: tuple[BaseException, str] | None = None
         self.data_params = signature.arguments("data", params) if "data" in functions else {}
+        variant = arm.variant if arm is not None else ""
+        if variant and not any(variant_of(role, variant) in functions for role in functions):
+            raise ConfigError(
+                f"The functions of the variant {variant!r} are in the call that began its study, and not in the "
+                "experiment. Make the call again, or call them by hand."
+            )
         if (features := self._features) is not None:
             if "data" not in functions:
                 names = ", ".join(map(repr, features.names))
