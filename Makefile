@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 ENGINES := .venv-engines
 ENGINES_STAMP := $(ENGINES)/.setup-done
+KERAS := .venv-keras
+KERAS_STAMP := $(KERAS)/.setup-done
 CODE := src tests $(wildcard benchmarks examples)
 
 comma := ,
@@ -17,7 +19,10 @@ comma := ,
 # Further options for `uv pip install`, for instance: make setup UV_FLAGS="--index-url https://..."
 UV_FLAGS ?=
 
-.PHONY: help setup demo test test-engines check format format-check lint types docs coverage chaos bench diagram clean
+# How many processes run the tests at once. Most tests wait for processes of their own.
+JOBS ?= 2
+
+.PHONY: help setup demo test browser test-engines test-keras check format format-check lint types docs coverage chaos bench diagram clean
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -59,11 +64,28 @@ $(STAMP): pyproject.toml constraints-dev.txt
 demo: setup ## Tune a small CNN on real images, and show what came of it
 	@$(BIN)/etude demo
 
-test: setup ## Run the tests
-	@$(BIN)/python -m pytest
+test: setup browser ## Run the tests, two at a time; JOBS=4 for more
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# Where it cannot be installed the tests of a page are skipped, and say so, unless ETUDE_BROWSER=required.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { \
+	    echo "setup: Chromium is missing, in which reports are tested; trying apt-get install chromium"; \
+	    { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || true; \
+	}
 
 test-engines: $(ENGINES_STAMP) ## Run the tests on real Ray and real Spark, which it installs; Spark needs Java 17
 	@$(ENGINES)/bin/python -m pytest tests/engines_real
+
+test-keras: $(KERAS_STAMP) ## Run the tests of Keras on TensorFlow and JAX, which it installs: minutes, on two cores
+	@$(KERAS)/bin/python -m pytest tests/engines_real/test_keras_backends.py
+
+$(KERAS_STAMP): $(STAMP)
+	@echo "setup: $(KERAS)"
+	@$(BIN)/python -m uv venv --quiet --clear --python $(BIN)/python $(KERAS)
+	@$(call install,$(KERAS),-e . --group engines --group keras-backends)
+	@touch $@
+	@echo "setup: $(KERAS) done"
 
 # An environment of their own: they are large, and nothing else needs them.
 $(ENGINES_STAMP): $(STAMP)
@@ -102,7 +124,7 @@ docs: setup ## Run the snippets, check links, glossary and diagram
 	@$(BIN)/python -m pytest -q tests/test_docs.py
 
 coverage: setup ## Test the core alone; fails below 95 %
-	@$(BIN)/python -m pytest -q tests/core --cov=etude.core --cov-report=term-missing:skip-covered --cov-fail-under=95
+	@$(BIN)/python -m pytest -q -n $(JOBS) tests/core --cov=etude.core --cov-report=term-missing:skip-covered --cov-fail-under=95
 
 chaos: setup ## Let 200 faults fall on a study, and stop everything for a minute: about 4 minutes
 	@ETUDE_CHAOS=full $(BIN)/python -m pytest -q -s tests/study/test_chaos.py \
@@ -122,5 +144,5 @@ diagram: setup ## Write the lifecycle diagram into docs/architecture.md
 	@$(BIN)/python tests/test_docs.py
 
 clean: ## Remove what can be made again: environment, caches, builds (studies stay)
-	@rm -rf $(VENV) $(ENGINES) dist build htmlcov .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(ENGINES) $(KERAS) dist build htmlcov .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

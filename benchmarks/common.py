@@ -107,6 +107,8 @@ class Benchmark:
         note: A line or more on how to read it.
         numbers: Options of its own, whole numbers of 1 or more: name -> the default, and what it says.
         totals: Given what the cells of one run gave, by name, further rows of that run: what only all of them say.
+        texts: Further options of its own, texts: name -> what it says. They are empty if they are left out.
+        tables: Given what the cells gave, further tables to print, each with its head.
     """
 
     name: str
@@ -117,6 +119,8 @@ class Benchmark:
     note: str = ""
     numbers: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     totals: Callable[[Mapping[str, Result]], Mapping[str, Result]] | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+    tables: Callable[[Mapping[str, Sequence[Result]]], Sequence[Sequence[Sequence[str]]]] | None = None
 
     def main(self) -> None:
         """Run as a command."""
@@ -127,6 +131,8 @@ class Benchmark:
         parser.add_argument("--work-dir", type=Path, default=None, help="where to put studies: a folder on a disk")
         for name, (default, told) in self.numbers.items():
             parser.add_argument(f"--{name}", type=int, default=default, help=f"{told} (default: {default})")
+        for name, told in self.texts.items():
+            parser.add_argument(f"--{name}", default="", help=told)
         parser.add_argument("--cell", default=None, help=argparse.SUPPRESS)
         options = parser.parse_args()
         if options.cell is not None:
@@ -137,15 +143,17 @@ class Benchmark:
             if number < 1:
                 parser.error(f"--{name} has to be 1 or more")
         wanted = options.only.split(",")
+        own |= {name: getattr(options, name) for name in self.texts}
         cells = [cell for cell in self.cells(options.small, **own) if any(part in cell.name for part in wanted)]
         if not cells:
             parser.error(f"no cell's name contains {options.only!r}")
         with scratch(options.work_dir) as place:
             warm_up()
-            results = self._measure(cells, options.runs, place)
+            results = self.measure(cells, options.runs, place)
         self._show(results, small=options.small)
 
-    def _measure(self, cells: Sequence[Cell], runs: int, place: Path) -> dict[str, list[Result]]:
+    def measure(self, cells: Sequence[Cell], runs: int, place: Path) -> dict[str, list[Result]]:
+        """Return what each cell gave, run by run."""
         results: dict[str, list[Result]] = {cell.name: [] for cell in cells}
         for nth in range(runs):
             for cell in cells:
@@ -168,6 +176,9 @@ class Benchmark:
         print(
             f"\nprobe: wall/CPU of a short spin before and after each cell; 1.0 on a quiet core.\n{self.note}".rstrip()
         )
+        for table in self.tables(results) if self.tables is not None else ():
+            print()
+            print_table(table)
         names = {r["name"] for r in rows}
         targets = [judge(t, rows) for t in self.targets if names.issuperset({t.row, t.over or t.row})]
         if targets:
@@ -210,7 +221,14 @@ def environment() -> dict[str, str]:
 
 def warm_up() -> None:
     """Import once what cells import, so that bytecode is there and files are in memory."""
-    modules = ["etude.launch", "etude.worker.supervisor", "etude.tune.sampling", "optuna", "numpy", "threadpoolctl"]
+    modules = [
+        "etude.launching.launch",
+        "etude.worker.supervisor",
+        "etude.tune.sampling",
+        "optuna",
+        "numpy",
+        "threadpoolctl",
+    ]
     modules += ["torch"] if has_torch() else []
     code = f"import sys; sys.argv = ['', '0']; import {', '.join(modules)}"
     subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, check=False, capture_output=True)

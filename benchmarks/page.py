@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.autoablation import page as autoablation
 from benchmarks.figure import figure
 from benchmarks.live import predicts_page
 from benchmarks.paper4 import overheads
 from benchmarks.paper4 import page as paper4_page
 from benchmarks.paper5 import page as paper5_page
 from benchmarks.writing import commit
+from benchmarks.zoo import page as zoo_page
 
 RESULTS: Final = Path(__file__).parents[1] / "docs" / "results"
 LINES: Final = RESULTS / "lines"
@@ -30,11 +32,18 @@ PAGES: Final = {
     ),
     "weights-prefix": ("Common beginnings, measured", ("weights_prefix",)),
     "ranks": ("Several ranks, measured", ("parallel_equal", "parallel_step", "parallel_elastic", "parallel_fails")),
+    "removal": ("Models taken apart, measured", ("removal_zoo", "removal_cost")),
     "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
     "weights": (
         "Weights that outlive their trial, measured",
         ("weights_live", "weights_storage", "weights_stall"),
     ),
+    "verdicts": (
+        "Verdicts, measured",
+        ("verdicts_null", "verdicts_power", "verdicts_racing", "verdicts_designs"),
+    ),
+    "threats": ("Threats to validity, measured", ("ablator_rq2",)),
+    "report": ("The report of a study, measured", ("report_size", "report_time")),
     "importance": (
         "What importance costs, and what partitions save, measured",
         (
@@ -48,10 +57,16 @@ PAGES: Final = {
 DRAWN: Final = ("asynchrony", "paper2")
 """Benchmarks with a figure beside their rows."""
 
-BESIDE: Final = {"importance_repartition": overheads.beside}
+BESIDE: Final = {"importance_repartition": overheads.beside, "removal_zoo": zoo_page.beside}
 """Benchmarks whose rows have others beside them, and what writes those."""
 
-WRITTEN: Final = {"partitions_paper4": paper4_page.files, "weights_paper5": paper5_page.files}
+WRITTEN: Final = {
+    "autoablation_inception": autoablation.inception,
+    "autoablation_mnist": autoablation.mnist,
+    "autoablation_titanic": autoablation.titanic,
+    "partitions_paper4": paper4_page.files,
+    "weights_paper5": paper5_page.files,
+}
 """Benchmarks with a page of their own, and what writes it."""
 
 JOINED: Final = {predicts_page.NEEDED: predicts_page.files}

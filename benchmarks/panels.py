@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
+
+from etude.analyse.report.scales import round_ticks
+
+__all__ = ["frame", "lines_at", "round_ticks", "scale", "sheet", "text"]
 
 WIDE, HIGH, LEFT, TOP, FOOT, GAP = 420, 190, 56, 34, 34, 16
 """In pixels: the plot of a panel, and what is free around it."""
@@ -38,15 +41,6 @@ def lines_at(ticks: Mapping[str, float], y: Callable[[float], float]) -> Iterato
     for told, value in ticks.items():
         yield f'<line x1="{LEFT}" y1="{y(value):.1f}" x2="{LEFT + WIDE}" y2="{y(value):.1f}" stroke="#dddddd"/>'
         yield text(LEFT - 6, y(value) + 4, told, anchor="end")
-
-
-def round_ticks(least: float, most: float) -> dict[str, float]:
-    """Return some four round numbers between two."""
-    rough = (most - least) / 4 or 1.0
-    size = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
-    first = math.ceil(least / step)
-    return {f"{nth * step:g}": nth * step for nth in range(first, math.floor(most / step) + 1)}
 
 
 def scale(least: float, most: float) -> Callable[[float], float]:

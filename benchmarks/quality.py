@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
-from etude.fit.paired import holm
+from etude.analyse.corrections import holm
 
 Params = Mapping[str, Any]
 

@@ -46,7 +46,7 @@ def cells(small: bool) -> Sequence[Cell]:
 
 def work(args: Mapping[str, Any], place: Path) -> Result:
     import etude
-    from etude.crew import Crew
+    from etude.studies.crew import Crew
     from etude.wire.messages import Beat, Hello
 
     beats: list[float] = []

@@ -71,8 +71,8 @@ def tune(
     engine: Any = "local",
 ) -> Any:
     """Run a study with random search, as ``experiment.tune`` does, or in waves; return it when it has ended."""
-    from etude.call import Call
-    from etude.launch import Launch
+    from etude.launching.call import Call
+    from etude.launching.launch import Launch
     from etude.tune.question import search
     from etude.tune.spaces import Space
 

@@ -128,7 +128,7 @@ class Watch:
 def work(args: Mapping[str, Any], place: Path) -> Result:
     import etude
     from etude.core.events import Checkpointed
-    from etude.housekeeping import usage
+    from etude.results.housekeeping import usage
     from etude.store.journal import Journal
 
     trials, epochs = args["trials"], args["epochs"]

@@ -63,6 +63,21 @@ def _own_studies(_session: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+@pytest.fixture
+def beside_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Path]]:
+    """Give what writes ``script.py`` into a folder, in which we are then and which keeps its studies."""
+
+    def write(text: str) -> Path:
+        (tmp_path / "script.py").write_text(text)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("ETUDE_STUDIES", "studies")
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        return tmp_path
+
+    yield write
+    sys.modules.pop("script", None)
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(_own_studies: None) -> Iterator[None]:
     """Compare threads, children and open files before and after a test."""

@@ -20,10 +20,12 @@ import etude
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
-    "asynchrony", "chaos", "driver", "engines", "fidelity", "gap", "handout", "importance_exact", "importance_io",
-    "importance_moved", "importance_overhead", "importance_repartition", "importance_verdict", "paper2",
-    "parallel_elastic", "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality",
-    "removal_zoo", "reports", "server", "simulate", "startup", "stopping", "stragglers", "weights_live",
+    "ablate_pairing", "ablate_scaling", "ablator_rq2", "asynchrony", "autoablation_inception", "autoablation_mnist",
+    "autoablation_titanic", "chaos", "driver", "engines", "fidelity", "gap", "handout", "importance_exact",
+    "importance_io", "importance_moved", "importance_overhead", "importance_repartition", "importance_verdict",
+    "paper2", "parallel_elastic", "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality",
+    "removal_cost", "removal_zoo", "report_size", "report_time", "reports", "server", "simulate", "startup", "stopping",
+    "stragglers", "verdicts_designs", "verdicts_null", "verdicts_power", "verdicts_racing", "weights_live",
     "weights_paper5", "weights_prefix", "weights_stall", "weights_storage",
 )  # fmt: skip
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import etude
-from etude import call
 from etude.core.errors import ConfigError
 from etude.engines.cluster import Cluster
+from etude.launching import call
 
 CORES = 4
 

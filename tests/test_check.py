@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import etude
-from etude.check import Piece, Setting
+from etude.verbs.check import Piece, Setting
 
 torch = pytest.importorskip("torch")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from etude.core.clock import VirtualClock
-from etude.crew import Crew
 from etude.engines import Door
+from etude.studies.crew import Crew
 from etude.wire.messages import Serve
 
 

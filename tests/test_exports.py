@@ -1,8 +1,11 @@
 """The shop window: what ``import etude`` promises."""
 
+import inspect
+
 import pytest
 
 import etude
+from etude.verbs.options import AblateOptions
 
 
 def test_the_window_lists_what_the_house_has() -> None:
@@ -26,3 +29,10 @@ def test_an_unknown_name_is_refused_by_name() -> None:
 
 def test_the_version_is_a_version() -> None:
     assert etude.__version__.split(".")[0].isdigit()
+
+
+def test_type_checkers_know_all_that_ablate_takes() -> None:
+    takes = {name: p.annotation for name, p in inspect.signature(etude.Experiment.ablate).parameters.items()}
+    apart = {"self", "components", "across", "folds", "dry_run"}  # they stand in the overloads
+    told = {name: hint.__forward_arg__ for name, hint in AblateOptions.__annotations__.items()}
+    assert told == {name: annotation for name, annotation in takes.items() if name not in apart}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from etude.core.events import Checkpoint, Checkpointed, Ended, How, Joined, Left, Outcome, Unsaved, Usage
-from etude.gangs import Gangs, Told, whole_outcome
+from etude.studies.gangs import Gangs, Told, whole_outcome
 from etude.wire.messages import Abandon, Forget, Halt, Hold, Meet, Meeting, Message, Noted, Run, Saved
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etude.engines.named import ENGINES
-from etude.going_on import BY_NAME, in_no_journal
+from etude.results.going_on import BY_NAME, in_no_journal
 
 
 def test_every_engine_that_has_a_name_is_in_the_journal_by_it() -> None:

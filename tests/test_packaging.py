@@ -33,7 +33,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     source = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src" / "etude").rglob("*.py")}
-    assert names == source | {"etude/py.typed"}
+    report = {f"etude/analyse/report/assets/page.{kind}" for kind in ("css", "js")}
+    assert names == source | report | {"etude/py.typed"}
 
 
 def test_the_wheel_says_version_license_and_command(wheel: Path) -> None:
@@ -54,7 +55,7 @@ def test_the_installed_package_asks_for_no_framework() -> None:
 
 def test_the_wheel_is_importable_where_the_checkout_is_not(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
-    asked = "import etude, etude.core.driver, etude.study; print(etude.__file__)"
+    asked = "import etude, etude.core.driver, etude.studies.study; print(etude.__file__)"
     # -P keeps the current folder off the path; PYTHONPATH comes before the checkout's own entry.
     done = subprocess.run(
         [sys.executable, "-P", "-c", asked],

@@ -19,7 +19,7 @@ from benchmarks.page import kept
 from benchmarks.paper4 import compared, figures, judged, page, runs, seeds, selected
 from benchmarks.paper4.printed import MARGIN, SETTINGS, WORKLOADS, Setting
 
-from etude.fit.paired import same, smallest_seen
+from etude.analyse.paired import same, smallest_seen
 
 COLUMNS = (
     "source_file,id,epoch_1,epoch_2,best_accuracy,best_epoch,"

@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.live import Live
 
 import etude
-from etude import progress
 from etude.core.clock import WallClock
 from etude.core.events import (
     AnyFact,
@@ -34,8 +33,9 @@ from etude.core.events import (
 from etude.core.history import History
 from etude.core.lifecycle import State, Turn
 from etude.core.metrics import Metrics, Mode
-from etude.notes import Notes
-from etude.snapshot import AtWork, Best, Snapshot, line, render, snapshot, time_left
+from etude.launching import progress
+from etude.launching.snapshot import AtWork, Best, Snapshot, line, render, snapshot, time_left
+from etude.studies.notes import Notes
 
 
 def told(*facts: AnyFact, mode: Mode = "max") -> History:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from etude.core.clock import VirtualClock
-from etude.pulse import Pulse
+from etude.studies.pulse import Pulse
 
 
 def test_who_asks_first_after_a_standstill_is_told_of_it_once() -> None:

@@ -37,7 +37,14 @@ def test_it_says_what_goes_what_stays_and_what_is_rebuilt() -> None:
         "conv2 removed; relu after it removed; pool kept; conv3 rebuilt 64->32 inputs; 23,104 fewer parameters "
         "(rung 3, splice)"
     )
-    assert removed.checks == ("parameters", "another batch", "examples apart", "training step")
+    assert removed.checks == (
+        "parameters",
+        "re-execution",
+        "another batch",
+        "dependence",
+        "examples apart",
+        "training step",
+    )
     assert net(x).shape == (4, 10)
     after = dict(net.named_parameters())
     assert all(after[name] is before[name] for name in after if name != "conv3.weight")

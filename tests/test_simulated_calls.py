@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import etude
 from etude.engines import virtual
-from etude.reading import studies_folder
-from etude.results import Search
+from etude.results.reading import studies_folder
+from etude.results.search import Search
 
 HOUR = 3600.0
 RECORD: dict[str, Any] = {"params": {"x": 0.5}, "seconds": [60.0], "metrics": {"y": [1.0]}}

@@ -22,8 +22,8 @@ import etude
 from etude.core.events import AnyFact, How, Params, Quarantined, Settled
 from etude.core.lifecycle import Turn
 from etude.core.plan import GO_ON, Act, Decision, Report, Standing
-from etude.going_on import in_no_journal
-from etude.results import Search
+from etude.results.going_on import in_no_journal
+from etude.results.search import Search
 from etude.store.journal import FILE, Journal
 from etude.testing.replay import check_decisions, check_proposals
 from etude.tune.question import search
@@ -203,6 +203,21 @@ def test_a_promoted_trial_whose_course_is_no_longer_starts_over() -> None:
     assert any(t.promotes is not None for t in found.trials)
     assert [t.duration_s for t in found.trials] == [float(t.params["share"]) for t in found.trials]
     assert found.saved_epochs == 0
+
+
+def test_what_a_promoted_trial_carries_on_is_no_epoch_that_was_spared() -> None:
+    def curve(params: Params, seed: int) -> Iterator[tuple[float, dict[str, float]]]:
+        for epoch in range(params["epochs"]):  # type: ignore[arg-type]
+            yield 1.0, {"y": params["x"] + epoch}  # type: ignore[operator]
+
+    def train(x: float, epochs: int) -> float:
+        raise AssertionError
+
+    found = simulate(curve, train=train, stopper="asha", fidelity="epochs", budget=(1, 9), trials=12)
+    carried_on = [t for t in found.trials if t.promotes is not None]
+    assert any(t.duration_s < t.params["epochs"] for t in carried_on)
+    assert found.saved_epochs == 0
+    assert "Prefixes:" not in found.summary()
 
 
 def stepwise(params: Params, seed: int) -> Iterator[tuple[float, dict[str, float]]]:

@@ -9,7 +9,7 @@ import pytest
 from etude.core.events import Closed, Opened
 from etude.core.history import History
 from etude.core.metrics import Metrics
-from etude.summary import summary
+from etude.results.summary import summary
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ from benchmarks.live.judged import AUTO, RANDOM, auto, fixed, times
 from benchmarks.paper5.judged import charges_of
 from benchmarks.paper5.printed import RANDOM as RANDOM_ARM
 from benchmarks.paper5.printed import WORKLOADS
+from etude.analyse.corrections import holm
 from etude.fit.clocks import Target
 from etude.fit.costs import Clock
-from etude.fit.paired import holm
 
 PROBE: Final = "probe gap"
 TUNED: Final = "tuning epochs / training epochs"

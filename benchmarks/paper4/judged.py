@@ -20,10 +20,11 @@ from benchmarks.paper4.printed import MARGIN, WORKLOADS, Setting, Workload
 from benchmarks.paper4.runs import Run, arms
 from benchmarks.paper4.seeds import FIRST
 from benchmarks.paper4.selected import selected
+from etude.analyse.corrections import holm
+from etude.analyse.paired import deviation, same, smallest_seen
 from etude.fit.clocks import Curve, Target, shared_horizon, time_to
 from etude.fit.compared import Arm, compare
 from etude.fit.costs import RANDOM
-from etude.fit.paired import deviation, holm, same, smallest_seen
 
 LEVEL: Final = 0.05
 ALIKE: Final = 1e-9

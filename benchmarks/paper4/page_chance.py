@@ -10,7 +10,7 @@ from benchmarks.paper4.judged import LEVEL, MEASURES, OURS, TESTS
 from benchmarks.paper4.printed import MARGIN
 from benchmarks.paper4.seeds import FIRST
 from benchmarks.writing import paragraph, table
-from etude.fit.chance import DEALS
+from etude.analyse.chance import DEALS
 
 TOLD: Final = {
     "best": "best accuracy, as in the paper",

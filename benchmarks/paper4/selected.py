@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.common import Result
-from etude.fit.chance import deal_out, share
+from etude.analyse.chance import deal_out, share
 
 LEVEL: Final = 0.05
 

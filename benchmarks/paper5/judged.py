@@ -13,6 +13,7 @@ from typing import Any, Final
 from benchmarks.common import Result
 from benchmarks.paper5.printed import FINAL, RANDOM, WORKLOADS, Workload
 from benchmarks.paper5.runs import Run, arm
+from etude.analyse.corrections import holm
 from etude.fit.clocks import (
     Curve,
     Reached,
@@ -25,7 +26,6 @@ from etude.fit.clocks import (
 )
 from etude.fit.costs import RANDOM as NO_CHARGES
 from etude.fit.costs import VALIDATION_PRICE, Charges, Clock, Cost, inherited
-from etude.fit.paired import holm
 
 PRICES: Final = (0.0, VALIDATION_PRICE, 1.0)
 """Of validating with an example over training with it: free, the forward pass alone, and as dear as training."""

@@ -28,8 +28,9 @@ class Family:
         make: Makes a model; its weights are drawn from torch's global generator. What is passed are sizes of its own,
             where it can have others.
         inputs: Makes inputs from a number of examples; drawn from the same generator.
-        batched: Whether the first axis of every input holds independent examples. A graph has none of those.
-        shared: Names of inputs that all examples have in common.
+        batched: Whether the first axis of the inputs holds examples, of which there can be another number. Of a graph,
+            those are its nodes, which depend on each other; a repair must not make more of them do so.
+        shared: Names of inputs that all examples have in common, or such as ``[1]`` by place.
     """
 
     name: str

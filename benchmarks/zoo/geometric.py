@@ -38,7 +38,7 @@ LAYERS: Final[dict[str, dict[str, Any]]] = {"GCNConv": {}, "GATConv": {"heads": 
 def family(layer: str, how: dict[str, Any]) -> Family:
     """Return a family of nets with layers of one kind."""
     name = f"geometric_{layer.removesuffix('Conv').lower()}"
-    return Family(name, "graph", lambda: Geometric(layer, **how), graph, batched=False)
+    return Family(name, "graph", lambda: Geometric(layer, **how), graph, shared=("[1]",))
 
 
 INSTALLED: Final = importlib.util.find_spec("torch_geometric") is not None

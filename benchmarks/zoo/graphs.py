@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from benchmarks.zoo.family import Family
+from benchmarks.zoo.family import BATCH, Family
 
 NODES: Final = 13
 EDGES: Final = 31
+FEATURES: Final = 9
 
 
 class GraphConvolution(nn.Module):
@@ -71,11 +72,19 @@ class Gin(nn.Module):
         return self.out(torch.cat(seen, 1).mean(0, keepdim=True))
 
 
-def graph(_: int) -> tuple[Tensor, Tensor]:
-    return torch.randn(NODES, 9), torch.randint(0, NODES, (2, EDGES))
+def graph(batch: int) -> tuple[Tensor, Tensor]:
+    """Return nodes and edges of two graphs that do not touch: what happens in one cannot be seen in the other.
+
+    Another batch size is another number of nodes and edges.
+    """
+    more = 2 * (batch - BATCH)
+    nodes, edges = NODES + more, EDGES + more
+    half, split = nodes // 2, edges // 2
+    first, second = torch.randint(0, half, (2, split)), torch.randint(half, nodes, (2, edges - split))
+    return torch.randn(nodes, FEATURES), torch.cat([first, second], 1)
 
 
 GRAPHS: Final = (
-    Family("gcn", "graph", Gcn, graph, batched=False),
-    Family("gin", "graph", Gin, graph, batched=False),
+    Family("gcn", "graph", Gcn, graph, shared=("[1]",)),
+    Family("gin", "graph", Gin, graph, shared=("[1]",)),
 )

@@ -10,19 +10,22 @@ import copy
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks.zoo.family import OTHER_BATCH, SEED, Family, Inputs, call
-from benchmarks.zoo.sums import doubled_sums
+from benchmarks.zoo.sums import behind, doubled_sums
 from benchmarks.zoo.values import Shown, floats, parameters, structure, tensors, within
 
 CLOSE: Final = 1e-4
 """Relative difference of two outputs in float32 up to which they count as equal."""
 MOST_REBUILT: Final = 0.2
 """The share of what remains that may have been built anew."""
+UNREACHED: Final = "no longer reached: "
+"""What a remover's words begin with that name what has no effect any more, by commas."""
 
 
 @dataclass(frozen=True)
@@ -67,42 +70,85 @@ class Repaired:
             if not change.endswith(" kept")
         )
 
+    def unreached(self) -> set[str]:
+        """Return the parameters of which it is told that they have no effect any more."""
+        names = {
+            name.strip()
+            for change in self.changes
+            if change.startswith(UNREACHED)
+            for name in change.removeprefix(UNREACHED).split(",")
+        }
+        return {one for one in parameters(self.model) if any(within(one, name) for name in names)}
+
+
+class Looked:
+    """What a repaired model does; each thing is found out when it is asked for, and once."""
+
+    def __init__(self, model: nn.Module, inputs: Inputs) -> None:
+        self._model = model
+        self._inputs = inputs
+
+    @cached_property
+    def output(self) -> Any:
+        """What it gives in evaluation."""
+        return run(self._model, self._inputs)
+
+    @cached_property
+    def step(self) -> tuple[dict[str, Tensor | None], bool, bool]:
+        """Gradients, whether a step of training moves anything, and whether the loss is finite then."""
+        model = copy.deepcopy(self._model).train()
+        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        before = [parameter.detach().clone() for parameter in trainable]
+        optimizer = torch.optim.SGD(trainable, lr=1e-3)
+        loss(model, self._inputs).backward()
+        found = {name: parameter.grad for name, parameter in parameters(model).items()}
+        optimizer.step()
+        moved = not trainable or not all(torch.equal(a, b) for a, b in zip(trainable, before, strict=True))
+        return found, moved, bool(loss(model, self._inputs).isfinite())
+
 
 class Judge:
-    """Judges repairs of one family's model; what is known of the untouched model is found out once."""
+    """Judges repairs of one family's model; what is known of the untouched model is found out once.
+
+    Attributes:
+        fresh: The untouched model, to be copied: it never runs, for there are models that remember what they ran on.
+    """
 
     def __init__(self, family: Family) -> None:
         self.family = family
         self.inputs = family.example()
-        model = family.build()
+        self.fresh = family.build()
+        self.model = model = copy.deepcopy(self.fresh)
         self.shown = tuple(structure(run(model, self.inputs, training=t)) for t in (False, True))
         self.output = floats(run(model, self.inputs))
         self.gradients = gradients(model, self.inputs)
         self.doubled = doubled_sums(model, self.inputs)
+        self.other_inputs: Inputs = ()
         self.other_shown: Shown = ()
         self.tied: set[tuple[str, int, int]] = set()
         if family.batched:
-            self.other_shown = structure(run(model, family.example(OTHER_BATCH)))
-            self.tied = influences(model, family)
+            self.other_inputs = family.example(OTHER_BATCH)
+            self.other_shown = structure(run(model, self.other_inputs))
+            self.tied = influences(model, family, self.output)
 
     def faults(self, repaired: Repaired, path: str) -> list[Fault]:
         """Return what is wrong with a model without a part; an oracle that cannot finish finds a fault."""
         found: list[Fault] = []
+        looked = Looked(repaired.model, self.inputs)
         for oracle in (
             self._kept, self._gone, self._outputs, self._other_batch, self._sums, self._effect, self._identity,
             self._gradients, self._independent, self._training,
         ):  # fmt: skip
             name = oracle.__name__.strip("_").replace("_", " ")
             try:
-                found += [Fault(name, what) for what in oracle(repaired, path)]
+                found += [Fault(name, what) for what in oracle(repaired, path, looked)]
             except Exception as error:
                 found.append(Fault(name, f"{type(error).__name__}: {str(error)[:160]}"))
         return found
 
-    def _kept(self, repaired: Repaired, path: str) -> Iterator[str]:
+    def _kept(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """All that is not the part's is there, to the bit, and nothing else."""
-        model = self.family.build()
-        before, after = state(model), state(repaired.model)
+        before, after = state(self.fresh), state(repaired.model)
         left = {name: tensor for name, tensor in before.items() if not within(name, path)}
         new: dict[int, int] = {}
         for name, tensor in left.items():
@@ -112,7 +158,8 @@ class Judge:
                 if not told and not any(within(one, path) for one in names):
                     yield f"{name} is lost"
             elif after[name].shape != tensor.shape or not torch.equal(after[name], tensor):
-                new[id(after[name])] = after[name].numel() if isinstance(after[name], nn.Parameter) else 0
+                built = isinstance(after[name], nn.Parameter) and not is_cut(after[name], tensor)
+                new[id(after[name])] = after[name].numel() if built else 0
                 if not told:
                     yield f"{name} is changed"
         rest = sum(parameter.numel() for parameter in repaired.model.parameters())
@@ -125,16 +172,16 @@ class Judge:
             if a in after and b in after and after[a] is not after[b]:
                 yield f"{a} and {b} are no longer shared"
 
-    def _gone(self, repaired: Repaired, path: str) -> Iterator[str]:
+    def _gone(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """Nothing of the part is there."""
         for name in sorted(saved(repaired.model)):
             if within(name, path):
                 yield f"{name} is still there"
 
-    def _outputs(self, repaired: Repaired, path: str) -> Iterator[str]:
+    def _outputs(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """The model gives what it gave, in structure and shape, and it is finite."""
         for training, shown in zip((False, True), self.shown, strict=True):
-            output = run(repaired.model, self.inputs, training=training)
+            output = run(repaired.model, self.inputs, training=True) if training else looked.output
             if structure(output) != shown:
                 yield f"{'training' if training else 'evaluation'} gives {differing(structure(output), shown)}"
             before = self.output if not training else {}
@@ -142,38 +189,39 @@ class Judge:
                 if not one.isfinite().all() and (where not in before or before[where].isfinite().all()):
                     yield f"{where or 'the output'} is not finite"
 
-    def _other_batch(self, repaired: Repaired, path: str) -> Iterator[str]:
+    def _other_batch(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """Another batch size gives what it gave."""
         if self.family.batched:
-            found = structure(run(repaired.model, self.family.example(OTHER_BATCH)))
+            found = structure(run(repaired.model, self.other_inputs))
             if found != self.other_shown:
                 yield f"gives {differing(found, self.other_shown)}"
 
-    def _sums(self, repaired: Repaired, path: str) -> Iterator[str]:
+    def _sums(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """No summand is doubled that was not."""
-        for where in sorted(doubled_sums(repaired.model.eval(), self.inputs) - self.doubled):
-            yield f"{where} adds something to itself"
+        model = repaired.model.eval()
+        if doubled_sums(model, self.inputs) - self.doubled:
+            kept = behind(self.model, path, self.inputs)
+            for where in sorted(doubled_sums(model, self.inputs, kept) - self.doubled):
+                yield f"{where} adds something to itself"
 
-    def _effect(self, repaired: Repaired, path: str) -> Iterator[str]:
+    def _effect(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """If other weights in the part change the output, so does its removal."""
-        stirred = self.family.build()
-        own = [tensor for name, tensor in parameters(stirred).items() if within(name, path)]
-        if not own:
+        if not equal(floats(looked.output), self.output):
             return
+        stirred = copy.deepcopy(self.fresh)
+        own = [tensor for name, tensor in parameters(stirred).items() if within(name, path)]
         generator = torch.Generator().manual_seed(SEED)
         with torch.no_grad():
             for tensor in own:
                 tensor.add_(torch.randn(tensor.shape, generator=generator))
-        if not equal(floats(run(stirred, self.inputs)), self.output) and equal(
-            floats(run(repaired.model, self.inputs)), self.output
-        ):
+        if own and not equal(floats(run(stirred, self.inputs)), self.output):
             yield "the output is the same as with it"
 
-    def _identity(self, repaired: Repaired, path: str) -> Iterator[str]:
+    def _identity(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """On rung 1, a part with one input and one output of its shape: the untouched model, its output overridden."""
         if repaired.rung != 1:
             return
-        model, entered, plain = self.family.build(), list[Tensor](), list[bool]()
+        entered, plain = list[Tensor](), list[bool]()
 
         def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
             read = list(floats((args, kwargs)).values())
@@ -184,38 +232,45 @@ class Judge:
             plain.append(isinstance(output, Tensor) and len(entered) == 1 and output.shape == entered[0].shape)
             return entered[0] if all(plain) else None
 
-        part = model.get_submodule(path)
-        part.register_forward_pre_hook(enter, with_kwargs=True)
-        part.register_forward_hook(leave, with_kwargs=True)
-        wanted = floats(run(model, self.inputs))
-        found = floats(run(repaired.model, self.inputs))
+        part = self.model.get_submodule(path)
+        with (
+            part.register_forward_pre_hook(enter, with_kwargs=True),
+            part.register_forward_hook(leave, with_kwargs=True),
+        ):
+            wanted = floats(run(self.model, self.inputs))
+        found = floats(looked.output)
         if plain and all(plain) and not all(near(found[where], one, 1e-5) for where, one in wanted.items()):
             yield "the output is not that of the untouched model with what went in instead of what came out"
 
-    def _gradients(self, repaired: Repaired, path: str) -> Iterator[str]:
-        """All that remains and had a gradient has one, or is told of."""
-        found = gradients(repaired.model, self.inputs)
+    def _gradients(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
+        """All that remains and had a gradient has one, unless it only led to the part and that is told."""
+        found, _, _ = looked.step
+        told = repaired.unreached()
         for name, had in self.gradients.items():
-            if had is not None and name in found and found[name] is None and not repaired.tells(name):
+            if had is not None and name in found and found[name] is None and name not in told:
                 yield f"{name} has none"
+        for name in sorted(told & found.keys()):
+            if found[name] is not None:
+                yield f"{name} is told to be no longer reached, and has one"
+        if any(self.gradients.get(name) is not None for name in told):
+            only = leading_to(self.model, path, self.inputs)
+            for name in sorted(told - only):
+                if self.gradients.get(name) is not None:
+                    yield f"{name} did not lead to the part alone, and is no longer reached"
 
-    def _independent(self, repaired: Repaired, path: str) -> Iterator[str]:
+    def _independent(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """An example's output does not depend on another example."""
         if self.family.batched:
-            for where, one, other in sorted(influences(repaired.model, self.family) - self.tied):
+            found = influences(repaired.model, self.family, floats(looked.output))
+            for where, one, other in sorted(found - self.tied):
                 yield f"example {one} changes {where or 'the output'} of example {other}"
 
-    def _training(self, repaired: Repaired, path: str) -> Iterator[str]:
+    def _training(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """A step of training changes weights, and the model runs on."""
-        model = copy.deepcopy(repaired.model).train()
-        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        before = [parameter.detach().clone() for parameter in trainable]
-        optimizer = torch.optim.SGD(trainable, lr=1e-3)
-        loss(model, self.inputs).backward()
-        optimizer.step()
-        if trainable and all(torch.equal(a, b) for a, b in zip(trainable, before, strict=True)):
+        _, moved, finite = looked.step
+        if not moved:
             yield "no weight moves"
-        if not loss(model, self.inputs).isfinite():
+        if not finite:
             yield "the loss is not finite"
 
 
@@ -225,6 +280,15 @@ def run(model: nn.Module, inputs: Inputs, *, training: bool = False) -> Any:
     torch.manual_seed(SEED)
     with torch.no_grad():
         return call(used, copy.deepcopy(inputs))
+
+
+def is_cut(after: Tensor, before: Tensor) -> bool:
+    """Say whether a tensor is another one without some of its rows or columns, those left being the same to the bit."""
+    axes = [axis for axis, (a, b) in enumerate(zip(after.shape, before.shape, strict=False)) if a != b]
+    if after.ndim != before.ndim or len(axes) != 1 or after.shape[axes[0]] > before.shape[axes[0]]:
+        return False
+    left = iter(before.unbind(axes[0]))
+    return all(any(torch.equal(one, other) for other in left) for one in after.unbind(axes[0]))
 
 
 def state(model: nn.Module) -> dict[str, Tensor]:
@@ -253,12 +317,37 @@ def gradients(model: nn.Module, inputs: Inputs) -> dict[str, Tensor | None]:
     return {name: parameter.grad for name, parameter in parameters(used).items()}
 
 
-def influences(model: nn.Module, family: Family) -> set[tuple[str, int, int]]:
-    """Return which example of a batch changes what the model gives for which other."""
+def leading_to(model: nn.Module, path: str, inputs: Inputs) -> set[str]:
+    """Return the parameters that only lead to a part: without a gradient where none goes back through it."""
+    used = copy.deepcopy(model).train()
+    for name, module in used.named_modules():
+        if within(name, path):
+            module.register_forward_hook(lambda module, args, output: _detached(output))
+    value = loss(used, inputs)
+    if value.requires_grad:
+        value.backward()
+    return {name for name, parameter in parameters(used).items() if parameter.grad is None}
+
+
+def _detached(value: Any) -> Any:
+    """Return an output through which no gradient goes; what is no plain container of tensors stays as it is."""
+    if isinstance(value, Tensor):
+        return value.detach()
+    if isinstance(value, dict):
+        made = copy.copy(value)
+        for key, one in value.items():
+            made[key] = _detached(one)
+        return made
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)(_detached(one) for one in value)
+    return value
+
+
+def influences(model: nn.Module, family: Family, base: dict[str, Tensor]) -> set[tuple[str, int, int]]:
+    """Return which example of a batch changes what the model gives for which other, given what it gives for all."""
     inputs = family.example()
     size = next(iter(tensors(inputs).values())).shape[0]
     others = tensors(family.example(seed=SEED + 2))
-    base = floats(run(model, inputs))
     found = set()
     for one in (0, size - 1):
         changed = copy.deepcopy(inputs)  # one example is that of another batch

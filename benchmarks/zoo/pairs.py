@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import copy
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,7 +70,7 @@ def pairs(family: Family, most: int = 1_000_000) -> list[Pair]:
         if path not in drawn:
             continue
         part, why = MUST, ""
-        if not seen.used(path) and _replaced(family, path, _empty(module), inputs) == seen.structure:
+        if not seen.used(path) and _replaced(model, path, _empty(module), inputs) == seen.structure:
             part, why = DEAD, "never used"
         elif sum(parameter.numel() for parameter in module.parameters()) > WRAPPER * every:
             part, why = EDGE, "wrapper"
@@ -76,7 +78,7 @@ def pairs(family: Family, most: int = 1_000_000) -> list[Pair]:
             part, why = EDGE, "integers"
         elif seen.is_head(path):
             part, why = EDGE, "head"
-        blind = _blind(family, path, inputs, seen.structure, already) if part != DEAD else "runs"
+        blind = _blind(model, path, inputs, seen.structure, already) if part != DEAD else "runs"
         found.append(Pair(path, type(module).__name__, part, blind != "runs", blind, why))
     return found
 
@@ -163,14 +165,15 @@ def both(model: nn.Module, inputs: Inputs, seen: Seen | None = None) -> tuple[An
     """Return the structure of what a model gives in evaluation and in training; the model stays as it is."""
     found = []
     for training in (False, True):
-        trained = copy.deepcopy(model).train(training)
+        # In training, running statistics change; and hooks are not to stay.
+        used = model.eval() if seen is None and not training else copy.deepcopy(model).train(training)
         if seen is not None:
-            for path, module in trained.named_modules():
+            for path, module in used.named_modules():
                 if path:
                     module.register_forward_hook(seen.watch(path), with_kwargs=True)
         torch.manual_seed(0)
         with torch.no_grad():
-            output = call(trained, copy.deepcopy(inputs) if seen is None else inputs)
+            output = call(used, copy.deepcopy(inputs) if seen is None else inputs)
         if seen is not None:
             seen.note(output)
         found.append(structure(output))
@@ -187,30 +190,35 @@ def _reached(model: nn.Module, inputs: Inputs) -> set[str]:
     return {name for name, parameter in parameters(trained).items() if parameter.grad is not None}
 
 
-def _blind(family: Family, path: str, inputs: Inputs, shown: Any, already: set[str]) -> str:
+def _blind(model: nn.Module, path: str, inputs: Inputs, shown: Any, already: set[str]) -> str:
     """Say what becomes of a model in which identity takes a part's place."""
-    found = _replaced(family, path, nn.Identity(), inputs)
+    found = _replaced(model, path, nn.Identity(), inputs)
     if found != shown:
         return "raises" if found is None else "shape"
-    model = family.build()
-    _put(model, path, nn.Identity())
-    return "doubled" if doubled_sums(model, inputs) - already else "runs"
+    with _put(model, path, nn.Identity()):
+        return "doubled" if doubled_sums(model, inputs) - already else "runs"
 
 
-def _replaced(family: Family, path: str, module: nn.Module, inputs: Inputs) -> Any:
+def _replaced(model: nn.Module, path: str, module: nn.Module, inputs: Inputs) -> Any:
     """Return the structure of what a model gives with something else in a part's place; None if it does not run."""
-    model = family.build()
-    _put(model, path, module)
-    try:
-        return both(model, inputs)
-    except Exception:
-        return None
+    with _put(model, path, module):
+        try:
+            return both(model, inputs)
+        except Exception:
+            return None
 
 
 def _empty(module: nn.Module) -> nn.Module:
     return type(module)() if type(module) in (nn.ModuleList, nn.ModuleDict, nn.Sequential) else nn.Module()
 
 
-def _put(model: nn.Module, path: str, module: nn.Module) -> None:
+@contextmanager
+def _put(model: nn.Module, path: str, module: nn.Module) -> Iterator[None]:
+    """Have something else in a part's place for a while."""
     parent, _, name = path.rpartition(".")
-    setattr(model.get_submodule(parent), name, module)
+    holder, before = model.get_submodule(parent), model.get_submodule(path)
+    setattr(holder, name, module)
+    try:
+        yield
+    finally:
+        setattr(holder, name, before)

@@ -5,12 +5,18 @@ shape, and not the model without ``f``. The same holds for ``x + norm(x)``, wher
 Here a sum is called *doubled* if every operation that mixes positions or channels by parameters and is behind one
 summand is behind the other too: then the one says nothing that the other does not. It is read off the graph that
 autograd keeps.
+
+One case is none of these: a norm with weights *behind* the part that is taken out, as in ``x + norm(f(x))``. What
+follows a part stays, and reads what went in: ``x + norm(x)`` is what a person gets who strikes ``f`` out. So layers
+that were behind the part in the untouched model count as mixing (see ``behind``).
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import Counter
+from collections.abc import Collection
 from typing import Any, Final
 
 import torch
@@ -19,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from benchmarks.zoo.family import Inputs, call
+from benchmarks.zoo.values import floats, parameters
 
 SUMS: Final = {torch.add, torch.Tensor.add, torch.Tensor.add_, torch.Tensor.__add__, torch.Tensor.__iadd__,
                torch.Tensor.__radd__}  # fmt: skip
@@ -38,11 +45,16 @@ PLAIN: Final = frozenset({
 class Doubled(TorchFunctionMode):
     """While it is entered, finds the sums of a model that are doubled.
 
+    Args:
+        model: The model.
+        kept: Parameters whose layers mix, whatever they are.
+
     Attributes:
         found: Module path and the how-manieth sum in it.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, kept: Collection[nn.Parameter] = ()) -> None:
+        self._kept = {id(one) for one in kept}
         self.found: set[str] = set()
         self._inside = [""]
         self._count: Counter[str] = Counter()
@@ -57,7 +69,7 @@ class Doubled(TorchFunctionMode):
             one, other = args
             where = self._inside[-1]
             self._count[where] += 1
-            if one.shape == other.shape and one.numel() > 1 and doubled(one, other):
+            if one.shape == other.shape and one.numel() > 1 and doubled(one, other, self._kept):
                 self.found.add(f"{where} +{self._count[where]}")
         return func(*args, **(kwargs or {}))
 
@@ -76,15 +88,15 @@ class Doubled(TorchFunctionMode):
         self._inside.pop()
 
 
-def doubled(one: Tensor, other: Tensor) -> bool:
+def doubled(one: Tensor, other: Tensor, kept: Collection[int] = ()) -> bool:
     """Say whether of two summands one says nothing that the other does not."""
     if one.grad_fn is None or other.grad_fn is None or not (one.detach().any() and other.detach().any()):
         return False
-    behind, beside = sources(one.grad_fn), sources(other.grad_fn)
-    return bool(behind) and bool(beside) and (behind <= beside or beside <= behind)
+    first, second = sources(one.grad_fn, kept), sources(other.grad_fn, kept)
+    return bool(first) and bool(second) and (first <= second or second <= first)
 
 
-def sources(node: Any) -> set[Any]:
+def sources(node: Any, kept: Collection[int] = ()) -> set[Any]:
     """Return the nodes that mix, and are reached from one without passing another.
 
     What is reached are the last operations of the branch itself; behind them nothing is looked at. A product of two
@@ -107,10 +119,10 @@ def sources(node: Any) -> set[Any]:
         if not _is_plain(at):
             # An accumulation is a leaf: a weight of a norm, or an input. Only the input is a source.
             found[at] = {at} if "AccumulateGrad" not in at.name() or _is_input(at) else set()
-        elif _kind(at) == "Mul" and len(behind) == 2 and behind[0] != behind[1]:
-            found[at] = {at}
         else:
-            found[at] = set().union(*behind)
+            is_gate = _kind(at) == "Mul" and len(behind) == 2 and behind[0] != behind[1]
+            is_kept = bool(behind) and any(_is_parameter(one) and id(one.variable) in kept for one in before)
+            found[at] = {at} if is_gate or is_kept else set().union(*behind)
     return found[node]
 
 
@@ -126,9 +138,48 @@ def _is_input(node: Any) -> bool:
     return not isinstance(node.variable, nn.Parameter)
 
 
-def doubled_sums(model: nn.Module, inputs: Inputs) -> set[str]:
-    """Return the doubled sums of a model, by module and number."""
-    finder = Doubled(model)
+def _is_parameter(node: Any) -> bool:
+    return node is not None and "AccumulateGrad" in node.name() and isinstance(node.variable, nn.Parameter)
+
+
+def behind(model: nn.Module, path: str, inputs: Inputs) -> set[str]:
+    """Return names of the parameters of layers that read what a part gives, before the next sum and the next mixing."""
+    given: list[Tensor] = []
+    model = copy.deepcopy(model)
+
+    def cut(module: nn.Module, args: Any, output: Any) -> Any:
+        if type(output) in (list, tuple):
+            return type(output)(cut(module, args, one) for one in output)
+        if not isinstance(output, Tensor) or not output.is_floating_point():
+            return output
+        given.append(output.detach().requires_grad_())
+        return given[-1].clone()  # what comes next may change it in place
+
+    with torch.enable_grad(), model.get_submodule(path).register_forward_hook(cut):
+        given_by_model = list(floats(call(model, with_gradients(inputs))).values())
+    names = {id(parameter): name for name, parameter in parameters(model).items()}
+    reached: dict[Any, bool] = {None: False}
+    found = set()
+    todo: list[Any] = [one.grad_fn for one in given_by_model if one.grad_fn is not None]
+    while todo:
+        at = todo[-1]
+        before = [one for one, _ in at.next_functions]
+        if open_ones := [one for one in before if one not in reached]:
+            todo += open_ones
+            continue
+        todo.pop()
+        if "AccumulateGrad" in at.name():
+            reached[at] = any(at.variable is one for one in given)
+        elif reached.setdefault(at, _is_plain(at) and _kind(at) != "Add" and any(reached[one] for one in before)):
+            found |= {names[id(one.variable)] for one in before if _is_parameter(one)}
+    return found
+
+
+def doubled_sums(model: nn.Module, inputs: Inputs, kept: Collection[str] = ()) -> set[str]:
+    """Return the doubled sums of a model, by module and number; layers of parameters that are kept mix."""
+    model = copy.deepcopy(model)  # one that remembers would remember what autograd followed, and could not be copied
+    own = parameters(model)
+    finder = Doubled(model, [own[name] for name in kept if name in own])
     try:
         with torch.enable_grad(), finder:
             call(model, with_gradients(inputs))
@@ -142,7 +193,7 @@ def with_gradients(inputs: Inputs) -> Inputs:
 
     def followed(value: Any) -> Any:
         if isinstance(value, Tensor) and value.is_floating_point():
-            return value.clone().requires_grad_()
+            return value.clone().requires_grad_().clone()  # so that it has an operation behind it, as all others
         return value
 
     if isinstance(inputs, dict):

@@ -19,7 +19,12 @@ from etude.core.version import VERSION
 if TYPE_CHECKING:
     from etude import components, measures, partitions, policies
     from etude.ablate.making import custom, setting
-    from etude.ablated import Ablation
+    from etude.ablate.until import UntilDecided, until_decided
+    from etude.analyse.many_tasks import interquartile_mean
+    from etude.analyse.rankings import Rankings, rankings
+    from etude.analyse.report.own import report_section
+    from etude.analyse.verdict import Verdict
+    from etude.analyse.verdicts import Verdicts, verdicts
     from etude.comparing import compare_starts
     from etude.comparing_partitions import compare_partitions
     from etude.core.data import Data
@@ -55,14 +60,15 @@ if TYPE_CHECKING:
     from etude.fit.choosing import Auto
     from etude.fit.soups import soup
     from etude.fit.weights import Weights, weights
-    from etude.fitted import Fit
     from etude.forecasting.forecast import forecast
     from etude.forecasting.result import Forecast
     from etude.frameworks.callbacks import callback
     from etude.frameworks.torch_samplers import distribute
-    from etude.reading import read as open  # noqa: A004
     from etude.removing import Removed, remove
-    from etude.results import Search, TrialResult
+    from etude.results.ablated import Ablation
+    from etude.results.fitted import Fit
+    from etude.results.reading import read as open  # noqa: A004
+    from etude.results.search import Search, TrialResult
     from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
     from etude.tune.domains import integers, loguniform, ordered, uniform
     from etude.tune.grid import Grid
@@ -113,7 +119,16 @@ _HOME = {
     "GO_ON": "etude.core.plan",
     "MedianRule": "etude.tune.median",
     "ASHA": "etude.tune.halving",
-    "Ablation": "etude.ablated",
+    "Ablation": "etude.results.ablated",
+    "UntilDecided": "etude.ablate.until",
+    "until_decided": "etude.ablate.until",
+    "Rankings": "etude.analyse.rankings",
+    "rankings": "etude.analyse.rankings",
+    "interquartile_mean": "etude.analyse.many_tasks",
+    "report_section": "etude.analyse.report.own",
+    "Verdict": "etude.analyse.verdict",
+    "Verdicts": "etude.analyse.verdicts",
+    "verdicts": "etude.analyse.verdicts",
     "Hyperband": "etude.tune.halving",
     "Plateau": "etude.tune.rules",
     "Divergence": "etude.tune.rules",
@@ -140,16 +155,16 @@ _HOME = {
     "custom": "etude.ablate.making",
     "compare_partitions": "etude.comparing_partitions",
     "compare_starts": "etude.comparing",
-    "Fit": "etude.fitted",
+    "Fit": "etude.results.fitted",
     "forecast": "etude.forecasting.forecast",
     "Forecast": "etude.forecasting.result",
     "callback": "etude.frameworks.callbacks",
     "distribute": "etude.frameworks.torch_samplers",
     "remove": "etude.removing",
     "Removed": "etude.removing",
-    "Search": "etude.results",
-    "TrialResult": "etude.results",
-    "open": "etude.reading",
+    "Search": "etude.results.search",
+    "TrialResult": "etude.results.search",
+    "open": "etude.results.reading",
     "Invalid": "etude.core.errors",
     "StateError": "etude.core.errors",
     "EtudeError": "etude.core.errors",
@@ -204,6 +219,7 @@ __all__ = [
     "NotAStudyError",
     "Plateau",
     "Random",
+    "Rankings",
     "Ray",
     "RecordedCurves",
     "RemovalRefused",
@@ -228,6 +244,9 @@ __all__ = [
     "SyntheticCurves",
     "Told",
     "TrialResult",
+    "UntilDecided",
+    "Verdict",
+    "Verdicts",
     "WallTime",
     "Weights",
     "callback",
@@ -239,6 +258,7 @@ __all__ = [
     "distribute",
     "forecast",
     "integers",
+    "interquartile_mean",
     "loguniform",
     "measures",
     "open",
@@ -246,13 +266,17 @@ __all__ = [
     "partitions",
     "piecewise",
     "policies",
+    "rankings",
     "remove",
+    "report_section",
     "setting",
     "soup",
     "table",
     "uniform",
+    "until_decided",
     "upto",
     "value_at",
+    "verdicts",
     "weights",
 ]
 

@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from etude.call import Call
 from etude.core.errors import ConfigError, StudyError
 from etude.core.numbers import is_number
 from etude.core.text import brief
-from etude.final import final
 from etude.fit.clocks import Target
 from etude.fit.compared import Arm, Comparison, compare
 from etude.fit.prepared import read_seeds
 from etude.fit.weights import RANDOM
-from etude.fitted import charges_of, curve_of
-from etude.results import TrialResult
+from etude.launching.call import Call
+from etude.results.fitted import charges_of, curve_of
+from etude.results.search import TrialResult
+from etude.verbs.final import final
 
 if TYPE_CHECKING:
     from etude.experiment import Experiment

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from etude.call import Call
 from etude.core.errors import ConfigError, StudyError
 from etude.core.numbers import is_finite, whole
 from etude.core.ranks import FSDP
@@ -22,10 +21,11 @@ from etude.fit.importance.partitions import Partition, RandomSubsets
 from etude.fit.plan import FitPlan, Wanted
 from etude.fit.prepared import read_seeds
 from etude.fit.verdict_partitions import LEVEL, Arm, PartitionComparison, beside, check_seeds, judge, lead, verdicts
-from etude.launch import Launch
-from etude.partitioned import Partitioned, called, identity
-from etude.results import TrialResult
+from etude.launching.call import Call
+from etude.launching.launch import Launch
+from etude.results.search import TrialResult
 from etude.tune.question import Question
+from etude.verbs.partitioned import Partitioned, called, identity
 
 if TYPE_CHECKING:
     from etude.experiment import Experiment

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from etude.core.errors import ConfigError, SignatureError
+from etude.core.errors import ConfigError
 from etude.core.metrics import Metrics, Mode
-from etude.core.signature import Definition, Kind, Parameter, Signature
+from etude.core.signature import Definition, Signature
 from etude.core.text import brief
-from etude.redefined import Redefined
-from etude.results import Search, TrialResult
-from etude.tune.domains import Domain
+from etude.definition.redefined import Redefined
+from etude.results.search import Search, TrialResult
+from etude.results.threatened import read_reference
 from etude.tune.sampler import Sampler
-from etude.tune.spaces import Space
 from etude.tune.stop import Stopper
-from etude.worker.bind import Bound
-from etude.worker.run import Run, default_device
-from etude.worker.seeds import kept_generators
+from etude.worker.plainly import call_plainly
 
 if TYPE_CHECKING:
     from etude.ablate.components import Component
     from etude.ablate.listing import Listing
     from etude.ablate.policies import Policy
-    from etude.ablated import Ablation
-    from etude.ablating import AblationDraft
+    from etude.ablate.until import UntilDecided
     from etude.core.events import Keep
-    from etude.core.ranks import DDP
+    from etude.core.ranks import DDP, FSDP
     from etude.core.resources import Resources
-    from etude.fitted import Fit
     from etude.forecasting.result import Forecast
+    from etude.results.ablated import Ablation
+    from etude.results.across import AblationAcross
+    from etude.results.fitted import Fit
+    from etude.verbs.ablating import AblationDraft
+    from etude.verbs.across import DraftAcross
+    from etude.verbs.options import AblateOptions
 
 
 class Experiment:
@@ -45,6 +46,8 @@ class Experiment:
         metric: Name of the number that judges a trial; or several, each with its mode:
             ``{"accuracy": "max", "latency_s": "min"}``.
         mode: ``"max"`` if larger is better, ``"min"`` if smaller is.
+        reference: What the metric is to come to with the base of an ablation, or at best, such as a published value:
+            ``study.threats()`` says whether it does. It changes nothing about what a study is.
 
     Raises:
         SignatureError: The functions do not fit together.
@@ -66,8 +69,10 @@ class Experiment:
         data: Callable[..., Any] | None = None,
         metric: str | Mapping[str, Mode],
         mode: Mode | None = None,
+        reference: float | None = None,
     ) -> None:
         self.metrics = Metrics.read(metric, mode)
+        self.reference = read_reference(reference)
         given = {"train": train, "model": model, "data": data}
         self.functions: dict[str, Callable[..., Any]] = {r: f for r, f in given.items() if f is not None}
         self.signature = Signature.read(self.functions)
@@ -89,12 +94,8 @@ class Experiment:
             SignatureError: A parameter is unknown, missing or of the wrong type.
         """
         self._redefined.warn(stacklevel=2)
-        flat = self._checked(params)
-        handle = Run(
-            metrics=self.metrics.names, params={**self.signature.defaults(), **flat}, seed=seed, device=default_device()
-        )
-        with kept_generators():
-            return Bound(self.functions, self.signature, flat, handle).train()
+        returned, _ = call_plainly(self, self._checked(params), seed=seed)
+        return returned
 
     def check(self, *, seed: int = 0, **params: Any) -> Any:
         """Run one batch through all three functions and say what was found.
@@ -112,7 +113,7 @@ class Experiment:
             SignatureError: A parameter is unknown, missing or of the wrong type.
             Exception: Whatever the functions raise.
         """
-        from etude.check import check
+        from etude.verbs.check import check
 
         self._redefined.warn(stacklevel=2)
         return check(self, self._checked(params), seed=seed)
@@ -244,12 +245,13 @@ class Experiment:
             StudyError: The study's folder cannot be used.
             KeyboardInterrupt: Ctrl-C; the search wound down, and ``experiment.last`` holds it.
         """
-        from etude.call import Call
         from etude.core.numbers import seed_of
-        from etude.launch import Launch
-        from etude.partitioned import check_ranks, counting
+        from etude.launching.call import Call
+        from etude.launching.launch import Launch
         from etude.tune.fidelity import check_fidelity
+        from etude.tune.matching import checked_space
         from etude.tune.question import search
+        from etude.verbs.partitioned import check_ranks, counting
 
         self._redefined.warn(stacklevel=2)
         call = Call.read(
@@ -279,7 +281,7 @@ class Experiment:
         check_fidelity(fidelity, of.signature)
         question = search(
             of,
-            self._checked_space(space, of.signature, besides=() if fidelity is None else (fidelity,)),
+            checked_space(space, of.signature, besides=() if fidelity is None else (fidelity,)),
             trials=trials,
             sampler=sampler,
             stopper=stopper,
@@ -312,32 +314,90 @@ class Experiment:
             ConfigError: Nobody can tell what the model is called with.
             SignatureError: A parameter is unknown, missing or of the wrong type.
         """
-        from etude.listed import look_at
+        from etude.verbs.listed import look_at
 
         return look_at(self, self.checked(at, self.signature), seed=seed).listing
+
+    @overload
+    def ablate(
+        self,
+        components: str | Component | Iterable[str | Component],
+        *,
+        dry_run: Literal[True],
+        **options: Unpack[AblateOptions],
+    ) -> AblationDraft: ...
+
+    @overload
+    def ablate(
+        self,
+        components: str | Component | Iterable[str | Component],
+        *,
+        dry_run: Literal[False] = ...,
+        **options: Unpack[AblateOptions],
+    ) -> Ablation: ...
+
+    @overload
+    def ablate(
+        self,
+        components: str | Component | Iterable[str | Component],
+        *,
+        across: Mapping[str, Sequence[Any]] | None = ...,
+        folds: int | None = ...,
+        dry_run: Literal[True],
+        **options: Unpack[AblateOptions],
+    ) -> DraftAcross: ...
+
+    @overload
+    def ablate(
+        self,
+        components: str | Component | Iterable[str | Component],
+        *,
+        across: Mapping[str, Sequence[Any]] | None = ...,
+        folds: int | None = ...,
+        dry_run: Literal[False] = ...,
+        **options: Unpack[AblateOptions],
+    ) -> AblationAcross: ...
 
     def ablate(
         self,
         components: str | Component | Iterable[str | Component],
         *,
         at: TrialResult | Mapping[str, Any] | None = None,
+        across: Mapping[str, Sequence[Any]] | None = None,
+        folds: int | None = None,
         policy: str | Policy = "leave_one_out",
-        seeds: int | Sequence[int] = 10,
+        seeds: int | str | UntilDecided | Sequence[int] = 10,
         seed: int = 0,
+        controls: bool | None = None,
+        stopper: str | Stopper | Sequence[str | Stopper] = "none",
+        margin: float | None = None,
+        level: float = 0.05,
+        force: bool = False,
         on_refusal: Literal["raise", "skip"] = "raise",
         dry_run: bool = False,
         workers: int | tuple[int, int | None] | None = None,
         resources: Resources | str | None = None,
+        ranks: int = 1,
+        parallel: str | DDP | FSDP = "ddp",
+        batch: str = "global",
         name: str | None = None,
         retries: int = 2,
         on_oom: str | None = None,
         timeout_s: float | None = None,
+        grace_s: float = 10.0,
+        reuse_child: bool = False,
         deadline_s: float | None = None,
+        max_failures: int | None = None,
+        max_cost: float | None = None,
+        price_per_hour: float | None = None,
         mirror: str | os.PathLike[str] | None = None,
+        keep: Keep | int | str | None = None,
+        states: str | os.PathLike[str] | None = None,
+        reuse: Search | str | os.PathLike[str] | Sequence[Search | str | os.PathLike[str]] | None = None,
         engine: object = None,
         wait: bool = True,
         progress: bool | None = None,
-    ) -> Ablation | AblationDraft:
+    ) -> Ablation | AblationDraft | AblationAcross | DraftAcross:
         """Take components away, one arm for each, and train every arm with every seed beside the whole.
 
         Models are built whole, and the component is then taken out, so that the arms of a seed share all initial
@@ -347,38 +407,80 @@ class Experiment:
             components: What is taken away: ``"layer:conv2"``, ``"layers:~dropout"``, ``"between:mixed0..mixed1"``, the
                 name of a hyperparameter, ``etude.setting``, ``etude.custom``, or a list (``etude.components``).
             at: The configuration of the whole: a trial (``search.best``), or parameters.
+            across: Hyperparameters of the data function that say which data set it is, with the values of each:
+                ``{"dataset": ["adult", "covertype"]}``. Every data set is an ablation of its own, one after the other.
+            folds: So many folds of a cross-validation, of each data set: the data function takes ``fold``, from 0 on,
+                and holds that part out; and ``folds``, if it likes. Every fold has the same seeds.
             policy: Which combinations: ``"leave_one_out"``, ``"pairs"``, ``"add_one_in"``, ``"full_factorial"``,
                 ``"path"``, ``"shapley"``, or one of ``etude.policies``.
-            seeds: How many training seeds, of a stream that no search draws from; or which.
+            seeds: How many training seeds, of a stream that no search draws from; or which. The same call with more
+                of them goes on with the study. ``"until decided"``, or ``etude.until_decided(most=40)``: a seed more
+                for each component that is open, as long as one is.
             seed: The seed of that stream.
+            controls: Whether an arm whose model has another number of parameters gets a control: the whole, its layers
+                narrowed evenly to the same number within 2 %, as an arm of its own, ``"size of ARM"``. By default those
+                with ``repair="learned"``.
+            stopper: As in ``tune``, and ``"none"`` by default: an arm that begins slowly would be stopped more often,
+                and effects would lean towards those that begin fast.
+            margin: How small a difference does not matter, in the metric's unit: verdicts need it to find that
+                something does not matter.
+            level: How often one verdict or more may be wrong, of all together.
+            force: Run a plan that can decide nothing, because of too few seeds for so many components, all the same.
             on_refusal: What becomes of arms that cannot be: ``"raise"`` tells of all of them and starts nothing,
                 ``"skip"`` trains the others.
             dry_run: Return what would be done, and start nothing.
-            workers: As in ``tune``, and so are all that follow.
-            resources: See ``tune``.
-            name: See ``tune``.
-            retries: See ``tune``.
-            on_oom: See ``tune``.
-            timeout_s: See ``tune``.
-            deadline_s: See ``tune``.
-            mirror: See ``tune``.
-            engine: See ``tune``.
-            wait: See ``tune``.
-            progress: See ``tune``.
+            workers: How many trials run at a time, or a range: ``tune`` tells what these mean, as of all that follow.
+            resources: What one trial needs, or ``"auto"``, as in ``tune``.
+            ranks: How many processes train each trial together, as in ``tune``.
+            parallel: How they do it: ``"ddp"``, ``"fsdp"``, or one of these with options, as in ``tune``.
+            batch: Whether a batch size is that of all ranks together, ``"global"``, or of each, ``"per_rank"``.
+            name: Name of the study, as in ``tune``; without one it is named by its definition.
+            retries: How often a trial is run again whose process was killed or lost.
+            on_oom: What becomes of a trial that ran out of memory: ``"retry"`` or ``"retry_alone"``, as in ``tune``.
+            timeout_s: Seconds after which a trial is ended and fails; no limit if left out.
+            grace_s: Seconds that a trial has to see a stop, at its next report, before its process is ended.
+            reuse_child: Let one process run trial after trial: faster, without isolation between trials.
+            deadline_s: Seconds that the study may be worked on, all its runs together, as in ``tune``.
+            max_failures: How many trials may fail, invalid ones not counted; one more ends the study.
+            max_cost: What the workers may cost, all runs together, in the money of ``price_per_hour``.
+            price_per_hour: What an hour of one worker costs, whether it has work or not.
+            mirror: Where a copy of the study is kept up to date while it runs: a URL or a folder, as in ``tune``.
+            keep: Of how many trials the weights are kept, and of which epochs, as in ``tune``; 3 if left out.
+            states: Where trials save what they keep, if not in the study's folder: a URL or a folder, as in ``tune``.
+            reuse: Other ablations of this experiment, as in ``tune``: what both have in common is taken from them. A
+                search can give nothing, since its trials took part in choosing the configuration.
+            engine: What starts the workers, by name, as text with options, or as an object, as in ``tune``.
+            wait: Return when all has ended; else at once, with ``.wait()`` and ``.stop()``.
+            progress: Show progress; by default if ``ETUDE_PROGRESS`` is not ``0``.
 
         Returns:
-            ``ablation.arms``, and all that a search has; with ``dry_run`` a draft: print it.
+            ``ablation.arms``, and all that a search has; with ``dry_run`` a draft: print it. With ``across`` or
+            ``folds``, a mapping of data sets to their ablations, with verdicts of each, and ranks over all.
 
         Raises:
             ConfigError: A component cannot be taken away, or the call cannot be carried out; nothing was launched.
             StudyError: The study's folder cannot be used.
             KeyboardInterrupt: Ctrl-C; it wound down, and ``experiment.last`` holds it.
         """
-        from etude.ablated import Ablation
-        from etude.ablating import Draft, check_refused, read_seeds
-        from etude.call import Call
-        from etude.launch import Launch
+        from dataclasses import replace
+        from functools import partial
 
+        from etude.ablate.until import read_until
+        from etude.analyse.arms import check_margin
+        from etude.analyse.power import check_level
+        from etude.launching.call import Call
+        from etude.launching.launch import Launch
+        from etude.results.ablated import Ablation
+        from etude.results.judged import deviation_of
+        from etude.verbs.ablating import Draft, Judging, check_decides, check_refused, read_seeds
+        from etude.verbs.across import ablate_across
+        from etude.verbs.asked import as_asked
+        from etude.verbs.options import AblateOptions
+
+        if across is not None or folds is not None:
+            given = {name: value for name, value in locals().items() if name in AblateOptions.__annotations__}
+            ablate = partial(self.ablate, components)
+            return ablate_across(ablate, given, self.signature, across=across, folds=folds, dry_run=dry_run)
         self._redefined.warn(stacklevel=2)
         chose = at.seed if isinstance(at, TrialResult) else None
         draft = Draft(
@@ -387,11 +489,19 @@ class Experiment:
             self.checked(at, self.signature),
             policy=policy,
             seeds=read_seeds(seeds, seed, chose=chose),
+            controls=controls,
+            stopper=stopper,
+            judging=Judging(
+                margin=check_margin(margin),
+                level=check_level(level),
+                until=read_until(seeds),
+                deviation=deviation_of(self.last.trials) if self.last is not None else None,
+            ),
         )
-        drafted = draft.draft()
-        if dry_run:
-            return drafted
-        check_refused(drafted, on_refusal)
+        drafted, forced = draft.draft(), ""
+        if not dry_run:
+            check_refused(drafted, on_refusal)
+            forced = check_decides(drafted, force=force)
         call = Call.read(
             workers=workers,
             resources=resources,
@@ -399,14 +509,38 @@ class Experiment:
             retries=retries,
             on_oom=on_oom,
             timeout_s=timeout_s,
-            grace_s=10.0,
-            reuse_child=False,
+            grace_s=grace_s,
+            reuse_child=reuse_child,
             deadline_s=deadline_s,
+            max_failures=max_failures,
+            max_cost=max_cost,
+            price_per_hour=price_per_hour,
             mirror=mirror,
+            keep=keep,
+            states=states,
             engine=engine,
             trials=drafted.trials,
+            ranks=ranks,
+            parallel=parallel,
+            batch=batch,
         )
-        live = Launch(draft.experiment, draft.question(drafted), call, result=Ablation).start()
+        question = as_asked(
+            draft.question(drafted, forced=forced),
+            components,
+            at=at,
+            policy=draft.policy,
+            seeds=seeds,
+            seed=seed,
+            on_refusal=on_refusal,
+            controls=controls,
+            margin=margin,
+            level=level,
+            force=force,
+        )
+        launch = Launch(draft.experiment, question, call, result=Ablation, reuse=reuse)
+        if dry_run:
+            return replace(drafted, done=launch.known_already(draft.trials(drafted)))
+        live = launch.start()
         self.last = live.search
         if wait:
             live.wait(progress=progress)
@@ -454,21 +588,21 @@ class Experiment:
                 last epoch are kept, unless ``keep`` names others.
             seed: The training seed; the first one, with ``seeds``.
             seeds: How many trials with seeds of their own, or the seeds.
-            workers: As in ``tune``, and so are all that follow.
-            resources: See ``tune``.
-            ranks: See ``tune``.
-            parallel: See ``tune``.
-            batch: See ``tune``.
-            partition: See ``tune``.
-            name: See ``tune``.
-            retries: See ``tune``.
-            on_oom: See ``tune``.
-            timeout_s: See ``tune``.
-            mirror: See ``tune``.
-            keep: See ``tune``.
-            engine: See ``tune``; a simulated one trains nothing, and is refused.
-            wait: See ``tune``.
-            progress: See ``tune``.
+            workers: How many trials run at a time, or a range: ``tune`` tells what these mean, as of all that follow.
+            resources: What one trial needs, or ``"auto"``, as in ``tune``.
+            ranks: How many processes train each trial together, as in ``tune``.
+            parallel: How they do it: ``"ddp"``, ``"fsdp"``, or one of these with options, as in ``tune``.
+            batch: Whether a batch size is that of all ranks together, ``"global"``, or of each, ``"per_rank"``.
+            partition: Which rank trains which examples, as in ``tune``.
+            name: Name of the study, as in ``tune``; without one it is named by its definition.
+            retries: How often a trial is run again whose process was killed or lost.
+            on_oom: What becomes of a trial that ran out of memory: ``"retry"`` or ``"retry_alone"``, as in ``tune``.
+            timeout_s: Seconds after which a trial is ended and fails; no limit if left out.
+            mirror: Where a copy of the study is kept up to date while it runs: a URL or a folder, as in ``tune``.
+            keep: Of how many trials the weights are kept, and of which epochs, as in ``tune``; 3 if left out.
+            engine: What starts the workers, as in ``tune``; a simulated one trains nothing, and is refused.
+            wait: Return when all has ended; else at once, with ``.wait()`` and ``.stop()``.
+            progress: Show progress; by default if ``ETUDE_PROGRESS`` is not ``0``.
 
         Returns:
             ``final.value``, ``final.model()``, ``final.save(path)``, and all that a search has.
@@ -481,14 +615,15 @@ class Experiment:
         """
         from msgspec import structs
 
-        from etude.call import Call
-        from etude.candidates import candidates, read_auto
         from etude.core.events import LAST, USUAL
         from etude.core.keeping import read_keep
-        from etude.final import final
         from etude.fit.prepared import read_seeds
-        from etude.guard import BOTH
-        from etude.partitioned import check_ranks
+        from etude.launching.call import Call
+        from etude.verbs.asked import chosen_by
+        from etude.verbs.candidates import candidates, read_auto
+        from etude.verbs.final import final
+        from etude.verbs.guard import BOTH
+        from etude.verbs.partitioned import check_ranks
 
         self._redefined.warn(stacklevel=2)
         listed = read_seeds(seeds, seed)
@@ -516,7 +651,15 @@ class Experiment:
         check_ranks(partition, ranks)
         of = self._with(partition)
         live = final(
-            of, self.checked(at, of.signature), given, call, seeds=listed, auto=auto, on=on, partition=partition
+            of,
+            self.checked(at, of.signature),
+            given,
+            call,
+            seeds=listed,
+            auto=auto,
+            on=on,
+            partition=partition,
+            chosen=chosen_by(at),
         )
         fitted: Fit = live.search  # type: ignore[assignment] # as was asked for
         self.last = fitted
@@ -567,7 +710,7 @@ class Experiment:
 
     def _with(self, partition: object) -> Definition:
         """Return the definition with a partition; its own without one."""
-        from etude.partitioned import Partitioned
+        from etude.verbs.partitioned import Partitioned
 
         return self if partition is None else Partitioned(self, partition)
 
@@ -576,29 +719,3 @@ class Experiment:
         flat = signature.flat(params)
         signature.check(flat)
         return flat
-
-    def _checked_space(
-        self, given: Mapping[str, object], signature: Signature, *, besides: Sequence[str] = ()
-    ) -> Space:
-        """Read a space and refuse one that functions of this signature could not be called with."""
-        space = given if isinstance(given, Space) else Space.of(given)
-        sizes = {name: domain.size for name, domain in space.domains()}
-        for name in space.names:
-            parameter = signature.parameters.get(name)
-            if parameter is not None and parameter.kind is Kind.STATELESS and sizes[name] != 1:
-                raise SignatureError(
-                    f"{name!r} is in the space and Stateless in {parameter.taken_by}: it is said not to change the "
-                    "numbers, so it cannot be searched. Unlike in ABLATOR, searched parameters stay plain: write "
-                    f"{name}: T instead of {name}: etude.Stateless[T]; or give one fixed value."
-                )
-        signature.check_names(space.names)
-        signature.check_complete({*space.always, *besides})
-        for name, domain in space.domains():
-            _check_domain(signature.parameters.get(name), domain)
-        return space
-
-
-def _check_domain(parameter: Parameter | None, domain: Domain) -> None:
-    if parameter is not None:
-        for value in domain.grid(2):
-            parameter.check(value)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from etude.ablate.components import BetweenComponent, LayerComponent, PartComponent, read_component
+from etude.ablate.components import BetweenComponent, LayerComponent, PartComponent, names_along, read_component
 from etude.ablate.listing import Layer, Listing
 from etude.ablate.matching_layers import match_layers
 from etude.core.errors import ConfigError
 from etude.core.removal import Layers
 from etude.core.rungs import Rung
+from etude.frameworks import torch_adapter
+from etude.frameworks.removers import give_sizes, is_keras, remover_of
 
 if TYPE_CHECKING:
+    from etude.frameworks.keras_removal.edits import KerasPlan
     from etude.frameworks.removal.edits import Plan
 
 Model = TypeVar("Model")
@@ -34,7 +37,7 @@ class Removed(Generic[Model]):
     model: Model
     rung: Rung
     changes: tuple[str, ...]
-    plan: Plan
+    plan: Plan | KerasPlan
     checks: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -46,7 +49,7 @@ def remove(
     component: str | Layers,
     example: Any,
     *,
-    with_: tuple[str, ...] = (),
+    with_: str | Iterable[str] = (),
     repair: str = "auto",
     seed: int = 0,
 ) -> Removed[Model]:
@@ -56,13 +59,13 @@ def remove(
     that does not pass the checks is refused; see docs/removal.md for the ladder of repairs and for the checks.
 
     Args:
-        model: A PyTorch module, or several by name.
+        model: A PyTorch module, several by name, or a Keras model.
         component: For instance ``"layer:conv2"``, ``"layers:[conv2,pool]"`` or ``"module:encoder.block3"``, with
             dotted paths as ``named_modules()`` has them; ``"filters:conv2[0:16]"`` and ``"units:fc1[0,3]"`` for parts.
         example: Inputs of the model: a tensor, a tuple of arguments, or a dict of them by name. Best with two examples
-            or more.
-        with_: Paths of further modules that are taken along, such as the activation behind a layer. What follows a
-            removed layer stays otherwise.
+            or more. Lazy layers take their sizes from it, also if the component is refused then.
+        with_: A path, or several, of further modules that are taken along, such as the activation behind a layer. What
+            follows a removed layer stays otherwise.
         repair: ``"learned"`` allows an adapter with weights of its own where nothing else fits.
         seed: From which layers that are rebuilt draw their weights, each from a stream of its own name.
 
@@ -79,40 +82,64 @@ def remove(
         >>> print(remove(net, "layer:2", rand(8, 4)))
         2 removed; 90 fewer parameters (rung 1, identity)
     """
-    from torch import nn
-
     if isinstance(model, Mapping):
         model = cast(Model, dict(model)) if not isinstance(model, dict) else model
-    elif not isinstance(model, nn.Module):
+    _check_is_model(model)
+    if not isinstance(component, str | Layers):
         raise ConfigError(
-            f"remove() got a {type(model).__name__} as model. It takes a torch.nn.Module, or a dict of several by name."
+            f"remove() got {component!r} as component. Write a text such as 'layer:conv2'; several layers are one "
+            "text, 'layers:[conv2,pool]'."
         )
-    from etude.frameworks.removal.apply import apply
-    from etude.frameworks.removal.check import check, is_real
-    from etude.frameworks.removal.plan import plan
-    from etude.frameworks.removal.tracing import forward_of
-
-    whole = forward_of(model) if isinstance(model, dict) else cast(Any, model)
-    layers = _layers(component, with_, repair, whole, example) if isinstance(component, str) else component
-    found = plan(cast(Any, model), layers, example)
-    checks = check(cast(Any, model), found, example, seed=seed) if is_real(model) else ()
-    apply(whole, found, seed=seed)
+    give_sizes(model, example)
+    layers = _layers(component, with_, repair, model, example) if isinstance(component, str) else component
+    remover = remover_of(model, example)
+    found, checks = remover.checked(layers, seed=seed)
+    remover.apply(found, seed=seed)
     return Removed(model, found.rung, found.changes, found, checks)
 
 
-def layers_of(model: Any, example: Any = None, *, roles: bool = False) -> tuple[Layer, ...]:
+def _check_is_model(model: Any) -> None:
+    if is_keras(model):
+        return
+    if isinstance(model, dict) or (torch_adapter() is not None and _is_module(model)):
+        return
+    raise ConfigError(
+        f"remove() got a {type(model).__name__} as model. It takes a torch.nn.Module, a dict of several by name, or a "
+        "model of Keras 3."
+    )
+
+
+def _is_module(model: Any) -> bool:
+    from torch import nn
+
+    return isinstance(model, nn.Module)
+
+
+def layers_of(model: Any, example: Any = None, *, roles: bool = False, runs: Any = None) -> tuple[Layer, ...]:
     """Return the layers of a model, as components are matched against them.
 
     Args:
-        model: A PyTorch module; it is not touched.
+        model: A PyTorch module or a Keras model; it is not touched, but that a sequential one of Keras is built.
         example: Inputs of the model; left out, nobody knows when its layers are called.
         roles: Whether layers that take nothing but integers, and the last one, are marked: an ablation leaves them.
+        runs: Its runs with the example, if it was run.
 
     Raises:
         RemovalRefused: The model does not run with the example.
     """
-    from etude.frameworks.removal import layers
+    seen_layers: Any
+    if is_keras(model):
+        from etude.frameworks.keras_removal.layers import layers_of as of_keras
+        from etude.frameworks.keras_removal.models import models, with_graph
 
+        seen_layers = of_keras(with_graph(models(model)[0], example))
+    else:
+        from etude.frameworks.removal import layers
+        from etude.frameworks.removal.tracing import forward_of
+
+        whole = forward_of(model) if isinstance(model, dict) else model
+        unknown = example is runs is None
+        seen_layers = layers.in_tree(whole) if unknown else layers.layers_of(whole, example, runs)
     return tuple(
         Layer(
             path=seen.path,
@@ -125,11 +152,11 @@ def layers_of(model: Any, example: Any = None, *, roles: bool = False) -> tuple[
             called=seen.called,
             role="" if not roles else "input" if seen.takes_integers else "output" if seen.gives_output else "",
         )
-        for seen in (layers.in_tree(model) if example is None else layers.layers_of(model, example))
+        for seen in seen_layers
     )
 
 
-def _layers(component: str, with_: tuple[str, ...], repair: str, model: Any, example: Any) -> Layers:
+def _layers(component: str, with_: str | Iterable[str], repair: str, model: Any, example: Any) -> Layers:
     """Return what a component stands for in a model."""
     asked = read_component(component)
     if not isinstance(asked, LayerComponent | BetweenComponent | PartComponent):
@@ -139,7 +166,10 @@ def _layers(component: str, with_: tuple[str, ...], repair: str, model: Any, exa
         )
     if repair not in ("auto", "learned"):
         raise ConfigError(f"repair={repair!r} is neither 'auto' nor 'learned'.")
-    options: Any = {"with_": (*asked.with_, *with_), "repair": repair if repair != "auto" else asked.repair}
+    options: Any = {
+        "with_": (*asked.with_, *names_along(with_)),
+        "repair": repair if repair != "auto" else asked.repair,
+    }
     in_order = isinstance(asked, BetweenComponent)  # else nothing has to be run for it
     found, _, _ = match_layers(replace(asked, **options), Listing(layers_of(model, example if in_order else None)))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from etude.ablate.pairing import compare
 from etude.ablate.plan import AblationPlan
 from etude.ablate.policies import LeaveOneOut, Path, Policy
 from etude.core.errors import ConfigError
-from etude.core.events import How, Outcome, Queued, Settled
+from etude.core.events import How, Outcome, Queued, Settled, Usage
 from etude.core.history import History, Trial
 from etude.core.lifecycle import Turn
 from etude.core.metrics import Metrics
@@ -47,9 +48,10 @@ class Stand:
         self.history.apply(Queued(at=0.0, trial=number, params=asked.params, seed=asked.seed, arm=asked.arm))
         return number
 
-    def end(self, number: int, value: float, **extra: object) -> None:
+    def end(self, number: int, value: float, took_s: float = 0.0, **extra: object) -> None:
         """Have a trial's outcome taken from elsewhere, which needs no worker."""
-        outcome = Outcome(How.FINISHED, value=value, extra=dict(extra))
+        used = Usage(wall_s=took_s)
+        outcome = Outcome(How.FINISHED, value=value, extra=dict(extra), usage=used)
         self.history.apply(
             Settled(at=1.0, trial=number, turn=Turn.REUSED, outcome=outcome, taken_from=("another", number))
         )
@@ -76,6 +78,18 @@ def test_all_arms_of_a_seed_come_before_those_of_the_next_one() -> None:
     assert plan().trials == len(said)
 
 
+def test_the_longest_arms_of_a_seed_go_first_and_before_they_are_known_the_larger_ones() -> None:
+    took = {"base": 2.0, "no a": 1.0, "no b": 3.0}
+    way, stand = dataclasses.replace(plan(seeds=(5, 6, 7, 8)), sizes={"base": 9, "no a": 2, "no b": 5}), Stand()
+    while isinstance(asked := way.ask(stand, pending=[]), Propose):
+        assert asked.arm is not None
+        stand.end(stand.add(asked), 1.0, took[asked.arm.name], fingerprints={})
+    said = [(trial.seed, trial.arm.name) for trial in stand.trials if trial.arm is not None]
+    assert said[:6] == [(5, "base"), (5, "no b"), (5, "no a"), (6, "no b"), (6, "base"), (6, "no a")]
+    last = [(seed, name) for name in ("no b", "base", "no a") for seed in (7, 8)]
+    assert said[6:] == last, "the last seeds go together"
+
+
 def test_settings_of_an_arm_are_in_its_configuration() -> None:
     stand = Stand()
     for expected in ({"a": 1, "b": 2}, {"a": 0, "b": 2}, {"a": 1, "b": 0}):
@@ -86,7 +100,7 @@ def test_settings_of_an_arm_are_in_its_configuration() -> None:
 
 
 def test_what_is_pending_counts() -> None:
-    asked = plan().ask(Stand(), pending=[Propose(5, {})])
+    asked = plan().ask(Stand(), pending=[Propose(5, {}, arm=ARMS[0])])
     assert isinstance(asked, Propose)
     assert asked.arm == ARMS[1]
 

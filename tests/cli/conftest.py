@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -131,15 +131,10 @@ def made_by(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def etude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Etude]:
+def etude(beside_script: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Etude:
     """Give the command line, in a folder with a script and without studies."""
-    (tmp_path / "script.py").write_text(SCRIPT)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ETUDE_STUDIES", "studies")
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield Etude(tmp_path)
-    sys.modules.pop("script", None)
+    return Etude(beside_script(SCRIPT))
 
 
 @pytest.fixture

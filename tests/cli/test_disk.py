@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import etude as library
-from etude.housekeeping import clear
+from etude.results.housekeeping import clear
 from etude.store.journal import Journal
 
 if TYPE_CHECKING:

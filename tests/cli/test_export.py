@@ -114,7 +114,7 @@ def test_a_file_is_replaced_as_a_whole_and_its_name_says_the_format(
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="the disk is full"):
-        export._replace(target, b"half of it")
+        export.replace_file(target, b"half of it")
     assert target.read_bytes() == before
     assert sorted(path.name for path in Path().iterdir() if "table" in path.name) == ["table.json"]
 
@@ -132,7 +132,7 @@ def test_a_name_that_ends_in_no_format_is_refused_unless_the_format_is_said(equa
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "--output table.xlsx ends in '.xlsx', which is no format that can be written. "
-        "End it in one of .csv, .json, .jsonl, .parquet, or say the format: --format csv.\n"
+        "End it in one of .csv, .json, .jsonl, .parquet, .yaml, or say the format: --format csv.\n"
     )
     assert not Path("table.xlsx").exists()
     assert equal("export", "one", "-o", "table.txt", "--format", "csv").code == 0

@@ -58,8 +58,8 @@ if __name__ == "__main__":
 
 
 def test_a_final_training_goes_on_from_its_mirror_without_the_search(etude: Etude) -> None:
-    Path("training.py").write_text(SCRIPT)
-    with subprocess.Popen([sys.executable, "training.py"]) as driver:
+    Path("last_training.py").write_text(SCRIPT)
+    with subprocess.Popen([sys.executable, "last_training.py"]) as driver:
         try:
             etude.wait_for(lambda: Path("started").exists() or driver.poll() is not None)
             assert driver.poll() is None

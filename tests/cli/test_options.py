@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etude.cli.options import _made, read_budget, read_sampler, read_start, read_stoppers, read_workers
+from etude.cli.options import read_budget, read_sampler, read_start, read_stoppers, read_workers
 from etude.core.errors import ConfigError
+from etude.files.calls import made_of
 from etude.tune.registry import Registry
 from etude.tune.samplers import TPE, Random
 from etude.tune.stop import MedianRule, NeverStop
@@ -93,9 +94,9 @@ def test_a_short_name_takes_no_options() -> None:
             return TPE(startup=2)
 
     registry = Short("sampler", {"tpe": TPE})
-    assert _made("two", registry) == TPE(startup=2)
+    assert made_of("two", registry, lead="--sampler ") == TPE(startup=2)
     with pytest.raises(ConfigError) as refused:
-        _made("two(startup=3)", registry)
+        made_of("two(startup=3)", registry, lead="--sampler ")
     assert str(refused.value) == (
         "--sampler 'two(startup=3)': two is short for TPE(startup=2), and takes no options. Write that instead, with "
         "the options that you want."

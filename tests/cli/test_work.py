@@ -23,7 +23,7 @@ UNIFORM = "lr=uniform(0, 1)"
 
 
 def test_a_search_from_the_command_line_is_the_search_of_the_script(tuned: Etude) -> None:
-    from etude.cli.scripts import load
+    from etude.files.scripts import load
 
     cold = tuned("trials", "one", "--json").out
     experiment, _ = load("script.py:experiment")
@@ -68,6 +68,16 @@ def test_a_study_whose_journal_is_kept_elsewhere_goes_on_by_its_name_and_is_list
     assert (len(search.trials), search.name) == (4, "far")
     assert search.meta["run 2"]["call"]["mirror"] == f"{etude.folder}/mirrors"
     assert (etude.folder / "mirrors" / "far" / "segments").is_dir()  # both mirrors are kept
+
+
+def test_a_name_is_that_of_a_study_also_beside_a_mirror_that_is_called_so(tuned: Etude) -> None:
+    assert tuned("resume", "one", "--trials", "7", "--mirror", ".").code == 0
+    assert (tuned.folder / "one" / "segments").is_dir()
+    for segment in (tuned.folder / "one" / "segments").iterdir():
+        segment.unlink()  # whoever went by the mirror would find nothing there
+    done = tuned("resume", "one", "--trials", "8", "-q")
+    assert done.code == 0, done.err
+    assert len(library.open("one").trials) == 8
 
 
 def test_options_reach_the_search(etude: Etude) -> None:
@@ -251,7 +261,7 @@ def test_a_script_without_a_main_guard_is_read_up_to_its_first_study(etude: Etud
     assert etude("tune", "eager.py:experiment", UNIFORM, "--trials", "2", "--name", "other").code == 0
     assert not Path("studies/eager").exists()
     read = (
-        " It was read up to its first call of tune(...), which starts a study; put that call under "
+        " It was read up to its first call of tune(...), ablate(...) or fit(...), which starts a study; put it under "
         '`if __name__ == "__main__":` if what you want stands below it.\n'
     )
     done = etude("tune", "eager.py:later", UNIFORM, "--trials", "2")
@@ -260,10 +270,17 @@ def test_a_script_without_a_main_guard_is_read_up_to_its_first_study(etude: Etud
     done = etude("tune", "eager.py", UNIFORM, "--trials", "2", "--constraint", "small")
     assert done.code == 2
     assert done.err == "eager.py has no 'small'." + read
+    Path("fits.py").write_text(
+        eager.read_text().replace("experiment.tune(", "experiment.fit(seeds=1) if 1 else print(")
+    )
+    done = etude("run", "fits.py:later")
+    assert done.err.splitlines()[
+        0
+    ] == "fits.py:later: fits.py has no experiment 'later'. It has: experiment." + read.strip("\n")
 
 
 def test_reading_a_script_leaves_the_verb_as_it_was(etude: Etude, eager: Path) -> None:
-    from etude.cli.scripts import load
+    from etude.files.scripts import load
 
     tune = library.Experiment.tune
     load("eager.py:experiment")

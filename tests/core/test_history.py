@@ -103,6 +103,16 @@ def test_an_end_speaks_for_or_against_its_worker(how: How | None, turn: Turn, ma
     assert list(history.idle) == ["a"]
 
 
+def test_what_raises_on_a_second_worker_speaks_for_the_first_one() -> None:
+    raised = settled(0, Turn.LOST, How.RAISED)
+    again = [Joined(at=3.5, worker="b"), assigned(0, "b", 2)]
+    once = folded([*RUNNING, raised, *again])
+    assert once.workers["a"].fails == 1
+    end = Settled(at=4.0, trial=0, turn=Turn.GIVEN_UP, attempt=2, outcome=Outcome(How.RAISED))
+    twice = folded([*RUNNING, raised, *again, end])
+    assert [worker.fails for worker in twice.workers.values()] == [0, 0]
+
+
 def test_the_reason_of_a_trial_is_that_of_its_state() -> None:
     judged = Judged(at=2.5, trial=0, attempt=1, turn=Turn.STOP_ASKED, reason="worse")
     lost = [*RUNNING, settled(0, Turn.LOST, How.KILLED, reason="killed by SIGKILL")]

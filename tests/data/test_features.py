@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import etude
-from etude.data.features import Named, columns_of, columns_without, doubts, features_of
+from etude.data.features import Named, features_of, kept_without
 
 FRAME = pd.DataFrame({"age": [31, 45], "sex": ["f", "m"], "y": [0, 1], "no": [7, 8]})
 
@@ -25,7 +25,7 @@ def test_the_columns_of_a_table_are_features_but_for_label_and_ids() -> None:
         Named("y", role="label"),
         Named("no", role="id"),
     )
-    assert columns_of(found) == ("age", "sex")
+    assert kept_without(found, {"age"})[0] == (2, (1,))
     assert names(etude.Data(FRAME, features=["age"], target="y")) == ["age"]
 
 
@@ -39,8 +39,8 @@ def test_a_table_beside_its_labels_and_parts_without_a_data() -> None:
 def test_the_columns_of_an_array_are_named_along_its_last_axis_and_may_share_names() -> None:
     found = etude.Data((np.zeros((5, 3)), np.zeros(5)), features=["age", "sex", "sex"])
     assert features_of(found) == (Named("age"), Named("sex", columns=2))
-    assert columns_of(found) == ("age", "sex", "sex")
-    assert columns_without(columns_of(found), {"age"}) == (1, 2)
+    assert kept_without(found, {"age"})[0] == (3, (1, 2))
+    assert kept_without(found, {"sex"})[0] == (3, (0,))
     series = torch.zeros(5, 20, 2)  # examples, times, features
     assert names(etude.Data((series, torch.zeros(5)), features=["load", "wind"])) == ["load", "wind"]
     assert names(etude.Data((np.zeros((5, 4)), np.zeros(5)), features=["age", "sex", "sex"])) == []
@@ -105,16 +105,6 @@ def test_looking_at_an_example_draws_nothing() -> None:
     before = torch.get_rng_state()
     assert features_of(etude.Data(Examples()))
     assert torch.equal(before, torch.get_rng_state())
-
-
-def test_what_only_names_say_is_a_doubt_and_no_role() -> None:
-    said = doubts(etude.Data(FRAME.rename(columns={"no": "PassengerId"})))
-    assert said == (
-        "'y' is called as labels are, and counts as a feature. If it is one, say so: etude.Data(..., target='y').",
-        "'PassengerId' is called as ids are, and counts as a feature. If it is one, say so: "
-        "etude.Data(..., ids='PassengerId').",
-    )
-    assert doubts(etude.Data(FRAME, target="y", ids="no")) == ()
 
 
 def test_nobody_knows_the_features_of_what_has_no_names() -> None:

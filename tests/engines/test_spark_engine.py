@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from etude.call import Call
 from etude.core.errors import ConfigError
 from etude.core.resources import Resources
 from etude.core.version import VERSION
@@ -27,6 +26,7 @@ from etude.engines.spark import Place, Spark, carry_until_hung_up, gpus_visible
 from etude.engines.spark_errors import in_short
 from etude.engines.spark_refusals import refuse_without_slot
 from etude.engines.spark_session import find_or_make, where_to_listen
+from etude.launching.call import Call
 from etude.wire.credentials import Invitation
 
 
@@ -491,7 +491,7 @@ def test_where_tasks_run_here_as_many_work_as_memory_suffices_for(
     pyspark: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark, "memory_gb", lambda: 23.456)
-    monkeypatch.setattr("etude.call.available_cores", lambda: 7)
+    monkeypatch.setattr("etude.launching.call.available_cores", lambda: 7)
     call = asked_of(Spark(), (2, 16), "memory_gb=4")
     assert (call.workers, call.least_workers) == (5, 2)
     assert call.note == (

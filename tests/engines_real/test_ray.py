@@ -53,14 +53,14 @@ SCRIPT = """
 
     if __name__ == "__main__":
         if "--keys" in sys.argv:
-            import etude.nodes
-            make_keys = etude.nodes.make_keys
+            import etude.studies.nodes
+            make_keys = etude.studies.nodes.make_keys
             def known():
                 keys = make_keys()
                 told = json.dumps([keys.token, keys.certificate, keys.key])
                 Path(sys.argv[sys.argv.index("--keys") + 1]).write_text(told)
                 return keys
-            etude.nodes.make_keys = known
+            etude.studies.nodes.make_keys = known
         try:
             search = experiment.tune(
                 {"lr": etude.uniform(0, 1)}, trials=int(sys.argv[1]), workers=2, sampler="random", stopper="none",

@@ -24,7 +24,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed; see the extra e
 
 SCRIPT = """
     import os, sys, threading, time
-    import etude, etude.nodes
+    import etude, etude.studies.nodes
     from helper import score
 
     def train(lr: float, run):
@@ -55,13 +55,13 @@ SCRIPT = """
             return 0
 
     def tell_secrets_to(path):
-        make = etude.nodes.make_keys
+        make = etude.studies.nodes.make_keys
         def made():
             keys = make()
             with open(path, "w") as file:
                 file.write("\\n".join([keys.token, keys.certificate.splitlines()[3], keys.key.splitlines()[1]]))
             return keys
-        etude.nodes.make_keys = made
+        etude.studies.nodes.make_keys = made
 
     if __name__ == "__main__":
         if "SECRETS" in os.environ:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from etude.analyse.chance import best_of
+from etude.analyse.flips import least_flip_p
+from etude.analyse.paired import Paired, paired, same, smallest_seen
 from etude.core.errors import ConfigError
-from etude.fit.chance import best_of
-from etude.fit.paired import Paired, least_p, paired, same, smallest_seen
 from etude.fit.verdict_partitions import (
     Arm,
     PartitionComparison,
@@ -144,11 +145,7 @@ def test_the_best_of_equal_ones_is_ahead_by_chance_and_a_better_one_is_not() -> 
 
 @pytest.mark.parametrize("seeds", [2, 6, 13, 20])
 def test_the_least_p_value_is_that_of_pairs_that_are_all_on_one_side(seeds: int) -> None:
-    assert least_p(seeds) == pytest.approx(paired([1.0 + n for n in range(seeds)], [0.0] * seeds).p)
-
-
-def test_more_seeds_than_can_be_tried_out_do_not_give_less() -> None:
-    assert least_p(30) == least_p(40) == 2e-4
+    assert least_flip_p(seeds) == pytest.approx(paired([1.0 + n for n in range(seeds)], [0.0] * seeds).p)
 
 
 def refusal(call: Callable[[], object]) -> str:
@@ -164,9 +161,13 @@ def test_seeds_that_can_show_nothing_are_refused_with_the_number_that_could() ->
         "below 0.0156, corrected for all 0.0938. Pass seeds=8 or more."
     )
     assert "Pass seeds=7 or more." in refusal(lambda: check_seeds(1, partitions=1, level=0.05))
-    assert refusal(lambda: check_seeds(50, partitions=200, level=0.05)) == (
+    check_seeds(28, partitions=300, level=0.05)
+    assert refusal(lambda: check_seeds(29, partitions=300, level=0.05)).endswith(
+        "Pass seeds=15 to 28, with which all ways to swap pairs are counted."
+    )
+    assert refusal(lambda: check_seeds(50, partitions=200, level=1e-9)) == (
         "partitions= has 200, so 400 claims are made at once, and no number of seeds could tell any of them from "
-        "chance at level=0.05. Pass fewer partitions."
+        "chance at level=1e-09. Pass fewer partitions."
     )
 
 

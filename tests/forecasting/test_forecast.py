@@ -24,7 +24,7 @@ from etude.forecasting.replay import replay
 from etude.forecasting.resample import Resample, continued, from_few, length, towards
 from etude.forecasting.result import Interval, Row, enough
 from etude.forecasting.tries import in_order, lost_best
-from etude.progress import Counted
+from etude.launching.progress import Counted
 from etude.tune.plan import SearchPlan
 from etude.tune.question import Question
 from etude.tune.stop import make_stopper

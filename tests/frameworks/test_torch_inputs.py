@@ -1,6 +1,8 @@
-"""A first layer with fewer inputs."""
+"""Layers with fewer inputs, and which layers of a model read what is dropped."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
@@ -8,23 +10,145 @@ from torch import nn
 
 from etude.core.errors import ConfigError
 from etude.data.features import columns_without
-from etude.frameworks.torch_inputs import first_layer_columns
+from etude.frameworks.cutting import CannotCutError, Kept
+from etude.frameworks.torch_inputs import keep_inputs
+from etude.frameworks.torch_readers import Cut, Cuts, cut, cuts_for
 
 
-def test_the_columns_of_the_features_that_are_left_stay_bit_for_bit() -> None:
+@pytest.mark.parametrize(
+    ("layer", "inputs", "name"),
+    [
+        (nn.Linear(4, 5), (3, 2), "weight"),
+        (nn.Conv2d(4, 5, 3), (3, 2, 6, 6), "weight"),
+        (nn.LSTM(4, 5, batch_first=True, bidirectional=True), (3, 6, 2), "weight_ih_l0_reverse"),
+    ],
+)
+def test_the_columns_of_the_features_that_are_left_stay_bit_for_bit(
+    layer: nn.Module, inputs: tuple[int, ...], name: str
+) -> None:
     kept = columns_without(["age", "sex", "sex", "fare"], {"sex"})
-    for layer, inputs in ((nn.Linear(4, 5), torch.rand(3, 2)), (nn.Conv2d(4, 5, 3), torch.rand(3, 2, 6, 6))):
-        weight, before = layer.weight, layer.weight.detach().clone()
-        first_layer_columns(layer, kept)
-        assert layer.weight is weight
-        assert layer.weight.equal(before[:, [0, 3]])
-        layer(inputs).sum().backward()
-        assert layer.weight.grad is not None
-        assert layer.weight.grad.shape == layer.weight.shape
-    assert str(layer).startswith("Conv2d(2, 5")
+    weight = layer.get_parameter(name)
+    before = weight.detach().clone()
+    keep_inputs(layer, kept)
+    assert layer.get_parameter(name) is weight
+    assert weight.equal(before[:, [0, 3]])
+    given = layer(torch.rand(*inputs))
+    (given[0] if isinstance(given, tuple) else given).sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.shape == weight.shape
 
 
-@pytest.mark.parametrize("layer", [nn.LSTM(4, 5), nn.Conv2d(4, 4, 3, groups=2), nn.ReLU()])
+def test_a_norm_keeps_what_it_has_for_what_is_left() -> None:
+    norm = nn.BatchNorm1d(3)
+    norm(torch.rand(8, 3) * torch.tensor([1.0, 2.0, 3.0]))
+    before = norm.running_mean.clone()
+    keep_inputs(norm, [0, 2])
+    assert norm.running_mean.equal(before[[0, 2]])
+    assert str(norm).startswith("BatchNorm1d(2")
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2d(4, 4, 3, groups=2), nn.ReLU(), nn.LayerNorm((2, 4))])
 def test_a_layer_whose_weights_belong_to_no_single_input_is_refused(layer: nn.Module) -> None:
-    with pytest.raises(ConfigError, match="only of Linear, Conv1d, Conv2d, Conv3d without groups is known"):
-        first_layer_columns(layer, [0])
+    with pytest.raises(ConfigError, match=r"only of Linear, Conv1d, .*, without groups and parametrizations, is known"):
+        keep_inputs(layer, [0])
+
+
+class Embeddings(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns = nn.ModuleList([nn.Embedding(5, 3) for _ in range(3)])
+        self.out = nn.Linear(9, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.cat([column(x[:, nth]) for nth, column in enumerate(self.columns)], 1))
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns = nn.ModuleDict({name: nn.Linear(1, 3) for name in "abc"})
+        self.out = nn.Linear(9, 2)
+
+    def forward(self, x: Any) -> torch.Tensor:
+        return self.out(torch.cat([column(x[name]) for name, column in self.columns.items()], 1))
+
+
+FIELDS = {name: torch.randn(8, 1) for name in "abc"}
+DEEP = [nn.ReLU(), nn.Linear(4, 2)]
+MIDDLE = Kept(3, (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("model", "whole", "rest", "changes"),
+    [
+        (nn.Sequential(nn.LayerNorm(3), nn.Linear(3, 4), *DEEP), (8, 3), None, ("0 3->2 inputs", "1 3->2 inputs")),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), (4, 3, 5, 5), None, ("0 3->2 inputs",)),
+        (nn.Sequential(nn.Flatten(), nn.Linear(75, 4)), (4, 3, 5, 5), None, ("1 75->50 inputs",)),
+        (nn.Linear(3, 4), (8, 3), None, ("the model 3->2 inputs",)),
+        (Embeddings(), torch.randint(0, 5, (8, 3)), None, ("columns.1 goes with it", "out 9->6 inputs")),
+        (Named(), FIELDS, {"a": FIELDS["a"], "c": FIELDS["c"]}, ("columns.b goes with it", "out 9->6 inputs")),
+    ],
+)
+def test_what_reads_a_feature_and_nothing_else_goes_with_it(
+    model: nn.Module, whole: Any, rest: Any, changes: tuple[str, ...]
+) -> None:
+    whole = torch.randn(whole) if isinstance(whole, tuple) else whole
+    rest = whole[:, [0, 2]] if rest is None else rest
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    found = cuts_for(model, (whole,), (rest,), [MIDDLE])
+    assert found.changes == changes
+    assert all(one.equal(before[name]) for name, one in model.state_dict().items()), "it was only looked at"
+    cut(model, found)
+    model(rest)
+    assert set(model.state_dict()) <= set(before)
+
+
+class Parts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(1, 2), nn.Linear(1, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.one(x[:, 1:2]) + self.two(x[:, 2:3])
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.two.weight = self.one.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.two(self.one(x))
+
+
+@pytest.mark.parametrize(
+    ("model", "kept", "message"),
+    [
+        (Parts(), Kept(3, (1, 2)), "the model does not run without them|reads others in their place"),
+        (Tied(), MIDDLE, "the model does not run without them"),
+        (nn.Linear(3, 4), Kept(4, (0, 2)), r"called with 8x2 in place of 8x3, and no names tell which of these"),
+    ],
+)
+def test_what_nobody_can_tell_is_refused(model: nn.Module, kept: Kept, message: str) -> None:
+    whole = torch.randn(8, 3)
+    with pytest.raises(CannotCutError, match=message):
+        cuts_for(model, (whole,), (whole[:, list(kept.places)],), [kept])
+
+
+def test_a_model_that_reads_others_in_their_place_is_refused() -> None:
+    whole = torch.randn(8, 4)
+    with pytest.raises(CannotCutError, match="so it reads others in their place"):
+        cuts_for(Parts(), (whole,), (whole[:, 1:],), [Kept(4, (1, 2, 3))])
+
+
+def test_other_values_than_beside_them_are_refused() -> None:
+    whole = torch.randn(8, 3)
+    with pytest.raises(CannotCutError, match="no names tell which of these are left"):
+        cuts_for(nn.Linear(3, 4), (whole,), (whole[:, [0, 2]] * 2,), [MIDDLE])
+    assert cuts_for(nn.Linear(3, 4), (whole,), (whole[:, [0, 2]] * 2,), [MIDDLE], same=False).cuts
+
+
+def test_a_model_of_another_shape_than_was_planned_for_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'0' has other inputs than the 3 that the ablation was planned for\. The m"):
+        cut(nn.Sequential(nn.Linear(4, 2)), Cuts((Cut("0", (0,), 3),)))

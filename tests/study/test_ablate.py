@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import etude
 from etude.core.errors import ConfigError, DefinitionChangedError, StudyError
 from etude.core.removal import Arm
-from etude.rebuilt import build
+from etude.results.rebuilt import build
 
 
 class Net(nn.Module):
@@ -65,7 +65,7 @@ def experiment() -> etude.Experiment:
     return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
 
 
-COMPONENTS = ["layer:middle", "dropout", etude.custom("plain", model=plain)]
+COMPONENTS = ["layer:middle", "units:first[0:3]", "dropout", etude.custom("plain", model=plain)]
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +74,24 @@ def ablation(tmp_path_factory: pytest.TempPathFactory) -> etude.Ablation:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("ETUDE_STUDIES", str(place))
         experiment = etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
-        return experiment.ablate(COMPONENTS, seeds=3, workers=2)  # type: ignore[return-value] # it is no dry run
+        return experiment.ablate(COMPONENTS, seeds=3, workers=2, force=True)  # type: ignore[return-value] # it is no dry run
 
 
 def test_each_arm_is_trained_with_each_seed_without_its_component(ablation: etude.Ablation) -> None:
     assert ablation.complete
-    assert [arm.name for arm in ablation.arms] == ["base", "layer:middle", "dropout", "custom:plain"]
+    assert [arm.name for arm in ablation.arms] == [
+        "base",
+        "layer:middle",
+        "units:first[0:3]",
+        "dropout",
+        "custom:plain",
+    ]
     assert all(len(arm.values) == 3 for arm in ablation.arms)
     whole = "first.weight first.bias middle.weight middle.bias last.weight last.bias"
     for trial in ablation.trials:
         names = {
             "base": whole,
+            "units:first[0:3]": whole,
             "dropout": whole,
             "layer:middle": "first.weight first.bias last.weight last.bias",
             "custom:plain": "0.weight 0.bias 2.weight 2.bias",
@@ -94,7 +101,7 @@ def test_each_arm_is_trained_with_each_seed_without_its_component(ablation: etud
 
 
 def test_arms_of_a_seed_begin_with_the_same_weights_and_see_the_same_batches(ablation: etude.Ablation) -> None:
-    for name, shared in (("layer:middle", 4), ("dropout", 6), ("custom:plain", 0)):
+    for name, shared in (("layer:middle", 4), ("units:first[0:3]", 3), ("dropout", 6), ("custom:plain", 0)):
         pairings = ablation.pairing(name)
         assert len(pairings) == 3
         assert all(pair.is_pair and pair.batches and pair.shared == shared for pair in pairings.values()), pairings
@@ -103,7 +110,7 @@ def test_arms_of_a_seed_begin_with_the_same_weights_and_see_the_same_batches(abl
 
 
 def test_a_trial_gives_the_model_that_it_trained(ablation: etude.Ablation) -> None:
-    [trial, *_] = [one for one in ablation.top(12) if one.arm == "layer:middle"]
+    [trial, *_] = [one for one in ablation.top(15) if one.arm == "layer:middle"]
     assert [name for name, _ in trial.model().named_parameters()] == [
         "first.weight", "first.bias", "last.weight", "last.bias",
     ]  # fmt: skip
@@ -127,11 +134,11 @@ def test_the_same_call_goes_on_and_another_one_is_another_study(
     experiment: etude.Experiment, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path))
-    first = experiment.ablate("dropout", seeds=2, name="one")
-    again = experiment.ablate("dropout", seeds=2, name="one")
+    first = experiment.ablate("dropout", seeds=2, name="one", force=True)
+    again = experiment.ablate("dropout", seeds=2, name="one", force=True)
     assert [one.ended_at for one in first.trials] == [one.ended_at for one in again.trials]  # type: ignore[union-attr]
     with pytest.raises(DefinitionChangedError, match="layer:middle"):
-        experiment.ablate("layer:middle", seeds=2, name="one")
+        experiment.ablate("layer:middle", seeds=2, name="one", force=True)
     assert isinstance(etude.open(tmp_path / "one"), etude.Ablation)
 
 
@@ -141,7 +148,7 @@ def test_a_draft_says_what_would_be_done_and_starts_nothing(experiment: etude.Ex
     said = str(draft)
     assert "leave_one_out of 2 components: 3 arms x 4 seeds = 12 trials" in said
     assert "middle removed; 156 fewer parameters" in said
-    assert "dropout: 0.25 -> 0.0." in said
+    assert "  dropout: 0.25 -> 0.0\n" in said + "\n"
     assert draft.trials == 12
 
 
@@ -155,14 +162,14 @@ def test_what_cannot_be_is_refused_before_anything_runs(experiment: etude.Experi
         ("feature:age", "the data has no feature with a name"),
     ):
         with pytest.raises(ConfigError, match=message):
-            experiment.ablate(components, seeds=2)
+            experiment.ablate(components, seeds=2, force=True)
     assert experiment.last is None
 
 
 def test_seeds_that_chose_the_configuration_are_refused(experiment: etude.Experiment) -> None:
     best = experiment.fit(at={}, seed=7).best
     with pytest.raises(ConfigError, match="has 7, with which the configuration at= was chosen"):
-        experiment.ablate("dropout", at=best, seeds=[6, 7])
+        experiment.ablate("dropout", at=best, seeds=[6, 7], force=True)
 
 
 def seeded_model() -> nn.Module:
@@ -178,7 +185,7 @@ def in_order() -> Any:
 def test_seeds_that_are_none_end_the_study() -> None:
     same = etude.Experiment(train, model=seeded_model, data=in_order, metric="loss", mode="min")
     with pytest.raises(StudyError, match="its seeds are none: the functions seed generators themselves"):
-        same.ablate("layer:middle", seeds=3, workers=1)
+        same.ablate("layer:middle", seeds=3, workers=1, force=True)
 
 
 def test_everything_that_could_go_is_listed(experiment: etude.Experiment) -> None:
@@ -203,7 +210,9 @@ def named() -> Any:
 def test_features_are_taken_out_of_the_data() -> None:
     experiment = etude.Experiment(train, model=model, data=named, metric="loss", mode="min")
     assert [feature.name for feature in experiment.components().features if not feature.role] == list("abcdef")
-    ablation = experiment.ablate(["feature:a how=permute", "feature:b how=constant value=0"], seeds=2, workers=2)
+    ablation = experiment.ablate(
+        ["feature:a how=permute", "feature:b how=constant value=0"], seeds=2, workers=2, force=True
+    )
     assert isinstance(ablation, etude.Ablation)
     assert ablation.counts() == {"finished": 6}
     base, a, b = ablation.arms

@@ -601,8 +601,8 @@ def test_a_trial_that_ran_out_of_memory_on_a_node_runs_alone_there(tmp_path: Pat
 STANDING_STILL = """
     import os, time
     from pathlib import Path
-    import etude, etude.crew
-    from etude.launch import Launch
+    import etude, etude.studies.crew
+    from etude.launching.launch import Launch
     import msgspec
 
     HOME = Path(os.getcwd())
@@ -628,7 +628,7 @@ STANDING_STILL = """
 
     if __name__ == "__main__":
         Launch._serve = impatient
-        etude.crew.NODE_S = 0.1
+        etude.studies.crew.NODE_S = 0.1
         experiment.tune(
             {"x": etude.uniform(0, 1)}, trials=3, workers=2, sampler="random", stopper="none", engine="cluster",
             name="study",

@@ -110,7 +110,7 @@ def test_runs_that_failed_are_not_left_out_in_silence(experiment: etude.Experime
 
 
 def test_what_only_stands_elsewhere_is_part_of_what_a_study_is() -> None:
-    from etude.partitioned import identity
+    from etude.verbs.partitioned import identity
 
     def by_last(records: Any) -> Any:
         return records.losses[:, -1]

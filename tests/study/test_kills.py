@@ -14,7 +14,7 @@ from support import left_behind_by, run_script, running, start_script, wait_for,
 import etude
 from etude.core.events import Assigned, Settled
 from etude.core.lifecycle import Turn
-from etude.progress import told_to_leave
+from etude.launching.progress import told_to_leave
 from etude.store.journal import Journal
 
 SCRIPT = """

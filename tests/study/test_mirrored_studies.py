@@ -17,8 +17,8 @@ from support import left_behind_by, run_script, running, start_script, wait_for,
 
 import etude
 from etude.core.events import Assigned
-from etude.crew import Crew
 from etude.store.journal import Journal
+from etude.studies.crew import Crew
 from etude.wire.messages import Forget, Message
 
 SCRIPT = """
@@ -26,7 +26,7 @@ SCRIPT = """
     import etude
 
     if acks := os.environ.get("ACKS"):  # what the workers are told that is safe
-        from etude.crew import Crew
+        from etude.studies.crew import Crew
         from etude.wire.messages import Forget
 
         send = Crew.send

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import etude
 from etude.cli import app
-from etude.cli.scripts import load
 from etude.core.events import Checkpointed, Joined, Resumed, Settled
+from etude.files.scripts import load
 
 SCRIPT = (
     RANKS_SCRIPT

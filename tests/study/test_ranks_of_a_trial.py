@@ -24,7 +24,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import etude
 from etude.core.errors import ConfigError, DefinitionChangedError
 from etude.core.events import How, Joined, Resumed, Settled
-from etude.launch import OF_SHARDED_RANKS
+from etude.launching.launch import OF_SHARDED_RANKS
 from etude.worker import processes
 from etude.worker.run import Stop
 

@@ -15,7 +15,7 @@ from support import left_behind_by, run_script, running, start_script, wait_for,
 
 import etude
 from etude.core.events import Checkpointed, Resumed
-from etude.housekeeping import clear, usage
+from etude.results.housekeeping import clear, usage
 from etude.store.journal import Journal
 
 SCRIPT = """

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from etude.engines import local
-from etude.shipping import packed
+from etude.launching.shipping import packed
 from etude.wire.channel import Channel
 from etude.wire.messages import Broken, Ended, Message, Ready, Run, Serve, decode_from_worker, encode
 from etude.wire.search_path import search_path

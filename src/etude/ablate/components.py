@@ -10,7 +10,7 @@ finds out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final, Literal, cast, get_args
@@ -28,6 +28,7 @@ from etude.ablate.spelling import (
     spelled_value,
 )
 from etude.core.errors import ConfigError
+from etude.core.text import brief
 
 DataKind = Literal["feature", "channel", "modality"]
 LayerKind = Literal["layer", "module", "type"]
@@ -107,6 +108,20 @@ class DataComponent(_Named):
         return self.body + how + ("" if self.value is None else f" value={spelled_value(self.value, END)}")
 
 
+def names_along(with_: Any) -> tuple[str, ...]:
+    """Return the names of what goes along, as a tuple; a text is one name.
+
+    Raises:
+        ConfigError: They are no names.
+    """
+    names = (with_,) if isinstance(with_, str) else tuple(with_) if isinstance(with_, Iterable) else (with_,)
+    if not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(
+            f"with_={brief(with_)} does not name what goes along. Pass a name such as 'relu2', or several."
+        )
+    return names
+
+
 @dataclass(frozen=True, kw_only=True)
 class _OfModel:
     """Options of what is taken out of a model.
@@ -120,6 +135,7 @@ class _OfModel:
     repair: Repair = "auto"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "with_", names_along(self.with_))
         _one_of("repair", self.repair, get_args(Repair))
 
     @property

@@ -15,6 +15,7 @@ from etude.ablate.components import (
     PartComponent,
     Repair,
     SettingComponent,
+    names_along,
 )
 from etude.ablate.spelling import spelled_indices
 from etude.core.errors import ConfigError
@@ -76,12 +77,12 @@ def layer(*names: str, matching: str | None = None, with_: Names = (), repair: R
         >>> print(layer("conv2", with_="relu2", repair="learned"))
         layer:conv2 with=relu2 repair=learned
     """
-    return LayerComponent("layer", names, matching, with_=_names(with_), repair=repair)
+    return LayerComponent("layer", names, matching, with_=names_along(with_), repair=repair)
 
 
 def of_type(*types: str, matching: str | None = None, with_: Names = (), repair: Repair = "auto") -> LayerComponent:
     """Return all layers of a class, such as ``"Dropout"``, as one component; options are those of ``layer``."""
-    return LayerComponent("type", types, matching, with_=_names(with_), repair=repair)
+    return LayerComponent("type", types, matching, with_=names_along(with_), repair=repair)
 
 
 def between(first: str, last: str, *, with_: Names = (), repair: Repair = "auto") -> BetweenComponent:
@@ -90,7 +91,7 @@ def between(first: str, last: str, *, with_: Names = (), repair: Repair = "auto"
     Source: ``add_module`` of Sheikholeslami et al. 2021, "AutoAblation: Automated Parallel Ablation Studies for Deep
     Learning", EuroMLSys.
     """
-    return BetweenComponent(first, last, with_=_names(with_), repair=repair)
+    return BetweenComponent(first, last, with_=names_along(with_), repair=repair)
 
 
 def filters(layer: str, indices: Any, *, with_: Names = (), repair: Repair = "auto") -> PartComponent:
@@ -106,17 +107,17 @@ def filters(layer: str, indices: Any, *, with_: Names = (), repair: Repair = "au
         >>> print(filters("conv2", range(16)))
         filters:conv2[0:16]
     """
-    return PartComponent("filters", layer, spelled_indices(indices), with_=_names(with_), repair=repair)
+    return PartComponent("filters", layer, spelled_indices(indices), with_=names_along(with_), repair=repair)
 
 
 def units(layer: str, indices: Any, *, with_: Names = (), repair: Repair = "auto") -> PartComponent:
     """Return some units of a dense layer; arguments are those of ``filters``."""
-    return PartComponent("units", layer, spelled_indices(indices), with_=_names(with_), repair=repair)
+    return PartComponent("units", layer, spelled_indices(indices), with_=names_along(with_), repair=repair)
 
 
 def heads(layer: str, indices: Any, *, with_: Names = (), repair: Repair = "auto") -> PartComponent:
     """Return some heads of an attention layer; arguments are those of ``filters``."""
-    return PartComponent("heads", layer, spelled_indices(indices), with_=_names(with_), repair=repair)
+    return PartComponent("heads", layer, spelled_indices(indices), with_=names_along(with_), repair=repair)
 
 
 def setting(name: str, off: Any = Natural.OFF) -> SettingComponent:
@@ -182,7 +183,3 @@ def differences(start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Settin
     if not changed:
         raise ConfigError("The two configurations are equal, so nothing leads from one to the other. Pass two others.")
     return [SettingComponent(name, end[name]) for name in changed]
-
-
-def _names(names: Names) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)

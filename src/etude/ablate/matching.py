@@ -6,8 +6,9 @@ runs. What could not be taken away, or would change nothing, is refused here as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from etude.ablate.arms import removal
 from etude.ablate.components import (
@@ -23,7 +24,14 @@ from etude.ablate.matching_layers import match_layers, nothing_left, used_up
 from etude.ablate.naming import chosen, few, nearest
 from etude.core.errors import ConfigError
 from etude.core.removal import Arm, Features
-from etude.core.text import count
+from etude.core.text import brief, count
+
+NO_TRAINING = frozenset(
+    f"{how}{what}"
+    for how in ("", "n_", "num_", "max_", "train_")
+    for what in ("lr", "learning_rate", "epochs", "batch_size", "steps", "iterations")
+)
+"""Names of numbers of which 0 is no "off": it ends the training."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ def match_all(components: str | Component | Iterable[str | Component], listing: 
     Raises:
         ConfigError: There are none, or one of them cannot be taken away.
     """
-    asked = [components] if isinstance(components, str | Component) else list(components)
+    asked = [components] if isinstance(components, str | Component) else _several(components)
     if not asked:
         raise ConfigError("There is nothing to take away. Pass components, such as ['layer:conv2', 'dropout'].")
     found: dict[object, Matched] = {}
@@ -69,6 +77,17 @@ def match_all(components: str | Component | Iterable[str | Component], listing: 
             also = f"{matched.arm.name!r} takes away the same, and is no arm of its own."
             found[key] = replace(first, says=(*first.says, also))
     return list(found.values())
+
+
+def _several(components: Any) -> list[str | Component]:
+    """Return what was passed as components, one after the other."""
+    if isinstance(components, Mapping) or not isinstance(components, Iterable):
+        what = "a dict, and its keys alone are no components" if isinstance(components, Mapping) else "no component"
+        raise ConfigError(
+            f"components={brief(components)} is {what}. Pass a text such as 'layer:conv2' or 'dropout', a value of "
+            "etude.components, or a list of these; experiment.components() lists what there is."
+        )
+    return list(components)
 
 
 def match(component: str | Component, listing: Listing) -> Matched:
@@ -183,9 +202,10 @@ def _match_setting(component: SettingComponent, name: str, listing: Listing) -> 
             f"Leave it out, pass at= a configuration in which it is on, or another value: "
             f"etude.setting({component.name!r}, off=...)."
         )
-    return Matched(
-        component, Arm(name, settings={setting.name: off}), (f"{setting.name}: {setting.value!r} -> {off!r}.",)
-    )
+    none = setting.name.rpartition(".")[2] in NO_TRAINING and not isinstance(off, bool) and off == 0
+    warns = (f"nothing is trained with {off!r}: write '{setting.name}=...' for another value",) if none else ()
+    says = (f"{setting.name}: {setting.value!r} -> {off!r}.",)
+    return Matched(component, Arm(name, settings={setting.name: off}), says, warns)
 
 
 def _off(component: SettingComponent, setting: Setting) -> object:

@@ -52,7 +52,8 @@ def match_layers(component: OfModel, listing: Listing, *, elsewhere: str = "") -
             if component.pattern is not None or component.kind == "type" or any(map(is_glob, component.names)):
                 says.append(f"{asked!r} is {count(len(paths), 'layer')}: {few(paths)}.")
             targets = [Whole(path) for path in paths]
-    along = [path for name in component.with_ for path in names.beside(name, [target.path for target in targets])]
+    beside = [target.path for target in targets]
+    along = [path for name in component.with_ for path in names.beside(name, beside)]
     _refuse_ends([target.path for target in targets if isinstance(target, Whole)] + along, listing.layers, asked)
     for path in along:
         if any(is_inside(target.path, path) for target in targets):
@@ -100,6 +101,11 @@ class _Names:
         """Return the paths of the layers of that name that stand beside ``targets``; if none does, that of ``one``."""
         blocks = dict.fromkeys(path.rpartition(".")[0] for path in targets)
         there = [path for path in (f"{block}.{name}".removeprefix(".") for block in blocks) if path in self.layers]
+        if not there and not any(path == name or path.endswith(f".{name}") for path in self.layers):
+            raise ConfigError(
+                f"{self.asked!r} would take along {name!r}, and there is no such layer. {nearest(name, self.layers)} "
+                "What the model calls as a function, as torch.relu, is no layer and cannot go along: leave with= out."
+            )
         return there or [self.one(name).path]
 
     def one(self, name: str) -> Layer:

@@ -35,6 +35,11 @@ class Pairing(NamedTuple):
         """Whether nothing differs that could be the same."""
         return not self.unlike and self.batches is not False
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there was anything to compare."""
+        return self.shared > 0 or self.batches is not None
+
     def __str__(self) -> str:
         if self.is_pair:
             alike = f"{count(self.shared, 'parameter')} in common begin alike"
@@ -54,16 +59,26 @@ def compare(base: Mapping[str, Any], arm: Mapping[str, Any], *, data_differ: boo
     Args:
         base: Those of the base.
         arm: Those of the arm.
-        data_differ: Whether the arm has other data, so that batches cannot be the same.
+        data_differ: Whether the arm has other features, so that batches cannot be the same in all. Then they are
+            the same if something in them is, such as the labels; if nothing is, nobody knows.
     """
     here, there = base.get("weights", {}), arm.get("weights", {})
     shared = [name for name in here if name in there]
     unlike = tuple(name for name in shared if here[name] != there[name])
-    known = "batches" in base and "batches" in arm and not data_differ
-    return Pairing(len(shared), unlike, base["batches"] == arm["batches"] if known else None)
+    return Pairing(len(shared), unlike, _same_batches(base, arm, data_differ=data_differ))
+
+
+def _same_batches(base: Mapping[str, Any], arm: Mapping[str, Any], *, data_differ: bool) -> bool | None:
+    of = "batches" if "batches" in base else "data"  # the data itself, where no loader gives batches
+    if of not in base or of not in arm:
+        return None
+    if not data_differ:
+        return bool(base[of] == arm[of])
+    here, there = base.get("tensors", {}), arm.get("tensors", {})
+    return True if any(there.get(where) == print_ for where, print_ in here.items()) else None
 
 
 def are_seeds_none(prints: Sequence[Mapping[str, Any]], values: Sequence[float]) -> bool:
     """Say whether trials of the base under several seeds were all the same run."""
-    several = len(prints) > 1 and all(prints)
+    several = len(prints) > 1 and all("weights" in one or "batches" in one for one in prints)
     return several and all(one == prints[0] for one in prints) and all(value == values[0] for value in values)

@@ -1,10 +1,15 @@
-"""An ablation as a plan: each arm with each seed, all arms of a seed before those of the next one."""
+"""An ablation as a plan: each arm with each seed, all arms of a seed before those of the next one.
+
+Within a seed those arms go first that take the longest, so that no worker is left alone with a long one at the end. How
+long an arm takes is known from its earlier seeds. Of one that has not ended yet it is not, and then the larger model
+goes first: what is taken away is not computed any more.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import ClassVar, Final
@@ -16,14 +21,18 @@ from etude.ablate.policies import Policy
 from etude.core.errors import ConfigError
 from etude.core.events import Params
 from etude.core.history import Trial
-from etude.core.lifecycle import FINAL
+from etude.core.lifecycle import FINAL, State
 from etude.core.metrics import Metrics
 from etude.core.plan import GO_ON, Answer, Decision, Done, Halt, Propose, Report, Standing, Wait
-from etude.core.removal import Arm
+from etude.core.removal import FINGERPRINTS, Arm
 from etude.core.text import count
 
 STREAM: Final = "ablate"
 """Name of the random stream that training seeds of ablations are from: no search draws from it."""
+
+
+TOGETHER: Final = 2
+"""The arms of so many last seeds go in one order, longest first: it is the end that leaves workers alone."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,8 @@ class AblationPlan:
         policy: Decides on further arms once there are results, if it does that.
         components: What the policy joins arms of.
         finish: Returns an arm with how the rest still runs, or raises ConfigError.
+        sizes: By the name of an arm, how many parameters it trains, where that is known.
+        judge: Decides after a report whether a trial goes on.
     """
 
     arms: tuple[Arm, ...]
@@ -45,6 +56,8 @@ class AblationPlan:
     policy: Policy
     components: tuple[Arm, ...] = ()
     finish: Callable[[Arm], Arm] = field(default=lambda arm: arm)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    judge: Callable[[Report, Standing], Decision] = field(default=lambda report, standing: GO_ON)
     resumes: ClassVar[bool] = False
 
     @property
@@ -54,14 +67,13 @@ class AblationPlan:
 
     def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Answer:
         """Ask for the next arm of the seed that is at turn; for further arms when all before them have ended."""
-        if (problem := self._problem(standing)) is not None:
+        if (problem := self.problem(standing)) is not None:
             return Halt(problem)
         asked, begin, arms = len(standing.trials) + len(pending), 0, list(self.arms)
         while arms:
-            if asked < begin + len(arms) * len(self.seeds):
-                seed, arm = divmod(asked - begin, len(arms))
-                chosen = arms[arm]
-                return Propose(self.seeds[seed], {**self.params, **chosen.settings}, arm=chosen)
+            if (next_ := self._next(arms, standing.trials[begin:], pending)) is not None:
+                seed, arm = next_
+                return Propose(seed, {**self.params, **arm.settings}, arm=arm)
             begin += len(arms) * len(self.seeds)
             before = standing.trials[:begin]
             if len(before) < begin or any(trial.state not in FINAL for trial in before):
@@ -73,24 +85,68 @@ class AblationPlan:
                 return Halt(str(refused))
         return Done(f"all {count(asked, 'trial')} ended")
 
+    def _next(self, arms: Sequence[Arm], trials: Sequence[Trial], pending: Sequence[Propose]) -> tuple[int, Arm] | None:
+        """Return the seed and the arm that go next: of the seed that is at turn, or of the last ones together.
+
+        What is not known yet goes first, seed by seed, and then the longest.
+
+        Args:
+            arms: Those that are at turn.
+            trials: Theirs so far.
+            pending: What was asked for and is no trial yet.
+        """
+        gone = {(one.seed, one.arm.name) for one in trials if one.arm is not None}
+        gone |= {(one.seed, one.arm.name) for one in pending if one.arm is not None}
+        if not gone:
+            return self.seeds[0], arms[0]
+        left = [(nth, place) for nth, seed in enumerate(self.seeds) for place, arm in enumerate(arms)
+                if (seed, arm.name) not in gone]  # fmt: skip
+        if not left:
+            return None
+        turn, took = left[0][0], _lengths(trials)
+
+        def first(one: tuple[int, int]) -> tuple[bool, int, float, int, int]:
+            nth, place = one
+            name = arms[place].name
+            if name in took:
+                return True, 0, -took[name], nth, place
+            return False, nth, -self._size(arms[place]), nth, place
+
+        together = len(self.seeds) - TOGETHER
+        nth, place = min((one for one in left if one[0] == turn or turn >= together), key=first)
+        return self.seeds[nth], arms[place]
+
+    def _size(self, arm: Arm) -> float:
+        return self.sizes.get(arm.name, self.sizes.get(self.arms[0].name, 0))
+
     def decide(self, report: Report, standing: Standing) -> Decision:
-        """Let it go on: arms that are stopped early do not compare."""
-        return GO_ON
+        """Let it go on, unless early stopping was asked for: arms that are stopped early do not compare."""
+        return self.judge(report, standing)
 
     def never_promoted(self, standing: Standing) -> Sequence[int]:
         """Return none: nobody asks, since no trial carries on another."""
         return ()
 
-    def _problem(self, standing: Standing) -> str | None:
+    def problem(self, standing: Standing) -> str | None:
         """Say what is wrong if the first runs of the base show that seeds are none."""
         base = self.arms[0].name
         runs = (trial for trial in standing.finished if trial.arm is not None and trial.arm.name == base)
         first = list(itertools.islice(runs, 2))
-        prints = [trial.extra.get("fingerprints", {}) for trial in first]
+        prints = [trial.extra.get(FINGERPRINTS, {}) for trial in first]
         values = [math.nan if trial.value is None else trial.value for trial in first]
         if not are_seeds_none(prints, values):
             return None
         return NO_SEEDS.format(seeds=" and ".join(str(trial.seed) for trial in first))
+
+
+def _lengths(trials: Sequence[Trial]) -> dict[str, float]:
+    """Return how many seconds trials took, by the name of their arm."""
+    found: dict[str, list[float]] = {}
+    for trial in trials:
+        took_s = trial.outcome.usage.wall_s if trial.outcome is not None and trial.state is State.FINISHED else 0.0
+        if took_s and trial.arm is not None:
+            found.setdefault(trial.arm.name, []).append(took_s)
+    return {name: fmean(lengths) for name, lengths in found.items()}
 
 
 def mean_losses(trials: Sequence[Trial], metrics: Metrics) -> list[tuple[Arm, float]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typer
 
-from etude.cli import components, debug, disk, export, forecast, logs, machine, studies, work, worker
+from etude.cli import components, debug, disk, export, forecast, logs, machine, report, run, studies, work, worker
 from etude.cli.shell import Shell, print_version
 
 app = typer.Typer(
@@ -39,11 +39,15 @@ for command in (
     studies.trials,
     logs.logs,
     export.export,
+    report.report,
+    report.compare,
     debug.debug,
     disk.du,
     disk.gc,
     forecast.forecast,
     components.components,
+    run.schema,
+    run.run,
     work.tune,
     work.resume,
     work.stop,

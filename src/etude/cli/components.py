@@ -19,7 +19,8 @@ def components(
 
     The model is built, and the data is loaded.
     """
-    from etude.cli import options, scripts
+    from etude.cli import options
+    from etude.files import scripts
 
     with standard_output_kept(as_json):
         found, _ = scripts.load(experiment)

@@ -27,12 +27,13 @@ from etude.cli.shell import AsJson, Code, open_study, print_json, print_table, s
 from etude.cli.studies import StudyName, TrialNumber
 from etude.core.errors import ConfigError
 from etude.frameworks import torch_adapter
+from etude.store.provenance import runs_of
 from etude.worker.run import NoLine
 
 if TYPE_CHECKING:
     from etude.core.metrics import Metrics
     from etude.experiment import Experiment
-    from etude.results import Search, TrialResult
+    from etude.results.search import Search, TrialResult
 
 OURS: Final = str(Path(__file__).parent.parent)
 RAN: Final = ("finished", "stopped", "invalid", "failed")
@@ -94,7 +95,7 @@ def debug(
 
 def _load(place: str, search: Search) -> Experiment:
     """Return the study's experiment, with as many threads as its trials had."""
-    from etude.cli import scripts
+    from etude.files import scripts
 
     threads = _threads(search.meta)
     if threads is not None:
@@ -114,7 +115,7 @@ def _threads(meta: Mapping[str, Any]) -> int | None:
     from etude.cli.studies import newest_run
 
     found = newest_run(meta).get("threads")
-    others = {run.get("threads") for key, run in meta.items() if key.startswith("run ")} - {found}
+    others = {run.get("threads") for run in runs_of(meta)} - {found}
     if others:
         told = ", ".join(str(n) for n in sorted(n for n in others if n is not None))
         _say(

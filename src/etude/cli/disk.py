@@ -15,7 +15,7 @@ from etude.cli.studies import is_study
 from etude.core.errors import EtudeError, StudyInUseError
 
 if TYPE_CHECKING:
-    from etude.housekeeping import Cleared
+    from etude.results.housekeeping import Cleared
 
 Studies = Annotated[
     list[str] | None,
@@ -29,7 +29,7 @@ STEP: Final = 1024
 
 def du(studies: Studies = None, as_json: AsJson = False) -> None:
     """Show what studies take on the disk, by what it is."""
-    from etude.housekeeping import usage
+    from etude.results.housekeeping import usage
 
     rows: list[dict[str, Any]] = []
     problems: list[dict[str, str]] = []
@@ -66,7 +66,7 @@ def gc(
 
     A study that is at work does this by itself, and is left alone.
     """
-    from etude.housekeeping import clear
+    from etude.results.housekeeping import clear
 
     done: list[Cleared] = []
     skipped: list[dict[str, str]] = []
@@ -104,7 +104,7 @@ def in_units(size_b: int) -> str:
 
 def _all_here() -> Iterator[str]:
     """Yield the folders of all studies here, by name; a mirror that lies among them is none."""
-    from etude.reading import studies_folder
+    from etude.results.reading import studies_folder
     from etude.store.fetch import is_mirror
 
     for folder in sorted(studies_folder().glob("*/")):
@@ -130,6 +130,6 @@ def _tell(one: Cleared, *, dry_run: bool) -> None:
 
 
 def _say_there_are_none() -> None:
-    from etude.reading import studies_folder
+    from etude.results.reading import studies_folder
 
     print(f"There are no studies in {studies_folder()}.")

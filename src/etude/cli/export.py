@@ -1,4 +1,4 @@
-"""A study as a table for other programs: ``etude export``.
+"""A study as a table for other programs, or as the experiment file that reproduces it: ``etude export``.
 
 Equal studies give equal bytes: a row holds what was computed, and times and costs only if they are asked for.
 """
@@ -25,18 +25,19 @@ from etude.cli.studies import StudyName
 from etude.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from etude.results import Search
+    from etude.results.search import Search
 
 Row = dict[str, Any]
 
 
 class Format(StrEnum):
-    """What a table can be written as."""
+    """What a study can be written as: a table, or with ``yaml`` the file that ``etude run`` reproduces it from."""
 
     CSV = "csv"
     JSON = "json"
     JSONL = "jsonl"
     PARQUET = "parquet"
+    YAML = "yaml"
 
 
 def export(
@@ -52,7 +53,7 @@ def export(
     times: Annotated[bool, typer.Option("--times", help="With times and what each trial cost.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Write the trials of a study, or their reports, as a table.
+    """Write the trials of a study, or their reports, as a table; or the study as an experiment file (yaml).
 
     Of a trial that was tried several times, the reports of its newest attempt count.
     """
@@ -60,10 +61,16 @@ def export(
     if form is Format.PARQUET:
         _check_parquet()
     search = open_study(study)
-    rows = list(_reports(search, times=times) if reports else _trials(search, times=times))
-    content = WRITERS[form](rows)
+    if form is Format.YAML:
+        if reports or times:
+            raise ConfigError(
+                "yaml is the study as an experiment file, which has no rows. Leave --reports and --times out."
+            )
+        content = _file(search, output).encode()
+    else:
+        content = WRITERS[form](list(_reports(search, times=times) if reports else _trials(search, times=times)))
     if output is not None:
-        _replace(output, content)
+        replace_file(output, content)
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
@@ -78,7 +85,7 @@ def _format(form: Format | None, output: Path | None, *, as_json: bool) -> Forma
         return Format.JSON
     if form is not None:
         return form
-    suffix = output.suffix if output is not None else ""
+    suffix = output.suffix.replace(".yml", ".yaml") if output is not None else ""
     if not suffix:
         return Format.CSV
     if suffix[1:].lower() not in set(Format):
@@ -88,6 +95,55 @@ def _format(form: Format | None, output: Path | None, *, as_json: bool) -> Forma
             f"End it in one of {told}, or say the format: --format csv."
         )
     return Format(suffix[1:].lower())
+
+
+# --- an experiment file ---------------------------------------------------------------------------
+
+
+def _file(search: Search, output: Path | None) -> str:
+    """Return the file from which a study can be run again, as it stands at a place."""
+    from etude.cli.place import find_script
+    from etude.cli.studies import newest_run
+    from etude.files.writing import as_file, as_yaml
+    from etude.store.shared import home_of
+
+    if search.simulated:
+        raise ConfigError(
+            f"Study {search.name} is simulated: what its trials reported came from functions, which no file holds. Run "
+            "its script again instead."
+        )
+    meta = search.meta
+    newest = newest_run(meta)
+    said = as_file(newest.get("call") or meta["call"], meta["question"], name=search.name)
+    script, base = find_script(
+        meta, home_of(search.folder).absolute(), command="export", instead="No file can name it; run it there again."
+    )
+    place, _, name = script.rpartition(":")
+    folder = (output.parent if output is not None else Path()).absolute()
+    experiment = f"{Path(os.path.relpath(base / place, folder)).as_posix()}:{name}"
+    return as_yaml({"experiment": experiment, **said}, comments=(*_for_editors(experiment), *_origin(search, newest)))
+
+
+def _for_editors(experiment: str) -> tuple[str, ...]:
+    schema = Path(experiment.rpartition(":")[0]).with_suffix(".schema.json").name
+    return (
+        f"# yaml-language-server: $schema={schema}",
+        f"# The editor's schema is written by: etude schema {experiment} -o {schema}",
+    )
+
+
+def _origin(search: Search, run: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what no file can fix, as comments: the numbers hang on it as well."""
+    from etude.core.text import count
+
+    git, python = run.get("git") or {}, run.get("python") or {}
+    packages = run.get("packages") or {}
+    commit = f", commit {git['commit']}{' with changes' if git.get('dirty') else ''}" if git.get("commit") else ""
+    threads = f", {count(run['threads'], 'thread')} for each process" if run.get("threads") else ""
+    return (
+        f"# Study {search.name}: {search.meta.get('code', '')[:16]} is the digest of its code{commit}.",
+        f"# It was run with Étude {packages.get('etude', '?')}, Python {python.get('version', '?')}{threads}.",
+    )
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -186,7 +242,7 @@ def _check_parquet() -> None:
         )
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Write a file so that there is either the old or the new one, whatever happens meanwhile.
 
     Raises:

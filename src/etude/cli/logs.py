@@ -14,7 +14,7 @@ from etude.cli.shell import AsJson, open_study, print_json, trial_of
 from etude.cli.studies import StudyName, TrialNumber
 
 if TYPE_CHECKING:
-    from etude.results import TrialResult
+    from etude.results.search import TrialResult
 
 LOOK_S: Final = 0.2
 LOOK_AT_STUDY_S: Final = 1.0

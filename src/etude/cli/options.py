@@ -8,22 +8,17 @@ a value is a literal or a bare word, which means itself.
 from __future__ import annotations
 
 import ast
-import dataclasses
-import difflib
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from etude.core.errors import ConfigError
+from etude.files.calls import made_of
 
 if TYPE_CHECKING:
-    from etude.cli.scripts import Script
-    from etude.tune.registry import Registry
+    from etude.files.scripts import Script
     from etude.tune.sampler import Sampler
     from etude.tune.stop import Stopper
-
-T = TypeVar("T")
 
 NAMED: Final = re.compile(r"(?:^|[\s,])\s*([^\W\d][\w.]*)\s*=(?!=)")
 """Where a value begins that has a name."""
@@ -46,7 +41,7 @@ def read_sampler(text: str, script: Script | None = None) -> Sampler:
     """
     from etude.tune.samplers import SAMPLERS
 
-    return _made(text, SAMPLERS, script)
+    return made_of(text, SAMPLERS, script, lead="--sampler ")
 
 
 def read_stoppers(texts: Sequence[str], script: Script | None = None) -> Stopper | list[Stopper]:
@@ -61,7 +56,7 @@ def read_stoppers(texts: Sequence[str], script: Script | None = None) -> Stopper
     """
     from etude.tune.stop import STOPPERS
 
-    made = [_made(text, STOPPERS, script) for text in texts]
+    made = [made_of(text, STOPPERS, script, lead="--stopper ") for text in texts]
     return made if len(made) > 1 else made[0]
 
 
@@ -121,84 +116,6 @@ def read_workers(most: int | None, least: int | None) -> int | tuple[int, int | 
     if most is not None and most < least:
         raise ConfigError(f"--wait-for-workers {least} waits for more than --workers {most} lets run. Swap them.")
     return least, most
-
-
-def _made(text: str, registry: Registry[T], script: Script | None = None) -> T:
-    """Return what a name, or a call with options, stands for in a registry, or else in the script."""
-    known = {**{cls.__name__: cls for cls in registry.classes.values()}, **registry.classes}
-    name, paren, _ = (part.strip() for part in text.partition("("))
-    if name not in known and name not in registry.presets and script is not None:
-        return _of_script(text, registry, script)
-    if name not in known:
-        made = registry.make(name)  # which refuses it, and knows what was meant
-        if paren:
-            raise ConfigError(
-                f"--{registry.kind} {text!r}: {name} is short for {registry.describe(made)}, and takes no options. "
-                "Write that instead, with the options that you want."
-            )
-        return made
-    if not paren:
-        return known[name]()
-    args, named = _arguments(text, name, registry.kind)
-    options = [f.name for f in dataclasses.fields(known[name]) if f.init]  # type: ignore[arg-type]
-    for option in named:
-        if option not in options:
-            near = difflib.get_close_matches(option, options, n=1)
-            meant = f" Did you mean {near[0]!r}?" if near else ""
-            has = f"It has: {', '.join(options)}." if options else "It has none."
-            raise ConfigError(f"--{registry.kind} {text!r}: {name} has no option {option!r}.{meant} {has}")
-    try:
-        return known[name](*args, **named)
-    except TypeError as error:
-        raise ConfigError(f"--{registry.kind} {text!r} cannot be called so: {error}.") from None
-
-
-def _of_script(text: str, registry: Registry[T], script: Script) -> T:
-    """Return what a script calls so: an object, or what a class or function of it makes of literals."""
-    from etude.cli.scripts import what_is_missing
-
-    file, inner = _split(text)
-    name, paren, _ = (part.strip() for part in inner.partition("("))
-    if file and Path(file).absolute() != script.path.absolute():
-        raise ConfigError(
-            f"--{registry.kind} {text!r} is in {file}, and the experiment in {script.path}. "
-            f"Import it there, and write --{registry.kind} {inner}."
-        )
-    if not hasattr(script.module, name):
-        try:
-            registry.make(name)
-        except ConfigError as error:
-            raise ConfigError(f"{error} {script.path} has no {name!r} either.{what_is_missing(script)}") from None
-    found = getattr(script.module, name)
-    if not paren:
-        return found  # type: ignore[no-any-return]
-    args, named = _arguments(inner, name, registry.kind)
-    try:
-        return found(*args, **named)  # type: ignore[no-any-return]
-    except Exception as error:
-        raise ConfigError(
-            f"--{registry.kind} {text!r}: {name} of {script.path} raised {type(error).__name__}: {error}."
-        ) from error
-
-
-def _split(text: str) -> tuple[str, str]:
-    """Return the file that is named before the colon, if there is one, and what stands behind it."""
-    before, colon, after = text.strip().partition(".py:")
-    return (f"{before}.py", after) if colon and "(" not in before else ("", text.strip())
-
-
-def _arguments(text: str, name: str, kind: str) -> tuple[list[Any], Mapping[str, Any]]:
-    try:
-        call = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(call, ast.Call):
-            raise ValueError
-        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-        return [ast.literal_eval(arg) for arg in call.args], named
-    except (SyntaxError, ValueError, TypeError):
-        raise ConfigError(
-            f"--{kind} {text!r} is no call whose options are Python literals. Write --{kind} {name}, or "
-            f"--{kind} '{name}(option=1)' with quotes around it."
-        ) from None
 
 
 def _next_value(text: str, begins: Sequence[re.Match[str]], i: int) -> tuple[str, Any, int]:

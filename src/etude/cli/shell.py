@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from etude.core.errors import ConfigError, EtudeError
 
 if TYPE_CHECKING:
-    from etude.results import Search, TrialResult
+    from etude.results.search import Search, TrialResult
 
 LONGEST_WHOLE: Final = 20
 """Characters of a cell that a narrow terminal does not break."""
@@ -80,7 +80,7 @@ def open_study(study: str) -> Search:
     import difflib
 
     from etude.core.errors import NotAStudyError
-    from etude.reading import read, studies_here
+    from etude.results.reading import read, studies_here
 
     try:
         return read(study)

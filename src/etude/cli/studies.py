@@ -11,9 +11,10 @@ import typer
 from etude.cli import complete
 from etude.cli.shell import AsJson, open_study, print_json, print_table
 from etude.core.errors import ConfigError, EtudeError
+from etude.store.provenance import runs_of
 
 if TYPE_CHECKING:
-    from etude.results import Search, TrialResult
+    from etude.results.search import Search, TrialResult
 
 StudyName = Annotated[
     str,
@@ -37,7 +38,7 @@ def ls(
 ) -> None:
     """List the studies that there are."""
     from etude.core.text import show as shown
-    from etude.reading import studies_folder
+    from etude.results.reading import studies_folder
     from etude.store.fetch import is_url
 
     where = folder if folder is not None else str(studies_folder())
@@ -135,14 +136,26 @@ def for_programs(search: Search) -> dict[str, Any]:
         "counts": search.counts(),
         "metrics": dict(search.metrics.modes),
         **_record(search),
-        "front" if several else "best": [_trial(trial, search) for trial in _winners(search)],
+        **_told_of(search, "front" if several else "best"),
+    }
+
+
+def _told_of(search: Search, winners: str) -> dict[str, Any]:
+    from etude.results.ablated import Ablation
+
+    if not isinstance(search, Ablation):
+        return {winners: [_trial(trial, search) for trial in _winners(search)]}
+    return {
+        "arms": [
+            {**arm._asdict(), "mean": arm.mean, "values": {str(seed): value for seed, value in arm.values.items()}}
+            for arm in search.arms
+        ]
     }
 
 
 def newest_run(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what was recorded when a study was taken up last; empty if nothing was."""
-    runs = [(int(key.removeprefix("run ")), found) for key, found in meta.items() if key.startswith("run ")]
-    return max(runs, key=lambda run: run[0])[1] if runs else {}
+    return next(reversed(runs_of(meta)), {})
 
 
 def standing(search: Search) -> str:
@@ -153,7 +166,7 @@ def standing(search: Search) -> str:
 
 
 def _row(study: Path | str, name: str) -> dict[str, Any]:
-    from etude.reading import find, read
+    from etude.results.reading import find, read
 
     row: dict[str, Any] = {"study": name, "standing": "", "trials": None, "metrics": {}, "best": None}
     try:
@@ -168,7 +181,7 @@ def _row(study: Path | str, name: str) -> dict[str, Any]:
     }
     if len(search.metrics.names) > 1:
         return {**row, "front": _numbers(search.front)}
-    return {**row, "best": next((trial.value for trial in search.top(1)), None)}
+    return {**row, "best": next((trial.value for trial in _winners(search)[:1]), None)}
 
 
 def _standing(row: Mapping[str, Any]) -> str:
@@ -187,6 +200,9 @@ def _metrics(modes: Mapping[str, str]) -> str:
 
 
 def _winners(search: Search) -> list[TrialResult]:
+    """Return the best trials; an ablation looks for none."""
+    if search.verb == "ablate":
+        return []
     return search.top(BEST) if len(search.metrics.names) == 1 else search.front
 
 
@@ -240,7 +256,7 @@ def _options(simulated: Mapping[str, Any]) -> str:
 
 
 def _trial(trial: TrialResult, search: Search) -> dict[str, Any]:
-    from etude.results import column
+    from etude.results.search import column
 
     own = {
         "params": trial.params,
@@ -254,7 +270,8 @@ def _trial(trial: TrialResult, search: Search) -> dict[str, Any]:
         "promotes": trial.promotes,
         "reason": trial.reason or trial.because,
     }
-    first = {"trial": trial.number, "state": trial.state}
+    first: dict[str, Any] = {"trial": trial.number, "state": trial.state}
+    first |= {"arm": trial.arm} if trial.arm is not None else {}
     taken = (*first, *own)
     values = {column(name, taken, "metrics"): trial.values.get(name) for name in search.metrics.names}
     return {**first, **values, **own}
@@ -267,12 +284,14 @@ def _print_trials(search: Search, found: list[TrialResult], *, with_reason: bool
     names = list(dict.fromkeys(name for trial in found for name in trial.params))
     metrics = search.metrics.names
     best = set(_numbers(search.front)) if with_reason and len(metrics) > 1 else None
+    arms = ["arm"] if any(trial.arm is not None for trial in found) else []
     rows = []
     for trial in found:
         lasted = seconds(trial.duration_s) if trial.duration_s is not None else ""
         told = [
             str(trial.number),
             trial.state,
+            *([trial.arm or ""] if arms else []),
             *(shown(trial.values.get(metric)) for metric in metrics),
             *(["*" if trial.number in best else ""] if best is not None else []),
             *(shown(trial.params.get(n)) for n in names),
@@ -280,4 +299,4 @@ def _print_trials(search: Search, found: list[TrialResult], *, with_reason: bool
         ]
         rows.append([*told, (trial.reason or trial.because)[:80]] if with_reason else told)
     marks = ["front"] if best is not None else []
-    print_table(["trial", "state", *metrics, *marks, *names, "took", *(["reason"] if with_reason else [])], rows)
+    print_table(["trial", "state", *arms, *metrics, *marks, *names, "took", *(["reason"] if with_reason else [])], rows)

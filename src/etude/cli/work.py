@@ -17,11 +17,11 @@ from etude.cli.place import find_script
 from etude.cli.shell import AsJson, Code, open_study, print_json, standard_output_kept
 from etude.cli.studies import StudyName, for_programs, newest_run
 from etude.core.errors import ConfigError
-from etude.going_on import in_no_journal
+from etude.results.going_on import in_no_journal
 
 if TYPE_CHECKING:
     from etude.experiment import Experiment
-    from etude.results import Search
+    from etude.results.search import Search
 
 STOP_S: Final = 15.0
 """Seconds that ``etude stop`` waits for a driver to wind down."""
@@ -134,8 +134,9 @@ def tune(
 
     The script is run as it is imported, up to a call of tune() that no main guard holds back.
     """
-    from etude.cli import domains, options, scripts
+    from etude.cli import options
     from etude.cli.wording import told_in_options
+    from etude.files import domains, scripts
 
     given: dict[str, Any] = {"start": [options.read_start(one) for one in start or ()]}
     given |= {"fidelity": fidelity} if fidelity is not None else {}
@@ -174,7 +175,7 @@ def tune(
             reuse=reuse,
             **given,
         )
-    _tell_and_leave(search, as_json=as_json)
+    tell_and_leave(search, as_json=as_json)
 
 
 def resume(
@@ -204,15 +205,18 @@ def resume(
     Given the URL of a study's mirror, it is brought here first, into the folder where studies are.
     Its script is run as it is imported, up to a call of tune() that no main guard holds back.
     """
-    from etude.cli import options, scripts
+    from etude.cli import options
     from etude.cli.wording import told_in_options
-    from etude.reading import studies_folder
+    from etude.files import scripts
+    from etude.results.reading import studies_folder
     from etude.store.fetch import bring, mirror_of, split
+    from etude.store.journal import FILE
     from etude.store.shared import home_of
     from etude.tune.spaces import Space
     from etude.worker.processes import variable_set
 
-    if (url := mirror_of(study)) is not None:
+    is_here = (studies_folder() / study / FILE).exists()  # a name is that of a study, whatever else is called so
+    if not is_here and (url := mirror_of(study)) is not None:
         place, name = split(url)
         bring(url, studies_folder() / name, force=force)
         study, mirror = str(studies_folder() / name), mirror or place
@@ -223,8 +227,8 @@ def resume(
     call = {**(newest_run(search.meta).get("call") or search.meta["call"])}
     call |= {"engine": engine} if engine is not None else {}
     _refuse_what_no_journal_holds(search.meta, call, place, folder)
-    is_fit = search.verb == "fit"
-    given = _same_call_of_fit(call) if is_fit else _same_call(call)
+    is_fit, is_ablation = search.verb == "fit", search.verb == "ablate"
+    given = _same_call_of_fit(call) if is_fit or is_ablation else _same_call(call)
     given |= {"trials": trials} if trials is not None else {}
     asked = options.read_workers(workers, wait_for_workers)
     given |= {"workers": _as_before(asked, given.get("workers"))} if asked is not None else {}
@@ -239,11 +243,7 @@ def resume(
         "price_per_hour": price_per_hour,
     }
     limits = {name: limit for name, limit in limits.items() if limit is not None or (no_limits and not is_fit)}
-    if is_fit and (limits or trials is not None):
-        raise ConfigError(
-            f"Study {folder.name} is a final training, whose trials were known when it began, and has no limits. Leave "
-            "--trials and limits out."
-        )
+    _refuse_more(search.verb, folder.name, trials=trials, limits=limits)
     given |= limits
     home = variable_set("ETUDE_STUDIES", str(folder.parent))
     with contextlib.chdir(base), home, standard_output_kept(as_json), told_in_options():
@@ -253,16 +253,37 @@ def resume(
         progress = False if quiet else None
         if is_fit:
             search = _fit_again(experiment, search, name=folder.name, progress=progress, **given)
+        elif is_ablation:
+            told = {**search.meta["question"], **{n: call[n] for n in search.meta["question"] if n in call}}
+            search = _ablate_again(experiment, search, told, name=folder.name, progress=progress, **given)
         else:
             space = Space.from_dict(search.meta["question"]["space"])
             search = experiment.tune(space, name=folder.name, progress=progress, **given)
-    _tell_and_leave(search, as_json=as_json)
+    tell_and_leave(search, as_json=as_json)
+
+
+def _refuse_more(verb: str, name: str, *, trials: int | None, limits: Mapping[str, Any]) -> None:
+    """Refuse what a study that is no search cannot be given when it goes on.
+
+    Raises:
+        ConfigError: It cannot be.
+    """
+    if verb == "fit" and (limits or trials is not None):
+        raise ConfigError(
+            f"Study {name} is a final training, whose trials were known when it began, and has no limits. Leave "
+            "--trials and limits out."
+        )
+    if verb == "ablate" and trials is not None:
+        raise ConfigError(
+            f"Study {name} is an ablation, whose trials are its arms with each seed. Leave --trials out; for "
+            "more seeds make the same call with seeds=."
+        )
 
 
 def _same_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of ``tune`` that a study was called with, as far as its journal holds them."""
     from etude.experiment import Experiment
-    from etude.handed_over import is_there
+    from etude.launching.handed_over import is_there
     from etude.tune.samplers import SAMPLERS
     from etude.tune.stop import from_plain
 
@@ -275,7 +296,7 @@ def _same_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def _same_call_of_fit(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return how a final training was run, as far as its journal holds it."""
-    from etude.call import Call
+    from etude.launching.call import Call
 
     known = inspect.signature(Call.read).parameters
     given = {name: value for name, value in call.items() if name in known and name != "name"}
@@ -283,10 +304,25 @@ def _same_call_of_fit(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fit_again(experiment: Experiment, study: Search, *, name: str, progress: bool | None, **given: Any) -> Search:
-    from etude.call import Call
-    from etude.final import again
+    from etude.launching.call import Call
+    from etude.verbs.final import again
 
     live = again(experiment, study, Call.read(name=name, **given))
+    experiment.last = live.search
+    live.wait(progress=progress)
+    return live.search
+
+
+def _ablate_again(
+    experiment: Experiment, study: Search, told: Mapping[str, Any], *, name: str, progress: bool | None, **given: Any
+) -> Search:
+    from etude.launching.call import Call
+    from etude.launching.launch import Launch
+    from etude.results.ablated import Ablation
+    from etude.verbs.ablating import question_again
+
+    question = question_again(told, study.meta["definition"], experiment.metrics)
+    live = Launch(experiment, question, Call.read(name=name, **given), result=Ablation).start()
     experiment.last = live.search
     live.wait(progress=progress)
     return live.search
@@ -304,7 +340,7 @@ def stop(study: StudyName, as_json: AsJson = False) -> None:
 
     Nothing that has ended is lost, and the study can go on later.
     """
-    from etude.at_work import STOP_FILE
+    from etude.studies.at_work import STOP_FILE
 
     search = open_study(study)
     request = search.folder / STOP_FILE
@@ -355,10 +391,11 @@ def demo(as_json: AsJson = False) -> None:
         return
     with standard_output_kept(as_json):
         search = demo.tune()
-    _tell_and_leave(search, as_json=as_json)
+    tell_and_leave(search, as_json=as_json)
 
 
-def _tell_and_leave(search: Search, *, as_json: bool) -> None:
+def tell_and_leave(search: Search, *, as_json: bool) -> None:
+    """Print what came of a study, and leave with the code for it."""
     if as_json:
         print_json(for_programs(open_study(str(search.folder))))  # with what was recorded while it ran
     else:
@@ -377,7 +414,9 @@ def _refuse_what_no_journal_holds(meta: Mapping[str, Any], call: Mapping[str, An
         )
     if own := in_no_journal(call):
         argv = newest_run(meta).get("argv")
-        if isinstance(argv, list) and argv[:2] == ["etude", "tune"]:  # the script holds no call
+        if (
+            isinstance(argv, list) and argv[:1] == ["etude"] and argv[1:2] in (["tune"], ["run"])
+        ):  # the script holds no call
             again = f"Give the same command again instead, it goes on: {shlex.join(map(str, argv))}"
         else:
             again = f"Run the script again instead ({place.rpartition(':')[0]}): the same call goes on."

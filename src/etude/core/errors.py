@@ -4,6 +4,7 @@
     ├── ConfigError            the call cannot be: raised before anything is launched
     │   ├── SpaceError         a search space that cannot be
     │   ├── SignatureError     parameters and functions that do not fit together
+    │   ├── FileError          an experiment file that cannot be read
     │   └── RemovalRefused     a component that cannot be taken out of a model
     ├── StudyError             a study folder that cannot be used
     │   ├── NotAStudyError     the folder holds no journal of ours
@@ -41,6 +42,22 @@ class SpaceError(ConfigError):
 
 class SignatureError(ConfigError):
     """Parameters and functions that do not fit together."""
+
+
+class FileError(ConfigError):
+    """An experiment file that cannot be read, or says what cannot be.
+
+    Attributes:
+        file: Its name, as it was given; or the argument of the command line.
+        line: Where the first of what is wrong stands, from 1.
+        column: Likewise, from 1.
+    """
+
+    def __init__(self, message: str, *, file: str = "", line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.file = file
+        self.line = line
+        self.column = column
 
 
 class RefusalCode(Enum):

@@ -454,7 +454,7 @@ class History:
         before = self.shelf.shared(fact.trial)
         self.surplus = self.shelf.resume(fact.trial, origin.key if origin.source is None else None)
         dropped = before.keys() - self.shelf.shared(fact.trial).keys()
-        self.shares.resume(fact.trial, origin, dropped, promotes=trial.promotes is not None)
+        self.shares.resume(fact.trial, origin, dropped, promotes=trial.promotes)
 
     def _judged(self, fact: Judged) -> None:
         trial = self.trials[fact.trial]
@@ -540,6 +540,7 @@ class History:
         elif how not in TRIALS_FAULT:
             trial.tried_on = (*trial.tried_on, worker.name)
             if how is How.RAISED:
+                self._forgive(trial, worker)
                 trial.raised_on = (*trial.raised_on, worker.name)
             if fact.turn is Turn.LOST or fact.charged:
                 worker.fails += 1
@@ -547,6 +548,13 @@ class History:
                 worker.hurt.add(trial.number)
         if not worker.quarantined:
             self.idle[worker.name] = worker
+
+    def _forgive(self, trial: Trial, worker: Worker) -> None:
+        """Take back what workers were charged with for a trial that raises on another one as well: it is the code."""
+        for name in trial.raised_on:
+            other = self.workers.get(name)
+            if other is not None and other is not worker:
+                other.fails = max(0, other.fails - 1)
 
     def _closed(self, fact: Closed) -> None:
         self.closed = fact

@@ -6,9 +6,16 @@ turns ``Layers`` into edits of a model, the data's reader drops ``Features``.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.json import encode
+
+from etude.core.text import count
+
+FINGERPRINTS: Final = "fingerprints"
+"""Where beside the metrics of an arm's trial it stands how it began."""
 
 
 class Whole(Struct, frozen=True, tag="whole"):
@@ -91,3 +98,14 @@ class Arm(Struct, frozen=True):
     def empty(self) -> bool:
         """Whether nothing is taken away."""
         return self.layers is None and self.features is None and not self.variant
+
+    @property
+    def beside_settings(self) -> bytes:
+        """What tells its trials from others with the same configuration: empty of the base, and where nothing does."""
+        return b"" if self.empty else encode([self.layers, self.features, self.variant, self.repair])
+
+
+def drawn_anew(rebuilt: Sequence[str], *, loses: bool) -> str:
+    """Say how many layers have new weights, and whether trained ones are lost with that."""
+    layers = {name.rpartition("/" if "/" in name else ".")[0] for name in rebuilt}
+    return f"{count(len(layers), 'layer')} drawn anew{', without the trained weights' if loses else ''}"

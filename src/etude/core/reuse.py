@@ -1,17 +1,29 @@
 """What trials of other studies give, where these were handed over: which of them a new trial is the same as.
 
 Whoever fills this has seen to it that code, packages and metrics are the same. What is left is looked at here, for each
-trial: its configuration, with the defaults of what it leaves out, and its training seed.
+trial: its configuration, with the defaults of what it leaves out, its training seed, and what an arm goes without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from etude.core.events import Outcome, Params
 from etude.core.history import Trial, identity
+from etude.core.removal import Arm
+
+
+class Wanted(NamedTuple):
+    """A trial that a plan will ask for."""
+
+    params: Params
+    seed: int
+    arm: Arm | None = None
+
+
+Key: TypeAlias = tuple[object, int, bytes]
 
 
 class Donor(NamedTuple):
@@ -37,7 +49,7 @@ class Reuse:
         whole: Returns what of a configuration counts, and with the defaults of what it leaves out.
     """
 
-    donors: Mapping[tuple[object, int], Donor] = field(default_factory=dict)
+    donors: Mapping[Key, Donor] = field(default_factory=dict)
     whole: Callable[[Params], Params] = dict
 
     def find(self, trial: Trial) -> Donor | None:
@@ -45,15 +57,23 @@ class Reuse:
 
         One that was handed out before is run to its end, and so is one that is no plain run.
         """
-        if not self.donors or trial.attempt or not trial.is_plain:
+        if not self.donors or trial.attempt or not is_of_its_own(trial):
             return None
-        return self.donors.get(key(self.whole(trial.params), trial.seed))
+        return self.donors.get(key(self.whole(trial.params), trial.seed, trial.arm))
 
 
 NOTHING: Final = Reuse()
 """Nothing was handed over."""
 
 
-def key(params: Params, seed: int) -> tuple[object, int]:
+def key(params: Params, seed: int, arm: Arm | None = None) -> Key:
     """Return what is equal for trials that come to the same numbers, as long as their code is the same."""
-    return identity(params), seed
+    return identity(params), seed, b"" if arm is None else arm.beside_settings
+
+
+def is_of_its_own(trial: Trial) -> bool:
+    """Say whether its configuration, its seed and what it goes without say all of it, and its experiment has its code.
+
+    The functions of a variant are in the call alone.
+    """
+    return trial.start is None and trial.probe is None and (trial.arm is None or not trial.arm.variant)

@@ -364,14 +364,19 @@ def _signature(function: Callable[..., Any], role: str) -> inspect.Signature:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    target = annotated(function)
+    return _resolved(getattr(target, "__annotations__", {}), getattr(target, "__globals__", {}))
+
+
+def annotated(function: Callable[..., Any]) -> Any:
+    """Return what bears the annotations of a function: of a class its ``__init__``, of a partial what is in it."""
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):
         target: Any = function.__init__  # type: ignore[misc]
     else:
         target = function if inspect.isroutine(function) else type(function).__call__
-    target = inspect.unwrap(target)
-    return _resolved(getattr(target, "__annotations__", {}), getattr(target, "__globals__", {}))
+    return inspect.unwrap(target)
 
 
 def _hints_of_class(cls: type) -> dict[str, Any]:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from etude.core.data import Data
 from etude.data.counted import columns_in
 from etude.data.spots import CHANNEL, find, walk
 from etude.data.without import parts_of
-
-LABELS: Final = {"label", "labels", "target", "targets", "y", "class", "survived"}
-"""What labels are often called, in small letters."""
-
-IDS: Final = {"id", "ids", "index", "uid", "uuid"}
 
 
 @dataclass(frozen=True)
@@ -65,22 +60,11 @@ def features_of(found: Any) -> tuple[Named, ...]:
     return tuple(known.values())
 
 
-def columns_of(found: Any) -> tuple[str, ...]:
-    """Return for each input column, of arrays and tables, the name of its feature, in order.
-
-    Args:
-        found: What a data function returned; its training part, or the first, is looked at.
-    """
-    told = found if isinstance(found, Data) else Data(None)
-    part = found.train if isinstance(found, Data) else next(iter(parts_of(found).values()), None)
-    return columns_in(find(part, told), told)
-
-
 def columns_without(columns: Sequence[str], gone: Collection[str]) -> tuple[int, ...]:
     """Return which input columns are left when features are dropped, by number.
 
     Args:
-        columns: For each column the name of its feature, as ``columns_of`` gives them.
+        columns: For each column the name of its feature, in order.
         gone: The names of features.
 
     Example:
@@ -90,24 +74,27 @@ def columns_without(columns: Sequence[str], gone: Collection[str]) -> tuple[int,
     return tuple(place for place, name in enumerate(columns) if name not in gone)
 
 
-def doubts(found: Any) -> tuple[str, ...]:
-    """Return what names say, and nothing else does: that a feature may be the label, or an id; one sentence each."""
-    said = []
-    for feature in features_of(found):
-        if feature.role or feature.kind == "channel":
-            continue
-        called = feature.name.lower()
-        if called in LABELS:
-            said.append(
-                f"{feature.name!r} is called as labels are, and counts as a feature. If it is one, say so: "
-                f"etude.Data(..., target={feature.name!r})."
-            )
-        elif called in IDS or called.endswith("_id") or feature.name.endswith("Id"):
-            said.append(
-                f"{feature.name!r} is called as ids are, and counts as a feature. If it is one, say so: "
-                f"etude.Data(..., ids={feature.name!r})."
-            )
-    return tuple(said)
+def kept_without(found: Any, gone: Collection[str]) -> list[tuple[int, tuple[int, ...]]]:
+    """Return what is left of columns, channels or fields when features are dropped, for each place that has them.
+
+    Args:
+        found: What a data function returned, whole; its training part, or the first, is looked at.
+        gone: The addresses of the features.
+
+    Returns:
+        How many there were, and which of them are left, by number; first of all input columns together.
+
+    Example:
+        >>> kept_without(Data({"age": [31, 45], "sex": ["f", "m"], "y": [0, 1]}, target="y"), {"age"})
+        [(2, (1,))]
+    """
+    told = found if isinstance(found, Data) else Data(None)
+    part = found.train if isinstance(found, Data) else next(iter(parts_of(found).values()), None)
+    spots = find(part, told)
+    others = {*told.target, *told.ids}
+    groups = [columns_in(spots, told), *([n for n in spot.names if n not in others] for spot in walk(spots))]
+    kept = [(len(names), columns_without(names, gone)) for names in groups if not set(gone).isdisjoint(names)]
+    return list(dict.fromkeys(kept))
 
 
 def _modality(field: str, name: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from etude.analyse.paired import Paired, corrected, paired, told
 from etude.core.metrics import Mode
 from etude.core.text import count
 from etude.fit.clocks import (
@@ -25,7 +26,6 @@ from etude.fit.clocks import (
     time_to,
 )
 from etude.fit.costs import UNITS, Charges, Clock, Unit
-from etude.fit.paired import Paired, corrected, paired, told
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def compare(arms: Sequence[Arm], *, mode: Mode, target: Target | None) -> list[S
         ConfigError: scipy is missing.
 
     Source:
-        See ``fit.paired``.
+        See ``analyse.paired``.
     """
     best = [tuple(_best(curve.values, mode) for curve in arm.curves) for arm in arms]
     better = corrected([paired(one, best[0]) for one in best[1:]])

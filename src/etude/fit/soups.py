@@ -41,7 +41,17 @@ class Soup(Weights):
 
     def load(self) -> Parts:
         """Return the mean of each array, in double precision on the way; of whole numbers, what the first has."""
-        first, *others = [one.load() for one in self.of]
+        return self._averaged([one.load() for one in self.of])
+
+    def read(self) -> tuple[Parts, Seen]:
+        """Return both."""
+        found = [one.read() for one in self.of]
+        return self._averaged([parts for parts, _ in found]), functools.reduce(
+            operator.or_, (seen for _, seen in found)
+        )
+
+    def _averaged(self, loaded: Sequence[Parts]) -> Parts:
+        first, *others = loaded
         for one, other in zip(self.of[1:], others, strict=True):
             _check_alike(first, other, self.of[0].name, one.name)
         return {

@@ -13,11 +13,13 @@ from enum import Enum
 from statistics import fmean, median
 from typing import Any, Final
 
+from etude.analyse.chance import Best, best_of
+from etude.analyse.corrections import holm
+from etude.analyse.flips import EXACT, least_flip_p
+from etude.analyse.paired import Paired, corrected, deviation, paired, same, smallest_seen, told
 from etude.core.errors import ConfigError
 from etude.core.metrics import Mode
 from etude.core.text import count
-from etude.fit.chance import Best, best_of
-from etude.fit.paired import Paired, corrected, deviation, holm, least_p, paired, same, smallest_seen, told
 
 REFERENCES: Final = 2
 """How many arms all others are compared with: they come first."""
@@ -253,17 +255,18 @@ def check_seeds(seeds: int, *, partitions: int, level: float) -> None:
     Raises:
         ConfigError: They are so few, or partitions are too many for any number of seeds.
     """
-    claims = REFERENCES * partitions
-    if claims * least_p(seeds) <= level:
+    claims, least = REFERENCES * partitions, least_flip_p(seeds)
+    if claims * least <= level:
         return
-    needed = next((n for n in range(2, 64) if claims * least_p(n) <= level), None)
+    needed = next((n for n in range(2, 64) if claims * least_flip_p(n) <= level), None)
     if needed is None:
         raise ConfigError(
             f"partitions= has {partitions}, so {claims} claims are made at once, and no number of seeds could tell any "
             f"of them from chance at level={level:g}. Pass fewer partitions."
         )
+    counted = f" to {EXACT}, with which all ways to swap pairs are counted" if seeds > EXACT else " or more"
     raise ConfigError(
         f"seeds={seeds} can show nothing: {count(partitions, 'partition')} against {REFERENCES} references are "
-        f"{claims} claims, and with {count(seeds, 'pair')} no p-value is below {least_p(seeds):.3g}, corrected for all "
-        f"{min(1.0, claims * least_p(seeds)):.3g}. Pass seeds={needed} or more."
+        f"{claims} claims, and with {count(seeds, 'pair')} no p-value is below {least:.3g}, corrected for all "
+        f"{min(1.0, claims * least):.3g}. Pass seeds={needed}{counted}."
     )

@@ -78,6 +78,14 @@ class Weights:
         """
         raise NotImplementedError
 
+    def read(self) -> tuple[Parts, Seen]:
+        """Return what ``load`` and ``seen`` return, with each file opened once: those at a URL are fetched for that.
+
+        Raises:
+            StateError: They cannot be read.
+        """
+        return self.load(), self.seen()
+
     def shrunk(self, shrink: float = SHRINK, perturb: float = PERTURB) -> Weights:
         """Return the same, shrunk and perturbed: ``shrink`` times the weights plus ``perturb`` times random ones.
 
@@ -121,8 +129,8 @@ class Weights:
 
         ancestors = [{"study": study, "trial": trial, "epochs": epochs} for study, trial, epochs in self.ancestors]
         told = {"name": self.name, ANCESTORS: json.dumps(ancestors), **metadata}
-        parts, seen = take_apart(dict(self.load()), path=""), self.seen().plain()
-        state_file.write(Path(path), *parts, metadata=told, beside=seen)
+        parts, seen = self.read()
+        state_file.write(Path(path), *take_apart(dict(parts), path=""), metadata=told, beside=seen.plain())
         return Path(path)
 
 
@@ -148,6 +156,17 @@ class File:
 
         with self.opened() as path:
             return state_file.read(path, self.digest)
+
+    def read_with_seen(self) -> tuple[Any, Seen]:
+        """Return what is in it, and what rows its weights were trained on and chosen by.
+
+        Raises:
+            StateError: It cannot be read.
+        """
+        from etude.frameworks import state_file
+
+        with self.opened() as path:
+            return state_file.read(path, self.digest), Seen.read(state_file.beside(path))
 
 
 @dataclass(frozen=True)
@@ -265,6 +284,13 @@ class TrialWeights(Weights):
 
         with self.kept[self.chosen].files[0].opened() as path:
             return Seen.read(state_file.beside(path))
+
+    def read(self) -> tuple[Parts, Seen]:
+        """Return both."""
+        first, *others = self.kept[self.chosen].files
+        part, seen = first.read_with_seen()
+        found: Parts = join([part, *(file.read() for file in others)])
+        return found, seen
 
 
 def of_trial(

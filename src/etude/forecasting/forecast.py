@@ -19,9 +19,9 @@ from etude.forecasting.replay import Replayed
 from etude.forecasting.resample import from_few
 from etude.forecasting.result import NEAR, Forecast, Interval, Row
 from etude.forecasting.tries import Tries, lost_best
-from etude.progress import Counted, counting
-from etude.reading import read
-from etude.results import Search
+from etude.launching.progress import Counted, counting
+from etude.results.reading import read
+from etude.results.search import Search
 from etude.tune import stop
 from etude.tune.fidelity import split
 from etude.tune.sampler import Sampler

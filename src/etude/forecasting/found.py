@@ -7,8 +7,8 @@ from pathlib import Path
 
 from etude.core.errors import ConfigError, EtudeError
 from etude.definition import where_is
-from etude.reading import read, studies_folder, studies_here
-from etude.results import Search
+from etude.results.reading import read, studies_folder, studies_here
+from etude.results.search import Search
 from etude.store.journal import FILE
 
 

@@ -18,7 +18,7 @@ from etude.core.events import How, Joined, Opened, Params
 from etude.core.metrics import Metrics
 from etude.core.text import count
 from etude.engines.curves import Record, Step, course_of, recorded, reported
-from etude.results import Search, TrialResult
+from etude.results.search import Search, TrialResult
 from etude.store.journal import Journal
 
 FEWEST: Final = 5

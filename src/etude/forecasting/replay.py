@@ -12,11 +12,11 @@ from typing import Final
 from etude.core.events import Opened
 from etude.core.lifecycle import State
 from etude.core.limits import Limits
-from etude.desk import wanted_workers
 from etude.engines.curves import CurveSource
 from etude.engines.simulated import Simulated
+from etude.studies.desk import wanted_workers
+from etude.studies.virtual_run import VirtualRun
 from etude.tune.question import Question
-from etude.virtual_run import VirtualRun
 
 DRIVER: Final = "forecast"
 

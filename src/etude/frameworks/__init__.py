@@ -33,6 +33,13 @@ def keras_adapter() -> Any:
     return keras
 
 
+def other_keras_backend() -> str:
+    """Return the backend of Keras if the user's code has loaded Keras and it is not torch; else an empty text."""
+    backend = getattr(sys.modules.get("keras.src.backend.config"), "backend", None)
+    name = backend() if callable(backend) else "torch"
+    return "" if name == "torch" else str(name)
+
+
 def torch_features_adapter() -> Any:
     """Return our adapter for features in torch's data sets and loaders, likewise."""
     if sys.modules.get("torch") is None:

@@ -6,7 +6,8 @@ A model's variables are told apart by their order, not by their names: those cou
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import keras
@@ -187,6 +188,20 @@ def restore_random_state(state: Any) -> None:
         generator = _shared("get_global_attribute")(GLOBAL_SEEDS) or keras.random.SeedGenerator(0)
         generator.state.assign(state)
     _shared("set_global_attribute")(GLOBAL_SEEDS, generator)
+
+
+@contextmanager
+def kept_names() -> Iterator[None]:
+    """Let layers that are made here not count, when Keras gives names to those that nobody named."""
+    uids = _shared("get_global_attribute")("object_name_uids")
+    before = dict(uids) if uids is not None else {}
+    try:
+        yield
+    finally:
+        uids = _shared("get_global_attribute")("object_name_uids")
+        if uids is not None:
+            uids.clear()
+            uids.update(before)
 
 
 def _shared(name: str) -> Callable[..., Any]:

@@ -107,6 +107,11 @@ def modules(model: Any) -> dict[str, torch.nn.Module]:
     return {"": there[0]} if len(there) == 1 else {str(nth): module for nth, module in enumerate(there)}
 
 
+def lazy_in(module: torch.nn.Module) -> str | None:
+    """Return the name of a parameter that is made when the module is first called; None if there is none."""
+    return next((name for name, one in module.named_parameters() if is_lazy(one)), None)
+
+
 def size_of(model: Any) -> int:
     """Return the bytes that the states of a model's modules take."""
     states = [module.state_dict() for module in modules(model).values()]

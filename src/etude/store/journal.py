@@ -273,6 +273,18 @@ class Journal:
         except UNREADABLE as error:
             raise unusable(self.folder, error, "read") from error
 
+    def facts_but_reports(self) -> Iterator[AnyFact]:
+        """Yield every fact that is no report, in order: most of a journal are reports.
+
+        Raises:
+            JournalError: Something in it cannot be read.
+        """
+        try:
+            rows = self._connection.execute("SELECT body FROM facts WHERE seq <= ? ORDER BY seq", (self.seq,))
+            yield from (_decode(body) for (body,) in rows)
+        except UNREADABLE as error:
+            raise unusable(self.folder, error, "read") from error
+
     def meta(self) -> dict[str, Any]:
         """Return what was recorded about the study."""
         try:

@@ -16,9 +16,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from etude.core.clock import WallClock
+
+RUN: Final = "run "
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -46,6 +48,17 @@ _SECRET_OPTION: Final = re.compile(
 _SECRET_ASSIGNED: Final = re.compile(rf"({_SECRET_OPTION.pattern}[\"']?\s*[=:]\s*).+", re.IGNORECASE | re.DOTALL)
 _KNOWN_TOKEN: Final = re.compile(r"\b(sk-|gh[opsu]_|github_pat_|hf_|glpat-|xox[abp]-|AKIA)[\w-]{16,}")
 _URL_LOGIN: Final = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def run_key(epoch: int) -> str:
+    """Return under which name a journal has what was recorded when a study was taken up by its nth driver."""
+    return f"{RUN}{epoch}"
+
+
+def runs_of(meta: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what was recorded each time that a study was taken up, the first time first."""
+    found = [(int(key.removeprefix(RUN)), value) for key, value in meta.items() if key.startswith(RUN)]
+    return [value for _, value in sorted(found, key=lambda run: run[0]) if isinstance(value, Mapping)]
 
 
 def collect(folder: Path | None = None) -> dict[str, Json]:

@@ -50,6 +50,7 @@ class Question:
         sampler: Proposes what needs no history; None if the plan has all configurations.
         space: What it proposes from.
         seed: The seed of its draws.
+        seeds: The training seeds of arms; empty where there are none.
         set_up: How to make the same sampler in a process of its own.
         forbids: Says why ``constraint=`` rules a configuration out; None if it does not.
         functions: What counts beside the experiment's functions, by role: a constraint, a sampler of the user's own.
@@ -67,6 +68,7 @@ class Question:
     sampler: Sampler | None = None
     space: Space | None = None
     seed: int = 0
+    seeds: tuple[int, ...] = ()
     set_up: SetUp | None = None
     forbids: Callable[[Params], str | None] = lambda params: None
     functions: Mapping[str, Any] = field(default_factory=dict)

@@ -2,8 +2,9 @@
 
     stream "data"  -> data(), once; it is looked at, features that the trial does without are taken out of it, and
                       Derived values come from what is left
-    stream "init"  -> model(), whole; what an arm takes away is taken out of it, and what has to be rebuilt draws from
-                      streams of its own name; then the weights that the trial begins with, if they are not random
+    stream "init"  -> model(), whole, also with the Derived values of the whole data; what an arm takes away is taken
+                      out of it, and what has to be rebuilt draws from streams of its own name; inputs of dropped
+                      features are cut off; then the weights that the trial begins with, if they are not random
     stream "train" -> the training function, with both as functions of no argument; a stream for each rank
 
 Each function draws from a stream of its own, whatever order the training function calls them in:
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 from etude.core.data import Data
 from etude.core.errors import ConfigError, ResultError
-from etude.core.removal import Arm, Features
+from etude.core.removal import FINGERPRINTS, Arm, Features
 from etude.core.signature import Kind, Signature, variant_of
 from etude.data.counted import derive
 from etude.data.without import check_left_out, without
@@ -26,13 +27,11 @@ from etude.frameworks.sources import Source
 from etude.worker.importance import Importance
 from etude.worker.run import Run
 from etude.worker.seeds import kept_generators, seed_generators, seeded
-from etude.worker.taking import fingerprints, taken_out
+from etude.worker.taking import fingerprints, taken_out, without_inputs
 from etude.worker.together import Together
 
 Functions = Mapping[str, Callable[..., Any]]
 
-FINGERPRINTS: Final = "fingerprints"
-"""Where beside the metrics of a trial it stands how it began."""
 BY_CLASS: Final = "by_class"
 """Where beside the metrics of a trial it stands what the finished model makes of each class."""
 
@@ -81,6 +80,7 @@ class Bound:
         self._built: list[Any] = []  # what model() returned, if it is to be judged
         self._wants_derived = [p.name for p in signature.parameters.values() if p.kind is Kind.DERIVED]
         self.derived: dict[str, Any] = {}
+        self._of_whole: dict[str, Any] = {}  # Derived values of the data with all features, where they differ
         self._raised: tuple[BaseException, str] | None = None
         self.data_params = signature.arguments("data", params) if "data" in functions else {}
         variant = arm.variant if arm is not None else ""
@@ -102,6 +102,11 @@ class Bound:
     def _features(self) -> Features | None:
         """The features that the trial does without."""
         return self._arm.features if self._arm is not None else None
+
+    @property
+    def _repair(self) -> Mapping[str, Any]:
+        """How the model still runs, as it was planned; empty if nothing is done to it."""
+        return (self._arm.repair or {}) if self._arm is not None else {}
 
     def train(self) -> Any:
         """Call the training function and return what it returns; the global generators stay where it leaves them."""
@@ -141,12 +146,8 @@ class Bound:
         if not self._data:
             found = self._load()
             if isinstance(found, Data):
-                self.derived = dict(found.derived)
+                self.derived = self._derived(found)
             for name in self._wants_derived:
-                if name not in self.derived and isinstance(found, Data):
-                    with kept_generators():
-                        counted = derive(found, name)
-                    self.derived |= {name: counted} if counted is not None else {}
                 if name not in self.derived:
                     raise ResultError(
                         f"{name!r} is Derived, and data() gave no value for it. Return "
@@ -154,9 +155,9 @@ class Bound:
                     )
             if torch := torch_adapter():
                 found = torch.prepare_data(found, seed=self._run.seed, device=self._run.device)
-                if (prints := self._fingerprints()) is not None:
-                    prints.data(found)
                 found = self._run.together.shard(found)
+                if (prints := self._fingerprints()) is not None:
+                    prints.data(found)  # of several ranks the share of each
                 self._run.importance.see(found)
                 for number, generator in enumerate(torch.generators(found)):
                     source = Source(generator.get_state, generator.set_state)
@@ -165,6 +166,16 @@ class Bound:
                     self._run.probing.cut(found, over=self._run.end_reported_probe)
             self._data.append(found)
         return self._data[0]
+
+    def _derived(self, found: Data) -> dict[str, Any]:
+        """Return the Derived values that data gives, or that can be counted in it."""
+        derived = dict(found.derived)
+        for name in self._wants_derived:
+            if name not in derived:
+                with kept_generators():
+                    counted = derive(found, name)
+                derived |= {name: counted} if counted is not None else {}
+        return derived
 
     def _load(self) -> Any:
         """Call the data function, and return what is used of what it returned.
@@ -179,6 +190,9 @@ class Bound:
             found = self._look(found)
         if taken is None:
             return found
+        if "cuts" in self._repair:
+            counts = isinstance(found, Data) and not leaves_out
+            self._of_whole = self._derived(found) if counts else self._repair["derived"]
         with kept_generators():
             if not leaves_out:
                 return without(found, taken, seed=self._run.seed)
@@ -192,13 +206,18 @@ class Bound:
         nth, self._models = self._models, self._models + 1
         with seeded(self._run.seed, *("init", nth) if nth else ("init",)):
             built = self._call("model")
-        if self._arm is not None and self._arm.layers is not None:
-            built = taken_out(built, self._arm.repair, seed=self._run.seed)
+        if self._repair:
+            built = taken_out(built, self._repair, seed=self._run.seed)
+        torch = torch_adapter()
+        if (prints := self._fingerprints()) is not None:
+            parts = built if torch is None else torch.modules(built)  # of a Keras model these are itself
+            prints.model(parts, but_for=self._repair.get("plan", {}).get("resized", ()))
+            if "cuts" in self._repair:
+                without_inputs(built, self._repair)
+                prints.cut(parts)
         if nth == 0 and self._start is not None:
             self._start(built)
-        if torch := torch_adapter():
-            if (prints := self._fingerprints()) is not None:
-                prints.model(torch.modules(built))
+        if torch is not None:
             built = torch.place(built, device=self._run.device)
         attached = self._run.together.attach(built)
         if self._judged:
@@ -210,12 +229,14 @@ class Bound:
         return self._raised[1] if self._raised is not None and self._raised[0] is error else "train"
 
     def _call(self, role: str, **given: Any) -> Any:
+        building = role == "model"
         if self._arm is not None and (other := variant_of(role, self._arm.variant)) in self._functions:
             role = other
         asked = self._signature.given[role]
+        derived = {**self.derived, **self._of_whole} if building else self.derived
         own = {name: value for name, value in {"seed": self._run.seed, **given}.items() if name in asked}
         try:
-            return self._functions[role](**self._signature.arguments(role, {**self._params, **self.derived}), **own)
+            return self._functions[role](**self._signature.arguments(role, {**self._params, **derived}), **own)
         except BaseException as error:
             if self.raised_in(error) == "train":  # else it came through from an inner call
                 self._raised = error, role

@@ -9,7 +9,7 @@ from typing import Any
 
 from etude.core.errors import StateError
 from etude.core.events import OPTIMIZERS, START, Start
-from etude.frameworks import torch_adapter
+from etude.frameworks.model_weights import load_weights
 
 
 def load_start(trials: str, start: Start, model: Any) -> None:
@@ -18,21 +18,20 @@ def load_start(trials: str, start: Start, model: Any) -> None:
     Args:
         trials: The folder of all attempts.
         start: What they are.
-        model: A module, or any nesting of modules, as it is at random.
+        model: A module, a model of Keras, or any nesting of them, as it is at random.
 
     Raises:
         StateError: They are not there, or damaged, or do not fit at all.
     """
     from etude.frameworks import state_file
 
-    torch = torch_adapter()
-    if torch is None:
-        raise StateError(
-            f"The trial is to begin with the weights {start.name!r}, and its functions use no torch: weights are "
-            "loaded into the modules of torch alone."
-        )
     weights = state_file.read(Path(trials, f"{start.holder:05d}", START), start.digest)
-    told = torch.load_weights(model, weights, shrink=start.shrink, perturb=start.perturb)
+    told = load_weights(model, weights, shrink=start.shrink, perturb=start.perturb)
+    if told is None:
+        raise StateError(
+            f"The trial is to begin with the weights {start.name!r}, and model() gave no module of torch and no model "
+            "of Keras: weights are loaded into those alone."
+        )
     if not told.whole:
         sys.stdout.write(f"{start.name}:\n{told.listed}\n")  # the attempt's log has all of it
 

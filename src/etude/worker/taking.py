@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from etude.core.errors import ResultError
-from etude.frameworks import torch_adapter
+from etude.frameworks import keras_adapter, torch_adapter
+from etude.frameworks.removers import replay, replay_cuts
 
 
 def taken_out(built: Any, repair: Mapping[str, Any], *, seed: int) -> Any:
@@ -20,20 +20,34 @@ def taken_out(built: Any, repair: Mapping[str, Any], *, seed: int) -> Any:
     Raises:
         ResultError: It is no model of that framework.
     """
-    torch = torch_adapter()
-    if repair["of"] != "torch" or torch is None or not (found := torch.modules(built)):
-        raise ResultError(
-            f"model() gave a {type(built).__name__} where the ablation was planned for a model of {repair['of']}. It "
-            "has to give the same kind of model in every process."
-        )
-    from etude.frameworks.removal.replay import replay
+    if "plan" in repair:
+        replay(built, repair, seed=seed)
+    return built
 
-    replay(found, repair["plan"], seed=seed)
+
+def without_inputs(built: Any, repair: Mapping[str, Any]) -> Any:
+    """Take off what the model function returned, built for all features, what reads those that are dropped.
+
+    Args:
+        built: A model, or several in any nesting.
+        repair: How: which framework's it is, and the cuts.
+
+    Raises:
+        ConfigError: Its layers have other inputs than were planned for.
+        ResultError: It is no model of that framework.
+    """
+    replay_cuts(built, repair)
     return built
 
 
 def fingerprints() -> Any:
-    """Return what takes the fingerprints of how a training of an arm begins, with torch."""
-    from etude.frameworks.torch_prints import Fingerprints  # few want them
+    """Return what takes the fingerprints of how a training of an arm begins; None if nothing can."""
+    if torch_adapter() is not None:
+        from etude.frameworks.torch_prints import Fingerprints  # few want them
 
-    return Fingerprints()
+        return Fingerprints()
+    if keras_adapter() is not None:
+        from etude.frameworks.keras_prints import KerasFingerprints
+
+        return KerasFingerprints()
+    return None

@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from etude.core.errors import ResultError
+from etude.core.errors import ConfigError, ResultError
 from etude.core.ranks import Parallel, Rank
-from etude.frameworks import torch_adapter
+from etude.frameworks import other_keras_backend, torch_adapter
 from etude.worker.network import use_interface
 from etude.worker.ranks import Ranks
 
@@ -23,6 +23,20 @@ NO_TORCH: Final = (
     "The trial is to be trained by {ranks} ranks, and its functions use no torch: gradients of torch alone are "
     "averaged. Leave ranks= out."
 )
+
+
+def check_backend(ranks: int) -> None:
+    """Refuse ranks for models whose gradients nobody would average.
+
+    Raises:
+        ConfigError: Keras is loaded with another backend than torch.
+    """
+    if ranks > 1 and (backend := other_keras_backend()):
+        raise ConfigError(
+            f"ranks={ranks} was given, and Keras runs on its backend {backend!r}, whose gradients are not averaged: "
+            "each rank would train a model of its own. Leave ranks= out, or set KERAS_BACKEND=torch before Keras is "
+            "imported."
+        )
 
 
 class Together:
@@ -101,7 +115,12 @@ class Together:
         return self.all.shard(data)
 
     def attach(self, model: Any) -> Any:
-        """Have the gradients of a model averaged over the ranks, and return it."""
+        """Have the gradients of a model averaged over the ranks, and return it.
+
+        Raises:
+            ConfigError: Nobody can.
+        """
+        check_backend(self.ranks)
         return self.all.attach(model)
 
     def stand_back(self, who: str, *, draws_alike: bool = False) -> None:

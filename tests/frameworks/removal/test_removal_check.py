@@ -13,7 +13,7 @@ from torch import nn
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Whole
 from etude.frameworks.removal.check import check
-from etude.frameworks.removal.edits import Axes, Edit, Fill, Fit, Plan, Resize, Rule, Same, Source, StandIn
+from etude.frameworks.removal.edits import Axes, Edit, Fill, Fit, Place, Plan, Resize, Rule, Same, Source, StandIn
 from etude.frameworks.removal.plan import plan
 
 
@@ -47,9 +47,9 @@ def failure(model: nn.Module, found: Plan, x: Any) -> str:
 def test_all_checks_pass_for_a_right_plan() -> None:
     net, x = Residual(), torch.randn(5, 4)
     made = check(net, planned(net, "branch", x), x)
-    assert made == ("parameters", "re-execution", "another batch", "examples apart", "training step")
+    assert made == ("parameters", "re-execution", "another batch", "dependence", "examples apart", "training step")
     net, x = Dense(), torch.randn(IMAGE)
-    assert check(net, planned(net, "one", x), x)[1] == "masked re-execution"
+    assert check(net, planned(net, "one", x), x)[1:3] == ("re-execution", "masked re-execution")
 
 
 def test_a_branch_that_takes_the_gradient_of_others_with_it_is_seen() -> None:
@@ -65,7 +65,7 @@ def test_examples_that_see_each_other_are_seen() -> None:
     source = next(c.rules[0] for c in found.edits[0].calls)  # type: ignore[union-attr]
     assert isinstance(source, Same)
     dims = plan(net, Layers((Whole("branch"),)), x).edits[0].calls[0].rules[0].dims  # type: ignore[union-attr]
-    mixed = Fit((Source(source.source, Axes(None, 1, 1)),), dims, Axes(0, 1, 1))
+    mixed = Fit((Source(source.source, Axes(None, 1, 1, (Place(0, 0),))),), dims, Axes(0, 1, 1))
     with pytest.raises((RemovalRefused, RuntimeError)) as seen:
         check(net, with_rule(found, mixed), x)
     if isinstance(seen.value, RemovalRefused):
@@ -105,3 +105,34 @@ def test_a_bias_of_all_blocks_that_is_dropped_with_one_is_not_planned_at_all() -
     with pytest.raises(RemovalRefused) as refused:
         planned(net, "blocks.0", x)
     assert refused.value.code is RefusalCode.OWNED_STATE
+
+
+def test_results_that_hardly_depend_on_the_inputs_any_more_are_seen() -> None:
+    class Faint(nn.Module):
+        def __init__(self, share: float) -> None:
+            super().__init__()
+            self.share, self.stem, self.mix, self.head = share, nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = torch.tanh(self.stem(x))
+            return self.head(torch.relu(self.mix(x)) + self.share * x)
+
+    x = torch.randn(5, 4)
+    for share in (1e-5, 1e-1):
+        net = Faint(share)
+        found = plan(net, Layers((Whole("mix"),)), x)
+        rule = found.edits[0].calls[0].rules[0]  # type: ignore[union-attr]
+        assert isinstance(rule, Same)
+        dims = plan(Residual(), Layers((Whole("branch"),)), torch.randn(5, 4)).edits[0].calls[0].rules[0].dims  # type: ignore[union-attr]
+        nothing = with_rule(
+            found, Fill(0, tuple(msgspec.structs.replace(d, path=("input",)) if d.path else d for d in dims))
+        )
+        if share > 1e-3:
+            check(net, nothing, x)
+            continue
+        with pytest.raises(RemovalRefused) as refused:
+            check(net, nothing, x)
+        assert refused.value.code is RefusalCode.NO_PATH
+        assert refused.value.why.startswith(
+            "what it gives does not depend on what goes in any more: other examples change"
+        )

@@ -8,34 +8,16 @@ from typing import Any
 import pytest
 import torch
 from nets import IMAGE, Dense, Owner, Plain, Residual, Stage, Tagger
+from repaired import planned, refusal, without
 from torch import nn
 
-from etude.core.errors import RefusalCode, RemovalRefused
+from etude.core.errors import RefusalCode
 from etude.core.removal import Layers, Part, Whole
 from etude.core.rungs import Rung
 from etude.frameworks.removal.apply import apply
 from etude.frameworks.removal.check import check
-from etude.frameworks.removal.edits import Plan, StandIn
+from etude.frameworks.removal.edits import StandIn
 from etude.frameworks.removal.plan import plan
-
-
-def planned(model: nn.Module, path: str, example: Any, **more: Any) -> Plan:
-    """Plan the removal of one module, and check it."""
-    found = plan(model, Layers((Whole(path),), **more), example)
-    check(model, found, example)
-    return found
-
-
-def without(model: nn.Module, found: Plan) -> nn.Module:
-    changed = copy.deepcopy(model)
-    apply(changed, found, seed=1)
-    return changed.eval()
-
-
-def refusal(model: Any, layers: Layers, example: Any) -> RemovalRefused:
-    with pytest.raises(RemovalRefused) as refused:
-        plan(model, layers, example)
-    return refused.value
 
 
 def test_a_branch_beside_the_identity_gives_nothing_and_not_x_plus_x() -> None:
@@ -94,11 +76,21 @@ def test_a_rebuilt_layer_draws_from_a_stream_of_its_own() -> None:
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_what_would_rebuild_too_much_gets_an_adapter() -> None:
-    net, x = Plain(), torch.randn(IMAGE)
+def test_what_would_rebuild_too_much_keeps_its_widths() -> None:
+    net, x = Plain().eval(), torch.randn(IMAGE)
     found = planned(net, "fc", x)  # head and big would have to be rebuilt: most of what is left
     assert found.rung is Rung.ADAPTER
     assert not found.rebuilt
+    assert "its 80 channels averaged to 40" in found.changes[0]
+    assert any("more than 20 % of what is left would have to be rebuilt" in note for note in found.notes)
+    went_in: list[torch.Tensor] = []
+    net.fc.register_forward_pre_hook(lambda layer, args: went_in.append(args[0]))
+    net(x)
+    came: list[torch.Tensor] = []
+    changed = without(net, found)
+    changed.fc.register_forward_hook(lambda layer, args, out: came.append(out))
+    changed(x)
+    torch.testing.assert_close(came[0], (went_in[0][:, ::2] + went_in[0][:, 1::2]) / 2)
 
 
 def test_a_branch_of_a_concatenation_is_cut_out_of_all_that_reads_it() -> None:
@@ -139,10 +131,12 @@ def test_units_are_cut_with_the_columns_that_read_them() -> None:
 
 
 def test_a_recurrent_layer_is_spliced_out() -> None:
-    net, x = Tagger(), torch.randint(0, 31, (4, 9))
-    found = plan(net, Layers((Whole("lstm"),)), x)
-    check(net, found, x)
-    assert without(net, found)(x).shape == (4, 9, 5)
+    net, x = Tagger(), torch.randint(0, 310, (4, 9))
+    net.embed = nn.Embedding(310, 6)  # much that stays as it is
+    found = planned(net, "lstm", x)
+    assert found.rung is Rung.SPLICE
+    changed = without(net, found)
+    assert torch.equal(changed(x), changed.tags(torch.relu(changed.middle(net.embed(x)))))
 
 
 def test_a_state_with_the_examples_second_does_not_mix_them() -> None:
@@ -150,17 +144,18 @@ def test_a_state_with_the_examples_second_does_not_mix_them() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.gru = nn.GRU(5, 7, 2)
-            self.head = nn.Linear(7, 3)
+            self.head, self.big = nn.Linear(7, 3), nn.Linear(3, 60)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.head(self.gru(x.transpose(0, 1))[1][-1])
+            return self.big(self.head(self.gru(x.transpose(0, 1))[1][-1]))
 
     net, x = Last(), torch.randn(4, 9, 5)
     found = planned(net, "gru", x)
     assert found.rung is Rung.ADAPTER
     changed = without(net, found)
     moved = changed(torch.cat([x[:3], x[:1]])) - changed(x)
-    assert torch.equal(moved[:3], torch.zeros(3, 3))
+    torch.testing.assert_close(changed(x), changed.big(changed.head(x.mean(1))))  # its state is the mean of all times
+    assert torch.equal(moved[:3], torch.zeros(3, 60))
     assert moved[3].abs().max() > 0
 
 
@@ -251,7 +246,7 @@ def test_an_auxiliary_head_that_is_there_in_training_alone_is_seen() -> None:
             return (self.head(x), self.aux(x)) if self.training else self.head(x)
 
     net, x = Auxiliary(), torch.randn(5, 4)
-    changed = without(net, planned(net, "aux", x))
+    changed = without(net, planned(net, "aux", x, repair="learned"))
     assert [t.shape for t in changed.train()(x)] == [(5, 2), (5, 2)]
 
 

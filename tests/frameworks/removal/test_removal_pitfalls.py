@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import pytest
 import torch
+from repaired import planned, refusal, without
 from torch import nn
 from torch.nn import functional as F
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Part, Whole
 from etude.core.rungs import Rung
-from etude.frameworks.removal.apply import apply
 from etude.frameworks.removal.check import check
-from etude.frameworks.removal.edits import Fit, Plan, StandIn
+from etude.frameworks.removal.edits import Fit, StandIn
 from etude.frameworks.removal.plan import Planner, plan
-
-
-def planned(model: nn.Module, path: str, example: Any) -> Plan:
-    found = plan(model, Layers((Whole(path),)), example)
-    check(model, found, example)
-    return found
-
-
-def without(model: nn.Module, found: Plan) -> nn.Module:
-    changed = copy.deepcopy(model)
-    apply(changed, found, seed=1)
-    return changed.eval()
 
 
 def test_a_block_that_is_called_again_on_its_own_result_passes_it_on() -> None:
@@ -63,9 +50,9 @@ class Tied(nn.Module):
 
 def test_a_tied_weight_stays_with_its_other_owner() -> None:
     net, x = Tied(), torch.randint(0, 17, (4, 5))
-    found = planned(net, "head", x)
-    assert found.rung is Rung.ADAPTER  # the tied weight is not resized
-    assert found.before == found.after
+    found = planned(net, "head", x, repair="learned")
+    assert found.rung is Rung.LEARNED
+    assert all("adapter" in name for name in found.rebuilt)  # the tied weight is not resized
     assert torch.equal(without(net, found).embed.weight, net.embed.weight)
 
 
@@ -100,30 +87,34 @@ def test_a_bias_of_an_attention_gives_nothing_also_behind_a_mask() -> None:
 def test_inputs_are_added_up_where_one_would_have_no_effect_any_more() -> None:
     class Two(nn.Module):
         class Meet(nn.Module):
-            def __init__(self) -> None:
+            def __init__(self, width: int) -> None:
                 super().__init__()
-                self.left, self.right = nn.Linear(6, 6), nn.Linear(8, 6)
+                self.left, self.right = nn.Linear(6, 6), nn.Linear(width, 6)
 
             def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return torch.tanh(self.left(a)) + self.right(b)
 
-        def __init__(self) -> None:
+        def __init__(self, width: int) -> None:
             super().__init__()
-            self.a, self.b, self.meet, self.head = nn.Linear(4, 6), nn.Linear(5, 8), self.Meet(), nn.Linear(6, 2)
+            self.a, self.b = nn.Linear(4, 6), nn.Linear(5, width)
+            self.meet, self.head = self.Meet(width), nn.Linear(6, 2)
 
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return self.head(self.meet(self.a(x), self.b(y)))
 
-    net = Two()
-    found = planned(net, "meet", (torch.randn(5, 4), torch.randn(5, 5)))
+    example = torch.randn(5, 4), torch.randn(5, 5)
+    net = Two(6)
+    found = planned(net, "meet", example)
     stand = found.edits[0]
     assert isinstance(stand, StandIn)
     rule = stand.calls[0].rules[0]
     assert isinstance(rule, Fit)
     assert [source.path for source in rule.sources] == [("a",), ("b",)]
+    assert torch.equal(without(net, found)(*example), net.head(net.a(example[0]) + net.b(example[1])))
+    assert refusal(Two(8), Layers((Whole("meet"),)), example).code is RefusalCode.NO_PATH  # 8 channels and 6
 
 
-def test_an_attention_through_which_all_content_comes_passes_it_on() -> None:
+def test_an_attention_through_which_all_content_comes_is_refused() -> None:
     class Latents(nn.Module):
         class Cross(nn.Module):
             def __init__(self) -> None:
@@ -144,12 +135,9 @@ def test_an_attention_through_which_all_content_comes_passes_it_on() -> None:
             return self.head(latents + self.cross(latents, self.stem(x)))
 
     net, x = Latents(), torch.randn(3, 7, 4)
-    found = planned(net, "cross", x)
-    stand = found.edits[0]
-    assert isinstance(stand, StandIn)
-    rule = stand.calls[0].rules[0]
-    assert isinstance(rule, Fit)
-    assert [source.path for source in rule.sources] == [("x",)]  # the latents are added anyway
+    refused = refusal(net, Layers((Whole("cross"),)), x)
+    assert refused.code is RefusalCode.NO_PATH  # neither tokens nor latents have an order in which to average them
+    assert "7 entries would be averaged that have no order" in refused.why
 
 
 def test_what_an_attention_reads_besides_is_no_part_of_its_branch() -> None:
@@ -192,7 +180,7 @@ def test_a_model_that_decides_by_a_value_is_planned_on_real_tensors_and_says_so(
 
 
 def test_planning_draws_nothing_and_changes_nothing() -> None:
-    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 2)).eval()
+    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 2), nn.Linear(2, 40)).eval()
     state = {name: value.clone() for name, value in net.state_dict().items()}
     torch.manual_seed(3)
     drawn = torch.get_rng_state()
@@ -249,11 +237,11 @@ def test_heads_are_cut_out_of_all_projections() -> None:
     torch.testing.assert_close(without(net, found)(x), silent(x))
 
 
-def test_heads_that_share_a_key_go_together() -> None:
+def test_a_key_goes_with_the_last_head_that_reads_it() -> None:
     net, x = Attending(4, 2), torch.randn(3, 7, 4)
-    with pytest.raises(RemovalRefused) as refused:
-        plan(net, Layers((Part("attn", "heads", (0,)),)), x)
-    assert "2 heads share one key and value each" in str(refused.value)
+    one = plan(net, Layers((Part("attn", "heads", (0,)),)), x)
+    check(net, one, x)
+    assert without(net, one).attn.k_proj.weight.shape == (10, 6)  # the other head of the group reads it
     found = plan(net, Layers((Part("attn", "heads", (0, 1)),)), x)
     check(net, found, x)
     assert without(net, found).attn.k_proj.weight.shape == (5, 6)
@@ -266,8 +254,12 @@ def test_what_has_no_heads_is_refused() -> None:
 
 def test_a_weight_that_is_made_of_others_is_not_resized() -> None:
     net = nn.Sequential(nn.Linear(4, 7), nn.utils.parametrizations.weight_norm(nn.Linear(7, 3)), nn.Linear(3, 60))
-    found = planned(net, "0", torch.randn(5, 4))
+    found = planned(net, "0", x := torch.randn(5, 4))
     assert found.rung is Rung.ADAPTER
+    assert "its 4 channels again from the first on, up to 7" in found.changes[0]
+    assert any("Take the parametrization off before" in note for note in found.notes)
+    again = torch.cat([x, x[:, :3]], dim=1)
+    torch.testing.assert_close(without(net, found)(x), net[2](net[1](again)))
     with pytest.raises(RemovalRefused) as refused:
         plan(net, Layers((Whole("1.parametrizations.weight.0"),)), torch.randn(5, 4))
     assert refused.value.code is RefusalCode.WITHOUT_CALL

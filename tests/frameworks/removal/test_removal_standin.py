@@ -15,7 +15,7 @@ from torch import nn
 from etude.core.removal import Layers, Whole
 from etude.frameworks.removal.adapter import fitted
 from etude.frameworks.removal.apply import apply
-from etude.frameworks.removal.edits import Axes, Dim, Plan
+from etude.frameworks.removal.edits import Axes, Dim, Place, Plan
 from etude.frameworks.removal.plan import plan
 
 
@@ -136,15 +136,25 @@ def test_a_plan_travels_as_data() -> None:
     assert torch.equal(one(x), two(x))
 
 
-def test_an_adapter_averages_and_repeats_and_keeps_examples_apart() -> None:
+def test_an_adapter_averages_positions_and_keeps_examples_apart() -> None:
     x = torch.arange(24.0).reshape(2, 3, 4)
-    rows = Axes(batch=0, each=1, width=2)
+    rows = Axes(batch=0, each=1, width=2, places=(Place(1, 0),))
     assert torch.equal(fitted(x, rows, (2, 4), Axes(0, 1, 1)), x.mean(1))
-    narrow = fitted(x, rows, (2, 3, 2), rows)
-    assert torch.equal(narrow, x.reshape(2, 3, 2, 2).mean(-1))
-    assert torch.equal(fitted(x, rows, (2, 3, 8), rows), x.repeat_interleave(2, dim=2))
-    second = fitted(x, rows, (1, 2, 4), Axes(batch=1, each=1, width=2))
-    assert torch.equal(second[0], x.mean(1))
-    windows = fitted(x.reshape(6, 4), Axes(batch=0, each=3, width=1), (2, 4), Axes(0, 1, 1))
+    assert torch.equal(fitted(x, rows, (2, 6, 4), rows), x.repeat_interleave(2, dim=1))
+    turned = Axes(batch=0, each=1, width=1, places=(Place(2, 0),))
+    assert torch.equal(fitted(x, rows, (2, 4, 3), turned), x.transpose(1, 2))
+    second = fitted(x, Axes(0, 1, 2, (Place(1, 0, 0, 1),)), (1, 2, 4), Axes(1, 1, 2, (Place(0, 1),)))
+    assert torch.equal(second[0], x[:, 1])
+    windows = fitted(x.reshape(6, 4), Axes(0, 3, 1, (Place(0, 0, 3),)), (2, 4), Axes(0, 1, 1))
     assert torch.equal(windows, x.mean(1))
+
+
+def test_an_adapter_takes_height_and_width_out_of_one_axis_and_never_averages_channels() -> None:
+    x = torch.arange(48.0).reshape(2, 3, 4, 2)
+    image = Axes(batch=0, each=1, width=1, places=(Place(2, 0), Place(3, 1)))
+    tokens = Axes(batch=0, each=1, width=2, places=(Place(1, 0, 2), Place(1, 1, 2)))
+    halved = torch.nn.functional.avg_pool2d(x, (2, 1)).flatten(2).transpose(1, 2)
+    assert torch.equal(fitted(x, image, (2, 4, 3), tokens), halved)
+    wider = fitted(x, image, (2, 4, 5), tokens)
+    assert torch.equal(wider, torch.nn.functional.pad(halved, (0, 2)))
     assert Dim(3).path is None

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import nn
 
-from etude.frameworks.removal.edits import Drop, Edit, Freeze, Plan, Resize, ResizeTensor, StandIn
-from etude.frameworks.removal.resize import drawing, resize, taken
+from etude.frameworks.removal.attention import cut_heads
+from etude.frameworks.removal.cuts import resized
+from etude.frameworks.removal.edits import (
+    Drop,
+    Edit,
+    FewerHeads,
+    Freeze,
+    Padded,
+    Plan,
+    Resize,
+    ResizeTensor,
+    StandIn,
+)
+from etude.frameworks.removal.padding import pad
+from etude.frameworks.removal.resize import drawing, taken
 from etude.frameworks.removal.standin import stand_in
+
+REGISTRIES: Final = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
+"""What of a module is changed in place by edits."""
 
 
 def apply(model: nn.Module, plan: Plan, *, seed: int) -> None:
@@ -39,11 +55,15 @@ def carry_out(model: nn.Module, edit: Edit, *, seed: int) -> list[str]:
             _learn(getattr(made, name), f"{edit.path}.{name}", seed)
         return [f"{edit.path}.{name}.{of}" for name, *_ in edit.learned for of in ("weight", "bias")]
     if isinstance(edit, Resize):
-        drawn = resize(model.get_submodule(edit.path), edit, seed=seed)
+        drawn = resized(model.get_submodule(edit.path), edit, seed=seed)
         return [f"{edit.path}.{name}" if edit.path else name for name in drawn]
     if isinstance(edit, ResizeTensor):
         return _resize_tensor(model, edit, seed)
-    if isinstance(edit, Freeze):
+    if isinstance(edit, Padded):
+        pad(model.get_submodule(edit.path), edit)
+    elif isinstance(edit, FewerHeads):
+        cut_heads(model.get_submodule(edit.path), edit)
+    elif isinstance(edit, Freeze):
         old = model.get_submodule(edit.path)
         replace(model, old, _Frozen(old))
     elif isinstance(edit, Drop):
@@ -68,7 +88,7 @@ def for_a_try(model: nn.Module) -> Iterator[Callable[[Iterable[Edit]], list[str]
 
     It notes what modules hold, so it costs nothing that grows with the sizes of tensors.
     """
-    held = [(module, dict(vars(module)), _registries(module)) for module in model.modules()]
+    held = [(module, type(module), dict(vars(module)), _registries(module)) for module in model.modules()]
 
     def carry(edits: Iterable[Edit]) -> list[str]:
         return [name for edit in edits for name in carry_out(model, edit, seed=0)]
@@ -76,8 +96,10 @@ def for_a_try(model: nn.Module) -> Iterator[Callable[[Iterable[Edit]], list[str]
     try:
         yield carry
     finally:
-        for module, attributes, registries in held:
+        for module, kind, attributes, registries in held:
             training = module.training
+            if type(module) is not kind:
+                module.__class__ = kind
             vars(module).clear()
             vars(module).update(attributes)
             for name, entries in registries.items():
@@ -87,7 +109,7 @@ def for_a_try(model: nn.Module) -> Iterator[Callable[[Iterable[Edit]], list[str]
 
 
 def _registries(module: nn.Module) -> dict[str, dict[str, Any]]:
-    return {name: dict(vars(module)[name]) for name in ("_parameters", "_buffers", "_modules")}
+    return {name: dict(vars(module)[name]) for name in REGISTRIES}
 
 
 def _resize_tensor(model: nn.Module, edit: ResizeTensor, seed: int) -> list[str]:
@@ -115,6 +137,11 @@ def _learn(layer: nn.Module, path: str, seed: int) -> None:
 def _drop(parent: nn.Module, name: str) -> None:
     """Take out a module that nobody calls; those that count their children keep their count."""
     parent._modules[name] = _Gone()
+
+
+def is_gone(module: nn.Module) -> bool:
+    """Say whether a module stands where another one was taken out."""
+    return isinstance(module, _Gone | _Frozen) or hasattr(type(module), "stands_for")
 
 
 class _Gone(nn.Module):
@@ -149,15 +176,12 @@ class _Frozen(nn.Module):
 def identity_weight(layer: nn.Module, weight: torch.Tensor) -> torch.Tensor | None:
     """Return the constant weight with which a layer gives what it gets; None if there is none.
 
-    A dense layer that is not square averages or repeats, as an adapter does; of a convolution of each channel by itself
-    the tap that is the input's own place is 1.
+    Of a convolution of each channel by itself the tap that is the input's own place is 1.
     """
     with torch.no_grad():
         if isinstance(layer, nn.Linear):
-            eye = torch.eye(weight.shape[1], dtype=weight.dtype, device=weight.device)
-            if weight.shape[0] == weight.shape[1]:
-                return eye
-            return nn.functional.adaptive_avg_pool1d(eye[None].float(), weight.shape[0])[0].T.to(weight.dtype)
+            square = weight.shape[0] == weight.shape[1]
+            return torch.eye(weight.shape[1], dtype=weight.dtype, device=weight.device) if square else None
         if isinstance(layer, nn.Conv1d) and layer.groups == layer.in_channels == layer.out_channels:
             taps, padding = layer.kernel_size[0], layer.padding[0]
             own = {taps - 1: taps - 1, (taps - 1) // 2: taps // 2}.get(int(padding) if padding != "same" else -1)

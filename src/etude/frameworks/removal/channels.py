@@ -10,6 +10,14 @@ Keep: TypeAlias = tuple[int, ...] | None
 
 SPLITS: Final = frozenset(["chunk", "split", "tensor_split", "unbind", "split_with_sizes"])
 RESHAPES: Final = frozenset(["view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"])
+TOGETHER: Final = frozenset(
+    [
+        *("flip", "roll", "sort", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "diff", "rot90"),
+        *("pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "max_pool1d", "avg_pool1d", "lp_pool1d", "unfold"),
+        *("adaptive_avg_pool1d", "adaptive_max_pool1d", "fold", "interpolate", "renorm", "fft", "rfft", "ifft"),
+    ]
+)
+"""Operations that may move channels or take them together."""
 
 
 def carried(
@@ -29,9 +37,15 @@ def carried(
         where = [n for n, (a, b) in enumerate(zip(out, before, strict=False)) if a != b]
         end = start + (before[where[0]] if where else 0)
         return tuple(k - start for k in keep if start <= k < end)
-    # A part of another axis, or of this one, and then nobody knows what was taken.
-    same = axis < min(len(out), len(before)) and out[axis] == first[axis] and whole[axis] == before[axis]
-    return None if name == "__getitem__" and not same else keep
+    if name == "glu":  # channel n and that of the other half make one
+        half = whole[axis] // 2
+        first_half, second = (tuple(k - by for k in keep if by <= k < by + half) for by in (0, half))
+        return first_half if first_half == second else None
+    if name in TOGETHER and axis > 0:
+        return None
+    # A part of other axes, so that this one is whole; or of this one, and then nobody knows what was taken.
+    same = [(a, b) for a, b in zip(out, before, strict=False) if a != b] == [(first[axis], whole[axis])]
+    return None if name in ("__getitem__", "select") and not same else keep
 
 
 def reshaped(

@@ -2,20 +2,22 @@
 
 That it runs says little. The checks, on a copy in double precision:
 
-- **re-execution**: the untouched model, in which what the component gives is overridden, must give the same results and
+- **re-execution**: the untouched model, in which the repair is done through hooks, must give the same results and
   gradients as the repaired one; where layers were cut, the untouched model with zeros in the lost columns must;
 - **parameters**: what went is gone, and all else has its name, its shape and its values, bit for bit;
+- **dependence**: the results change with the inputs if they did, and no gradient has become exactly 0;
 - **another number of examples** gives results of the right shapes;
 - **examples stay apart**: changing one does not move the results of another where it did not before;
 - **a training step**, in training mode: all that had a gradient has one, unless the plan says otherwise.
+
+Nothing is demanded that the untouched model cannot do.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+import functools
+from typing import Any, Final, NoReturn
 
 import torch
 from torch import nn
@@ -23,24 +25,21 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Whole
-from etude.core.rungs import Rung
 from etude.frameworks.removal.apply import apply
-from etude.frameworks.removal.edits import Attribute, Drop, Edit, Freeze, Plan, Resize, ResizeTensor, StandIn
-from etude.frameworks.removal.fake import batch_of
-from etude.frameworks.removal.nested import bound, mapped, tensors
-from etude.frameworks.removal.resize import resized_tensors
-from etude.frameworks.removal.standin import results
-from etude.frameworks.removal.trace import kind_of
+from etude.frameworks.removal.comparing import Examples, Found, is_close, is_equal, loss_of, moved, with_gradients
+from etude.frameworks.removal.edits import Drop, Fill, Freeze, Plan, Resize, ResizeTensor, StandIn
+from etude.frameworks.removal.heads import with_silent_heads
+from etude.frameworks.removal.reexecution import kept, masked, overridden
+from etude.frameworks.removal.resized import resized_names
 from etude.frameworks.removal.tracing import arguments, forward_of
 
-CLOSE: Final = 1e-7
-"""Results in double precision are equal if they differ by no more than this share of the largest."""
-
-CLOSE_SINGLE: Final = 1e-4
-"""Likewise, for models that do not run in double precision."""
-
-FEW: Final = 4
-"""So many examples are used, or as many as there are."""
+MATRIX: Final = 2
+STILL: Final = 1e-9
+"""Results that move by no more than this share of their size do not move."""
+COLLAPSED: Final = 1e-3
+"""Nor do those that move by less than this share of what they moved by before."""
+SOME: Final = 1e-6
+"""A gradient of less than this share of the largest one may become 0 by rounding."""
 
 
 def check(model: nn.Module | dict[str, nn.Module], plan: Plan, example: Any, *, seed: int = 0) -> tuple[str, ...]:
@@ -57,7 +56,13 @@ def check(model: nn.Module | dict[str, nn.Module], plan: Plan, example: Any, *, 
     """
     whole = forward_of(model) if isinstance(model, dict) else model
     args, kwargs = arguments(example)
-    return _Checks(whole, plan, args, kwargs, seed).run()
+    checks = _Checks(whole, plan, args, kwargs, seed)
+    try:
+        return checks.run()
+    except RemovalRefused:
+        raise
+    except Exception as broken:  # a model may raise anything, and a refusal has a code
+        checks.fail(f"a check raises {type(broken).__name__}: {str(broken).strip()[:200]}", broken)
 
 
 def is_real(model: Any) -> bool:
@@ -67,143 +72,176 @@ def is_real(model: Any) -> bool:
     return not any(isinstance(t, FakeTensor) or t.device.type == "meta" for t in found)
 
 
+class DoesNotRun(RemovalRefused):
+    """A repair does not run with the example, though it did on fake tensors, which let some shapes pass."""
+
+
 class _Checks:
     """Checks of one plan."""
 
     def __init__(self, model: nn.Module, plan: Plan, args: Any, kwargs: Any, seed: int) -> None:
-        self._plan, self._seed = plan, seed
+        self._plan = plan
         self._before = copy.deepcopy(model)
         self._after = copy.deepcopy(model)
-        apply(self._after, plan, seed=seed)
-        n = batch_of(args, kwargs)
-        few = min(max(n, 2), FEW)
-        self._n = few
-
-        def take(t: torch.Tensor, rows: list[int]) -> torch.Tensor:
-            if t.ndim == 0 or t.shape[0] != n:
-                return t
-            return t.index_select(0, torch.tensor([row % n for row in rows], device=t.device))
-
-        def with_rows(rows: list[int]) -> tuple[Any, Any]:
-            return mapped((args, kwargs), lambda t: self._typed(take(t, rows)))  # type: ignore[no-any-return]
-
-        self._rows = with_rows
-        self._close = CLOSE
-
-    def _typed(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.double() if tensor.is_floating_point() and self._close == CLOSE else tensor
-
-    def _to_double(self) -> None:
-        """Go over to double precision, if the untouched model runs in it: some of its operations may not."""
-        trial = copy.deepcopy(self._before).double().eval()
         try:
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                args, kwargs = self._rows(list(range(self._n)))
-                trial(*args, **kwargs)
-        except Exception:
-            self._close = CLOSE_SINGLE
-            return
-        self._before.double()
-        self._after.double()
+            apply(self._after, plan, seed=seed)
+        except Exception as broken:
+            self.fail(f"carrying it out raises {type(broken).__name__}: {str(broken).strip()[:200]}", broken)
+        self._examples = Examples(self._before, args, kwargs)
 
     def run(self) -> tuple[str, ...]:
         """Make all checks that can be made."""
-        done = ["parameters"]
         self._parameters()
-        self._to_double()
-        if self._edits_alone():
-            self._as_overridden()
-            done.append("re-execution")
-        elif self._cuts_alone():
-            self._as_masked()
-            done.append("masked re-execution")
-        self._another_batch()
+        if self._examples.in_double:
+            self._before.double()
+            self._after.double()
+        self._refuse_no_numbers()
+        found = self._computed()
+        done = ["parameters", *self._reexecutions(found)]
+        if self._another_batch():
+            done.append("another batch")
+        self._dependent(found)
         self._apart()
         self._a_step()
-        return (*done, "another batch", "examples apart", "training step")
+        return (*done, "dependence", "examples apart", "training step")
+
+    def fail(self, why: str, cause: Exception | None = None, code: RefusalCode = RefusalCode.FAILED_CHECK) -> NoReturn:
+        """Refuse."""
+        raise self._refusal(why, RemovalRefused, code) from cause
+
+    def _refusal(
+        self, why: str, kind: type[RemovalRefused], code: RefusalCode = RefusalCode.FAILED_CHECK
+    ) -> RemovalRefused:
+        paths = [target.path for target in self._plan.layers.targets]
+        return kind(code, ", ".join(paths), why)
+
+    def _forward(self, rows: list[int]) -> Found:
+        """Run the repaired model."""
+        try:
+            return self._examples.called(self._after, rows)
+        except Exception as broken:
+            self.fail(f"the repaired model raises {type(broken).__name__}: {str(broken).strip()[:200]}", broken)
+
+    @functools.cached_property
+    def _gradients(self) -> Found | None:
+        """The gradients of the untouched model; None of one that has none in evaluation, as reversible ones."""
+        try:
+            return with_gradients(self._before, self._examples)[1]
+        except Exception:  # whatever it says: nobody may ask more of the repaired model
+            return None
+
+    def _refuse_no_numbers(self) -> None:
+        """Refuse an example that would pass all checks, since nothing differs from what is no number."""
+        what = self._examples.not_numbers(self._before)
+        if what:
+            why = f"the example gives {what} in the untouched model, so that nothing can be compared. Give another one."
+            raise RemovalRefused(RefusalCode.UNTRACEABLE, "the model", why)
+
+    def _computed(self) -> tuple[Found, Found]:
+        try:
+            return with_gradients(self._after, self._examples, wanted=self._gradients is not None)
+        except Exception as broken:
+            why = f"the repaired model raises {type(broken).__name__}: {str(broken).strip()[:200]}"
+            raise self._refusal(why, DoesNotRun) from broken
 
     # --- re-execution -----------------------------------------------------------------------------
 
-    def _edits_alone(self) -> bool:
-        """Whether nothing but stand-ins without weights took part."""
-        return all(
-            (isinstance(edit, StandIn) and not edit.learned) or isinstance(edit, Drop | Attribute)
-            for edit in self._plan.edits
-        )
+    def _reexecutions(self, found: tuple[Found, Found]) -> list[str]:
+        edits = self._plan.edits
+        if (silent := with_silent_heads(self._before, self._plan)) is not None:
+            self._compare(silent, found, "the model that does not read the heads that are gone")
+            return ["masked re-execution"]
+        other = overridden(self._before, self._after, edits)
+        self._compare(other, found, "the model with the repair done by hooks")
+        self._compare_training(other)
+        done = ["re-execution"]
+        zeros = masked(self._before, edits) if any(isinstance(e, Resize | ResizeTensor) for e in edits) else None
+        if zeros is not None:
+            self._compare(zeros, found, "the model with zeros where columns were cut")
+            done.append("masked re-execution")
+        return done
 
-    def _cuts_alone(self) -> bool:
-        """Whether layers were cut in their inputs alone, so that zeros in the lost columns do the same."""
-        return self._plan.rung <= Rung.SPLICE and all(
-            isinstance(edit, StandIn | Drop | Attribute)
-            or (isinstance(edit, Resize) and edit.keep is not None and edit.side in ("in", "through"))
-            for edit in self._plan.edits
-        )
-
-    def _as_overridden(self) -> None:
-        with _overridden(self._before, self._plan.edits):
-            self._compare(self._before, self._after, "the model with the component's results overridden")
-
-    def _as_masked(self) -> None:
-        """Compare with the untouched model whose consumers have zeros where columns were lost."""
-        masked = copy.deepcopy(self._before)
-        for edit in self._plan.edits:
-            if not isinstance(edit, Resize) or edit.keep is None:
+    def _compare(self, other: nn.Module, found: tuple[Found, Found], what: str) -> None:
+        share = self._examples.close
+        results, gradients = with_gradients(other, self._examples, wanted=self._gradients is not None)
+        for name, value in found[0].items():
+            if name in results and not is_close(results[name], value, share=share):
+                self.fail(f"its result {name or 'as a whole'} is not that of {what}.")
+        largest = max((float(g.abs().max()) for g in found[1].values() if g.numel()), default=0.0)
+        for name, value in found[1].items():
+            its = gradients.get(name)
+            if its is not None and its.shape != value.shape and (cut := kept(name, self._plan.edits, self._before)):
+                its = its.index_select(cut[0], torch.tensor(cut[1], dtype=torch.long, device=its.device))
+            if its is None or its.shape != value.shape:
                 continue
-            module = masked.get_submodule(edit.path)
-            if edit.side == "through":
-                if not isinstance(module, nn.modules.batchnorm._NormBase):
-                    return  # other norms look at all channels together
-                continue
-            lost = [n for n in range(edit.before) if n not in edit.keep]
-            for name, axis in resized_tensors(module, edit).items():
-                tensor = getattr(module, name, None)
-                if isinstance(tensor, torch.Tensor):
-                    with torch.no_grad():
-                        tensor.index_fill_(axis, torch.tensor(lost), 0.0)
-        self._compare(masked, self._after, "the model with zeros where columns were cut")
+            if not is_close(its, value, share=share, floor=share * 10 * largest):
+                self.fail(f"the gradient of {name} is not that of {what}.")
 
-    def _compare(self, one: nn.Module, two: nn.Module, what: str) -> None:
-        rows = list(range(self._n))
-        first, second = (self._results_and_gradients(m, rows) for m in (one, two))
-        for name, value in second[0].items():
-            if name in first[0] and not _close(first[0][name], value, share=self._close):
-                self._fail(f"its result {name or 'as a whole'} is not that of {what}.")
-        largest = max((float(g.abs().max()) for g in second[1].values() if g.numel()), default=0.0)
-        for name, value in second[1].items():
-            other = first[1].get(name)
-            if other is None or other.shape != value.shape:
-                continue
-            if not _close(other, value, share=self._close, floor=self._close * 10 * largest):
-                self._fail(f"the gradient of {name} is not that of {what}.")
+    def _compare_training(self, other: nn.Module) -> None:
+        """Compare results in training mode, drawn from the same seed, where drawing again gives the same."""
+        after = self._after
+        remembered = {name: buffer.clone() for name, buffer in after.named_buffers()}  # norms see what they are given
 
-    def _results_and_gradients(
-        self, model: nn.Module, rows: list[int]
-    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        def trained(model: nn.Module) -> Found:
+            with torch.no_grad():
+                return self._examples.called(model.train(), self._examples.rows)
+
+        try:
+            wanted = trained(other)
+        except Exception:  # it cannot be trained with so few examples, for instance
+            return
+        have = trained(after)
+
+        def differs(one: Found, two: Found) -> str | None:
+            share = self._examples.close
+            return next((n for n in one if n in two and not is_close(one[n], two[n], share=share)), None)
+
+        name = differs(wanted, have)
+        again = None if name is None else (differs(have, trained(after)), differs(wanted, trained(other)))
+        with torch.no_grad():
+            for buffer_name, buffer in after.named_buffers():
+                if buffer_name in remembered and remembered[buffer_name].shape == buffer.shape:
+                    buffer.copy_(remembered[buffer_name])
+        if name is not None and again == (None, None):
+            self.fail(f"in training its result {name or 'as a whole'} is not that of the model with hooks.")
+
+    def _dependent(self, found: tuple[Found, Found]) -> None:
+        """Refuse results that hardly change any more, and gradients that have become exactly 0."""
+        before, after = self._movement(self._before), self._movement(self._after)
+        if before > STILL and after < max(STILL, COLLAPSED * before):
+            why = f"other examples change what it gives by {after:.1g} of its size, and by {before:.1g} before"
+            self.fail(f"what it gives does not depend on what goes in any more: {why}.", code=RefusalCode.NO_PATH)
+        had = self._gradients
+        if had is None or self._has_zeros():
+            return
+        largest = max((float(g.abs().max()) for g in had.values() if g.numel()), default=0.0)
+        for name, gradient in found[1].items():
+            old = had.get(name)
+            if old is None or not old.numel() or name in self._plan.idle or old.ndim < MATRIX:
+                continue
+            if float(old.abs().max()) > SOME * largest and not bool(gradient.any()):
+                self.fail(f"the gradient of {name} has become exactly 0.", code=RefusalCode.NO_PATH)
+
+    def _movement(self, model: nn.Module) -> float:
+        """Return by which share of its size a model's result moves with the examples: that which moves most."""
+        rows = self._examples.rows
         model.eval()
-        model.zero_grad()
-        found = self._forward(model, rows)
-        loss = _loss(found)
-        if loss.requires_grad:
-            loss.backward()
-        gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-        model.zero_grad()
-        return {name: value.detach() for name, value in found.items()}, gradients
+        with torch.no_grad():
+            plain = self._examples.called(model, rows)
+            other = self._examples.called(model, [*rows[1:], rows[0]])
+        return max((moved(plain[name], other[name]) for name in plain if name in other), default=0.0)
 
-    def _forward(self, model: nn.Module, rows: list[int]) -> dict[str, torch.Tensor]:
-        args, kwargs = self._rows(rows)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            try:
-                result = model(*args, **kwargs)
-            except Exception as broken:
-                self._fail(f"the repaired model raises {type(broken).__name__}: {str(broken).strip()[:200]}")
-        return {".".join(map(str, path)): tensor for path, tensor in tensors(result)}
+    def _has_zeros(self) -> bool:
+        """Say whether the plan puts a constant somewhere: what scales it has no gradient any more, and should not."""
+        calls = [call for edit in self._plan.edits if isinstance(edit, StandIn) for call in edit.calls]
+        return any(isinstance(rule, Fill) and not rule.unused for call in calls for rule in call.rules)
 
     # --- the rest ---------------------------------------------------------------------------------
 
     def _parameters(self) -> None:
         gone = [t.path for t in self._plan.layers.targets if isinstance(t, Whole)] + list(self._plan.layers.along)
-        resized = _resized_names(self._before, self._plan.edits)
+        gone = self._names(gone)
+        resized = resized_names(self._before, self._plan.edits)
         learned = {f"{e.path}.{n}." for e in self._plan.edits if isinstance(e, StandIn) for n, *_ in e.learned}
         after = dict(self._after.named_parameters(remove_duplicate=False))
         owners: dict[int, list[str]] = {}
@@ -213,73 +251,85 @@ class _Checks:
             left = [n for n in names if not any(n.startswith(f"{path}.") for path in gone)]
             for name in names:
                 if name not in left and name in after and not any(name.startswith(each) for each in learned):
-                    self._fail(f"{name} is still there.")
+                    self.fail(f"{name} is still there.")
             for name in left:
                 if self._stood_for(name):
                     continue
                 if name not in after:
-                    self._fail(f"{name} is lost.")
-                old = self._before.get_parameter(name)
-                if name not in resized and not _equal(old, after[name]):
-                    self._fail(f"{name} has other values.")
+                    self.fail(f"{name} is lost.")
+                if name not in resized and not is_equal(self._before.get_parameter(name), after[name]):
+                    self.fail(f"{name} has other values.")
+
+    def _names(self, paths: list[str]) -> list[str]:
+        """Return all names of modules of which some may have several."""
+        meant = {id(self._before.get_submodule(path)) for path in paths}
+        return [name for name, m in self._before.named_modules(remove_duplicate=False) if id(m) in meant]
 
     def _stood_for(self, name: str) -> bool:
-        paths = [e.path for e in self._plan.edits if isinstance(e, StandIn | Drop | Freeze)]
+        paths = self._names([e.path for e in self._plan.edits if isinstance(e, StandIn | Drop | Freeze)])
         return any(name.startswith(f"{path}.") for path in paths)
 
-    def _another_batch(self) -> None:
-        rows = [n % self._n for n in range(self._n + 1)]
+    def _another_batch(self) -> bool:
+        """Compare shapes for another number of examples, if the untouched model takes another one."""
+        rows = [n % self._examples.n for n in range(self._examples.n + 1)]
         self._before.eval()
         self._after.eval()
         with torch.no_grad():
             try:
-                args, kwargs = self._rows(rows)
-                before = self._before(*args, **kwargs)
+                before = self._examples.called(self._before, rows)
             except Exception:
-                return
-            want = {".".join(map(str, p)): tuple(t.shape) for p, t in tensors(before)}
-            have = self._forward(self._after, rows)
-        for name, shape in want.items():
-            if name in have and tuple(have[name].shape) != shape:
-                self._fail(f"with {len(rows)} examples it gives {tuple(have[name].shape)} instead of {shape}.")
+                return False
+            have = self._forward(rows)
+        for name, value in before.items():
+            if name in have and have[name].shape != value.shape:
+                shapes = f"{tuple(have[name].shape)} instead of {tuple(value.shape)}"
+                self.fail(f"with {len(rows)} examples it gives {shapes}.")
+        return True
 
     def _apart(self) -> None:
         """Change one example: results of others that did not move before must not move."""
-        rows = list(range(self._n))
         for model in (self._before, self._after):
             model.eval()
         with torch.no_grad():
-            moved_before = self._moved(self._before, rows)
-            moved_after = self._moved(self._after, rows)
+            moved_before = self._moved(self._before)
+            moved_after = self._moved(self._after)
         for name, others in moved_after.items():
             if name in moved_before and others and not moved_before[name]:
-                self._fail(f"in its result {name or 'as a whole'} examples depend on each other.")
+                self.fail(f"in its result {name or 'as a whole'} examples depend on each other.")
 
-    def _moved(self, model: nn.Module, rows: list[int]) -> dict[str, bool]:
-        plain = self._forward(model, rows)
-        changed = self._forward(model, [*rows[:-1], rows[0]])
+    def _moved(self, model: nn.Module) -> dict[str, bool]:
+        rows = self._examples.rows
+        plain = self._examples.called(model, rows)
+        changed = self._examples.called(model, [*rows[:-1], rows[0]])
         found = {}
         for name, value in plain.items():
             if value.ndim and value.shape[0] == len(rows) and name in changed and value.is_floating_point():
-                found[name] = not _close(value[:-1], changed[name][:-1], share=1e-5)
+                found[name] = not is_close(value[:-1], changed[name][:-1], share=1e-5)
         return found
 
     def _a_step(self) -> None:
         """Train one step; what had a gradient has one."""
-        rows = list(range(self._n))
-        had = self._gradients(self._before, rows)
-        has = self._gradients(self._after, rows)
-        removed = [e.path for e in self._plan.edits if isinstance(e, StandIn | Drop | Freeze)]
+        had = self._trained(self._before)
+        if had is None:
+            return
+        has = self._trained(self._after) or set()
+        removed = self._names([e.path for e in self._plan.edits if isinstance(e, StandIn | Drop | Freeze)])
         for name in sorted(had - has - set(self._plan.idle)):
             if not any(name.startswith(f"{path}.") for path in removed):
-                self._fail(f"{name} has no gradient any more.")
+                self.fail(f"{name} has no gradient any more.")
 
-    def _gradients(self, model: nn.Module, rows: list[int]) -> set[str]:
+    def _trained(self, model: nn.Module) -> set[str] | None:
+        """Train a model one step; return what had a gradient, or None if the untouched model cannot be trained."""
         model.train()
         model.zero_grad()
-        loss = _loss(self._forward(model, rows))
-        if loss.requires_grad:
-            loss.backward()
+        try:
+            loss = loss_of(self._examples.called(model, self._examples.rows))
+            if loss.requires_grad:
+                loss.backward()
+        except Exception as broken:
+            if model is self._before:
+                return None
+            self.fail(f"in training the repaired model raises {type(broken).__name__}: {str(broken).strip()[:200]}")
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.grad is not None:
@@ -287,71 +337,3 @@ class _Checks:
         found = {name for name, p in model.named_parameters(remove_duplicate=False) if p.grad is not None}
         model.zero_grad()
         return found
-
-    def _fail(self, why: str) -> Any:
-        paths = [target.path for target in self._plan.layers.targets]
-        raise RemovalRefused(RefusalCode.FAILED_CHECK, ", ".join(paths), why)
-
-
-@contextmanager
-def _overridden(model: nn.Module, edits: tuple[Edit, ...]) -> Iterator[None]:
-    """Let an untouched model's components give what the rules say, in place of running them.
-
-    Running them first, and overriding the results, would be as good for one component; of several, what one gives may
-    be of a width that another one could not compute with.
-    """
-    modules = [(model.get_submodule(edit.path), edit) for edit in edits if isinstance(edit, StandIn)]
-    try:
-        for module, edit in modules:
-            vars(module)["forward"] = _instead(module, edit)
-        yield
-    finally:
-        for module, _ in modules:
-            vars(module).pop("forward", None)
-
-
-def _instead(module: nn.Module, edit: StandIn) -> Any:
-    like = next(module.parameters(), torch.empty(0, dtype=torch.float64)).detach()
-
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        given, named = mapped((args, kwargs), lambda t: t.clone())
-        return results(edit.calls, bound(kind_of(module), given, named), like, training=module.training)
-
-    return forward
-
-
-def _resized_names(model: nn.Module, edits: tuple[Edit, ...]) -> set[str]:
-    found = set()
-    for edit in edits:
-        if isinstance(edit, Resize):
-            found |= {f"{edit.path}.{name}" for name in resized_tensors(model.get_submodule(edit.path), edit)}
-        elif isinstance(edit, ResizeTensor):
-            found.add(edit.name)
-    return found
-
-
-def _loss(found: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return a number that depends on all results, each of their entries in its own way."""
-    total = torch.zeros((), dtype=torch.float64)
-    for value in found.values():
-        if value.is_floating_point() and value.requires_grad:
-            weights = torch.linspace(0.5, 1.5, value.numel(), dtype=torch.float64, device=value.device)
-            finite = torch.nan_to_num(value.double().reshape(-1), nan=0.0, posinf=0.0, neginf=0.0)
-            total = total + (finite * weights).sum() + finite.square().mean()
-    return total
-
-
-def _close(one: torch.Tensor, two: torch.Tensor, *, share: float = CLOSE, floor: float = 0.0) -> bool:
-    if one.shape != two.shape:
-        return False
-    if not one.is_floating_point():
-        return bool(torch.equal(one, two))
-    if not one.numel():
-        return True
-    a, b = (torch.nan_to_num(t.double(), nan=0.0, posinf=0.0, neginf=0.0) for t in (one, two))
-    largest = max(float(a.abs().max()), float(b.abs().max()), 1e-300)
-    return float((a - b).abs().max()) <= max(share * largest, floor, 1e-12)
-
-
-def _equal(one: torch.Tensor, two: torch.Tensor) -> bool:
-    return one.shape == two.shape and bool(torch.equal(one.detach(), two.detach()))

@@ -29,6 +29,22 @@ class Dim(Struct, frozen=True):
     over: int = 1
 
 
+class Place(Struct, frozen=True):
+    """Positions along an axis, or along a part of it: height and width may lie in one axis.
+
+    Attributes:
+        axis: The axis.
+        name: Positions of an adapter's input and of its result that have the same are the same.
+        size: How many there are; 0 if there are as many as the axis is long.
+        take: Which one is taken where the result does not have them; None if they are averaged.
+    """
+
+    axis: int
+    name: int
+    size: int = 0
+    take: int | None = None
+
+
 class Axes(Struct, frozen=True):
     """Which axes of a tensor mean what.
 
@@ -36,11 +52,13 @@ class Axes(Struct, frozen=True):
         batch: The axis of examples, or None.
         each: So many entries of that axis belong to one example.
         width: The axis of channels or features.
+        places: What all else is, the outermost first.
     """
 
     batch: int | None
     each: int
     width: int
+    places: tuple[Place, ...] = ()
 
 
 class Same(Struct, frozen=True, tag="same"):
@@ -59,7 +77,7 @@ class Fill(Struct, frozen=True, tag="fill"):
     """A constant comes out: the neutral element of what joins it.
 
     Attributes:
-        value: 0 or 1.
+        value: 0 or 1, or what opens a gate.
         dims: The shape. A width of 0 is the neutral element of a concatenation.
         dtype: Name of the type, if it is no floating point type; those follow the model.
         unused: Whether nobody uses it.
@@ -79,19 +97,22 @@ class Source(Struct, frozen=True):
 
 
 class Fit(Struct, frozen=True, tag="fit"):
-    """Inputs come out in another shape: averaged where it is smaller, repeated where it is larger; several are added.
+    """Inputs come out in another shape, averaged or repeated along their positions; several are added.
 
     Attributes:
         sources: Which inputs.
         dims: The shape that comes out.
         axes: What its axes mean.
         learned: Name of the adapter's dense layer, in the stand-in; empty if it has none.
+        channels: How there come to be as many as are wanted: ``zeros`` beside them, ``again`` from the first on, or
+            ``averaged``; empty where these are as many, or what reads them was changed.
     """
 
     sources: tuple[Source, ...]
     dims: tuple[Dim, ...]
     axes: Axes
     learned: str = ""
+    channels: Literal["", "zeros", "again", "averaged"] = ""
 
 
 Rule: TypeAlias = Same | Fill | Fit
@@ -132,16 +153,47 @@ class Resize(Struct, frozen=True, tag="resize"):
 
     Attributes:
         path: Of the layer.
-        side: Whether its inputs, its outputs, or both, since they are the same channels.
+        side: Whether its inputs, its outputs, both, since they are the same channels, or the hidden units of a
+            recurrent layer, in all its layers and directions.
         size: How many there are then.
         keep: Which of the old ones they are; None if that cannot be said, and they are drawn anew.
         before: How many there were.
     """
 
     path: str
-    side: Literal["in", "out", "through"]
+    side: Literal["in", "out", "through", "hidden"]
     size: int
     keep: tuple[int, ...] | None
+    before: int
+
+
+class Padded(Struct, frozen=True, tag="padded"):
+    """A layer that was cut looks to its callers as wide as before: what is gone is 0, or is not read.
+
+    Attributes:
+        path: Of the layer.
+        side: Whether its inputs or its outputs.
+        keep: Which of the old ones it has.
+        before: How many there were.
+    """
+
+    path: str
+    side: Literal["in", "out"]
+    keep: tuple[int, ...]
+    before: int
+
+
+class FewerHeads(Struct, frozen=True, tag="fewer heads"):
+    """Heads of a ``torch.nn.MultiheadAttention``, whose projections lie in one tensor, go.
+
+    Attributes:
+        path: Of the attention.
+        keep: Which heads are left.
+        before: How many there were.
+    """
+
+    path: str
+    keep: tuple[int, ...]
     before: int
 
 
@@ -175,7 +227,7 @@ class Attribute(Struct, frozen=True, tag="attribute"):
     value: int | bool
 
 
-Edit: TypeAlias = StandIn | Resize | ResizeTensor | Freeze | Drop | Attribute
+Edit: TypeAlias = StandIn | Resize | ResizeTensor | Padded | FewerHeads | Freeze | Drop | Attribute
 
 
 class Plan(Struct, frozen=True):
@@ -190,6 +242,7 @@ class Plan(Struct, frozen=True):
         after: Parameters that are left; a tensor that is used twice counts once.
         fake: Whether it was planned on fake tensors, so that nothing was computed.
         rebuilt: Names of parameters that are drawn anew.
+        resized: Names of all tensors that get another size, those that are cut and keep their values included.
         idle: Names of parameters that have no effect any more, and get no gradient.
         notes: What else is good to know.
     """
@@ -202,5 +255,6 @@ class Plan(Struct, frozen=True):
     after: int
     fake: bool
     rebuilt: tuple[str, ...] = ()
+    resized: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -35,15 +35,23 @@ def guessed(data: Any, modules: Mapping[str, nn.Module]) -> Any:
     return (batch,) if isinstance(batch, torch.Tensor) else None
 
 
+class EnoughError(BaseException):
+    """A training function has called its model, and nothing else is wanted of it."""
+
+
 class Called:
     """Notes what modules are called with first.
+
+    Args:
+        enough: Whether the first call of a single model ends the training function, by EnoughError.
 
     Attributes:
         examples: By the place of the module: positional arguments and those by name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, enough: bool = False) -> None:
         self.examples: dict[str, Any] = {}
+        self._enough = enough
 
     def watch(self, modules: Mapping[str, nn.Module]) -> None:
         """Note what these are called with from now on, the first time."""
@@ -54,6 +62,8 @@ class Called:
         if place not in self.examples:
             given = inspect.signature(module.forward).bind(*args, **kwargs).arguments if kwargs else args
             self.examples[place] = _detached(given)
+            if self._enough and not place:
+                raise EnoughError
 
     @property
     def example(self) -> Any:

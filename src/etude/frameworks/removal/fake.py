@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
 
 from etude.frameworks.removal.nested import mapped, tensors
+
+NO_VALUES: Final = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
 
 
 class Copy:
@@ -68,6 +82,16 @@ class Copy:
     def at_work(self) -> Any:
         """Return a context in which the copy can be run, and nothing else is changed by it."""
         return self.mode if self.mode is not None else torch.random.fork_rng(devices=[])
+
+
+class NeedsValues(Exception):  # noqa: N818 - it is planned again, on real tensors
+    """Without values it cannot be said what a model does."""
+
+
+def refuse_fakes(broken: Exception) -> None:
+    """Raise NeedsValues if an error says nothing of the model: it is only that fake tensors have no values."""
+    if isinstance(broken, NO_VALUES):
+        raise NeedsValues(str(broken)) from broken
 
 
 def batch_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:

@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from torch import nn
 
+from etude.frameworks.layer_seen import LayerSeen
+from etude.frameworks.removal.heads import number_of_heads
+from etude.frameworks.removal.resize import CELLS, RECURRENT, is_conv1d_of_transformers
 from etude.frameworks.removal.trace import Call, Trace
 from etude.frameworks.removal.tracing import Runs, arguments
 
-HEADS: Final = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead")
-"""What modules call the number of their heads."""
 
-
-class LayerSeen(NamedTuple):
-    """A layer or a block.
-
-    Attributes:
-        path: Its dotted path.
-        type: The name of its class.
-        parameters: How many numbers it trains; a tensor that is used twice counts once.
-        depth: How many blocks it stands in.
-        heads: How many heads it has; None if it has none.
-        units: How many units it has; None if it is no dense layer.
-        filters: How many filters it has; None if it is no convolution.
-        called: When its calls end, in the order in which all calls do.
-        takes_integers: Whether it is given nothing but integers, which nothing else can stand for.
-        gives_output: Whether it learns, and gives what the model gives, as it is.
-    """
-
-    path: str
-    type: str
-    parameters: int
-    depth: int
-    heads: int | None
-    units: int | None
-    filters: int | None
-    called: tuple[int, ...]
-    takes_integers: bool
-    gives_output: bool
-
-
-def layers_of(model: nn.Module, example: Any) -> list[LayerSeen]:
+def layers_of(model: nn.Module, example: Any, runs: Runs | None = None) -> list[LayerSeen]:
     """Return the layers of a model, in the order in which it was built.
 
     Args:
         model: The model; it is not touched.
         example: What it is called with: a tensor, a tuple of arguments, or a dict of them by name.
+        runs: Its runs with that, if it was run.
 
     Raises:
         RemovalRefused: It does not run with that.
     """
-    runs = Runs(model, *arguments(example))
+    runs = runs or Runs(model, *arguments(example))
     trace = runs.modes[-1].trace
     order = sorted(trace.calls, key=lambda call: (call.end, -call.n))
     when = {call.n: nth for nth, call in enumerate(order)}
@@ -72,8 +45,8 @@ def _seen(path: str, module: nn.Module, trace: Trace, when: dict[int, int]) -> L
         type(module).__name__,
         sum(parameter.numel() for parameter in module.parameters()),
         path.count("."),
-        next((n for name in HEADS if isinstance(n := getattr(module, name, None), int)), None),
-        _number(module, "out_features"),
+        number_of_heads(module),
+        _units(module),
         _number(module, "out_channels"),
         tuple(sorted(when[call.n] for call in calls)),
         bool(calls) and is_leaf and all(_is_of_integers(call, trace) for call in calls),
@@ -84,6 +57,14 @@ def _seen(path: str, module: nn.Module, trace: Trace, when: dict[int, int]) -> L
 def _number(module: nn.Module, name: str) -> int | None:
     found = getattr(module, name, None)
     return found if isinstance(found, int) and not list(module.children()) else None
+
+
+def _units(module: nn.Module) -> int | None:
+    if isinstance(module, RECURRENT + CELLS):
+        return _number(module, "hidden_size")
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        return _number(module, "embedding_dim")
+    return _number(module, "nf" if is_conv1d_of_transformers(module) else "out_features")
 
 
 def _is_of_integers(call: Call, trace: Trace) -> bool:

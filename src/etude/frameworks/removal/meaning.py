@@ -12,6 +12,7 @@ from typing import Final
 
 from etude.frameworks.removal.edits import Axes, Dim
 from etude.frameworks.removal.nested import Path
+from etude.frameworks.removal.positions import Positions
 from etude.frameworks.removal.trace import Call, Op, Trace
 
 CHANNELS_FIRST: Final = (
@@ -99,9 +100,10 @@ class Meaning:
 
     def _dim_of_examples(self, call: Call, axis: int, size: int) -> Dim:
         """Return the first axis as that of an input that has examples there."""
+        rank = len(self._shape_of(call))
         for path, n in call.inputs.items():
             shape = self._trace.values[n].shape
-            if axis == 0 and shape and shape[0] == size == self._batch:
+            if axis == 0 and shape and shape[0] == size and (size == self._batch or len(shape) == rank):
                 return Dim(size, path, 0)
         return Dim(size)
 
@@ -124,10 +126,24 @@ class Meaning:
         for path, mine in inputs:
             if axis < len(mine) == rank and 1 < size < mine[axis] and mine[axis] % size == 0:
                 return _ratio(size, path, axis, mine[axis])
+        return self._dim_elsewhere(call, size)
+
+    def _dim_elsewhere(self, call: Call, size: int) -> Dim:
+        """Return an axis that is as long as the only axis of time or space of an input, wherever that lies."""
+        for path, n in call.inputs.items():
+            shape, besides = self._trace.values[n].shape, (self.width_axis(n), self.batch_axis(n)[0])
+            axes = [axis for axis in range(len(shape)) if axis not in besides]
+            if len(axes) == 1 and shape[axes[0]] == size > 1:
+                return Dim(size, path, axes[0])
         return Dim(size)
 
     def _shape_of(self, call: Call) -> tuple[int, ...]:
         return next((self._trace.values[n].shape for n in call.outputs.values()), ())
+
+    @cached_property
+    def positions(self) -> Positions:
+        """The positions of the tensors: which axes are the same height, time, or tokens."""
+        return Positions(self._trace)
 
     @cached_property
     def _widths(self) -> list[int | None]:
@@ -137,7 +153,7 @@ class Meaning:
             for value in op.outputs:
                 found[value] = self._after(op, value, found)
         for op in self._trace.ops:  # what no layer made is as the layer wants it that reads it
-            if op.inputs and found[op.inputs[0]] is None and self._trace.values[op.inputs[0]].op is None:
+            if op.inputs and found[op.inputs[0]] is None:
                 found[op.inputs[0]] = self._of_layer(op, op.inputs[0])
         return found
 

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import nn
 
 from etude.frameworks.removal.channels import Keep
 from etude.frameworks.removal.edits import Edit, Resize, ResizeTensor
-from etude.frameworks.removal.flow import ADD, MUL, within
+from etude.frameworks.removal.flow import within
+from etude.frameworks.removal.operations import ADD, MUL
+from etude.frameworks.removal.positions import MOVES, RESHAPES, moved_axes
 from etude.frameworks.removal.resize import Unresizable, sides, width_axis
 from etude.frameworks.removal.trace import Call, Op, Trace
 
 
 class Producers:
-    """Finds what made a tensor its width, in the untouched model's run."""
+    """Finds what made a tensor its width, in the untouched model's run.
+
+    Attributes:
+        visited: Paths of the modules in which it looked.
+    """
 
     def __init__(self, model: nn.Module, base: Trace, removed: list[Call], tied: frozenset[str]) -> None:
         self._model, self._base, self._removed, self._tied = model, base, removed, tied
+        self.visited: set[str] = set()
 
     def producers(self, value: int, axis: int, size: int, keep: Keep) -> list[Edit]:
         """Return the edits that give a value another width; the axis counts from behind."""
         found: dict[tuple[str, str], Edit] = {}
         waiting, seen = [value], set()
+        turned: list[tuple[int, int]] = []
         while waiting:
             n = waiting.pop()
             if n in seen:
@@ -38,10 +47,32 @@ class Producers:
             if here.op is None:
                 raise Unresizable("the width of an input would have to change")
             op = self._base.ops[here.op]
-            if within(op.n, self._removed):
+            self.visited.add(self._base.calls[op.call].path)
+            if within(op.n, self._removed) or not op.inputs:  # zeros, say, made to measure: of another width next time
+                continue
+            moved = self._moved(op, here.shape, axis)
+            if moved is not None:
+                if moved[1] != axis:
+                    turned.append((op.inputs[0], moved[1]))
+                else:
+                    waiting.append(op.inputs[0])
                 continue
             waiting += self._before(op, here.shape, axis, size, keep, found)
-        return list(found.values())
+        more = [edit for n, at in turned for edit in self.producers(n, at, size, keep)]
+        return list(dict.fromkeys([*found.values(), *more]))
+
+    def _moved(self, op: Op, shape: tuple[int, ...], axis: int) -> tuple[int, int] | None:
+        """Return where an axis lay before it was moved among the others, from the front and from behind."""
+        before = self._base.values[op.inputs[0]].shape
+        at = axis % len(shape)
+        if op.name in MOVES:
+            order = moved_axes(op, len(before))
+            return None if order is None else (order[at], order[at] - len(before))
+        if op.name not in RESHAPES or len(before) == len(shape):
+            return None
+        ahead = math.prod(shape[:at])
+        same = [n for n, size in enumerate(before) if size == shape[at] > 1 and math.prod(before[:n]) == ahead]
+        return (same[0], same[0] - len(before)) if len(same) == 1 else None
 
     def _before(
         self, op: Op, shape: tuple[int, ...], axis: int, size: int, keep: Keep, found: dict[tuple[str, str], Edit]

@@ -11,12 +11,7 @@ from torch import nn
 from etude.frameworks.removal.apply import apply
 from etude.frameworks.removal.edits import Plan
 from etude.frameworks.removal.tracing import forward_of
-
-
-def as_plain(plan: Plan) -> dict[str, Any]:
-    """Return a plan as data that every journal and every wire can carry."""
-    plain: dict[str, Any] = msgspec.to_builtins(plan)
-    return plain
+from etude.frameworks.torch_readers import Cuts, cut
 
 
 def replay(modules: Mapping[str, nn.Module], plain: Mapping[str, Any], *, seed: int) -> None:
@@ -24,10 +19,23 @@ def replay(modules: Mapping[str, nn.Module], plain: Mapping[str, Any], *, seed: 
 
     Args:
         modules: By their place in the model; a single one has no name.
-        plain: The plan, as ``as_plain`` gave it.
+        plain: The plan as plain data.
         seed: Of the trial.
     """
     apply(whole(modules), msgspec.convert(plain, Plan), seed=seed)
+
+
+def without_inputs(modules: Mapping[str, nn.Module], plain: Mapping[str, Any]) -> None:
+    """Take off the modules that a model function gave what reads features that are dropped, in place.
+
+    Args:
+        modules: By their place in the model; a single one has no name.
+        plain: The cuts as plain data.
+
+    Raises:
+        ConfigError: Layers have other inputs than were planned for.
+    """
+    cut(whole(modules), msgspec.convert(plain, Cuts))
 
 
 def whole(modules: Mapping[str, nn.Module]) -> nn.Module:

@@ -12,7 +12,7 @@ from torch import nn
 from etude.core.streams import stream_seed
 from etude.frameworks.removal.edits import Resize
 
-Side: TypeAlias = Literal["in", "out", "through"]
+Side: TypeAlias = Literal["in", "out", "through", "hidden"]
 
 CONVOLUTIONS: Final = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED: Final = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -44,6 +44,8 @@ def is_norm(module: nn.Module) -> bool:
 
 def sides(module: nn.Module) -> dict[Side, int]:
     """Return the widths of a layer that can be changed; empty if it has none."""
+    if hasattr(type(module), "stands_for"):  # of the class of a layer that is gone
+        return {}
     layer: Any = module
     for kinds, found in _SIDES:
         if isinstance(module, kinds):
@@ -65,7 +67,7 @@ def _of_convolution(layer: Any) -> dict[Side, int]:
 _SIDES: Final[tuple[tuple[tuple[type[nn.Module], ...], Callable[[Any], dict[Side, int]]], ...]] = (
     ((nn.Linear,), lambda layer: {"in": layer.in_features, "out": layer.out_features}),
     (CONVOLUTIONS + TRANSPOSED, _of_convolution),
-    ((nn.Embedding,), lambda layer: {"out": layer.embedding_dim}),
+    ((nn.Embedding, nn.EmbeddingBag), lambda layer: {"out": layer.embedding_dim}),
     (RECURRENT + CELLS, lambda layer: {"in": layer.input_size}),
     (BATCH_NORMS, lambda layer: {"through": layer.num_features}),
     ((nn.GroupNorm,), lambda layer: {"through": layer.num_channels}),
@@ -87,7 +89,9 @@ def width_axis(module: nn.Module) -> int:
 def resized_tensors(module: nn.Module, edit: Resize) -> dict[str, int]:
     """Return which tensors of a layer have another size then -> along which axis."""
     side = edit.side
-    if side == "out" and isinstance(module, nn.Embedding):
+    if side == "hidden":
+        return {name: 0 for name, _ in module.named_parameters(recurse=False)}
+    if side == "out" and isinstance(module, nn.Embedding | nn.EmbeddingBag):
         return {"weight": 1}
     if side == "through" and isinstance(module, CONVOLUTIONS):
         return {"weight": 0, "bias": 0}
@@ -108,15 +112,15 @@ def resize(module: nn.Module, edit: Resize, *, seed: int) -> list[str]:
     Raises:
         Unresizable: It cannot have it: its groups do not divide it, for instance.
     """
-    groups = getattr(module, "groups", 1)
-    if isinstance(module, CONVOLUTIONS + TRANSPOSED) and groups > 1 and edit.side != "through":
-        raise Unresizable(f"{edit.path} is a convolution with groups")
     if isinstance(module, nn.GroupNorm) and edit.size % module.num_groups:
         raise Unresizable(f"{edit.path} has {module.num_groups} groups, which do not divide {edit.size} channels")
     held = {**module._parameters, **module._buffers}
     made = [name for name in resized_tensors(module, edit) if hasattr(module, name) and name not in held]
     if made:
-        raise Unresizable(f"{edit.path}.{made[0]} is made of other parameters")
+        raise Unresizable(
+            f"{edit.path}.{made[0]} is made of other parameters. Take the parametrization off before, with "
+            f"torch.nn.utils.parametrize.remove_parametrizations, and put it on again afterwards"
+        )
     if edit.size < 1:
         raise Unresizable(f"{edit.path} would have no channels")
     drawn = []
@@ -126,8 +130,8 @@ def resize(module: nn.Module, edit: Resize, *, seed: int) -> list[str]:
         if isinstance(tensor, torch.Tensor) and tensor.ndim:
             if edit.keep is None and tensor.is_floating_point():
                 drawn.append(name)
-            _put(module, name, taken(tensor, axis, edit.size, edit.keep))
-    _set_numbers(module, edit)
+            put(module, name, taken(tensor, axis, edit.size, edit.keep))
+    set_numbers(module, edit)
     if drawn:
         _draw(module, drawn, edit.path, seed)
     return drawn
@@ -142,7 +146,8 @@ def taken(tensor: torch.Tensor, axis: int, size: int, keep: tuple[int, ...] | No
         return tensor.new_zeros(shape) if not tensor.is_floating_point() else tensor.detach().new_empty(shape)
 
 
-def _put(module: nn.Module, name: str, value: torch.Tensor) -> None:
+def put(module: nn.Module, name: str, value: torch.Tensor) -> None:
+    """Give a layer another tensor: as a parameter if it was one."""
     old = getattr(module, name)
     if isinstance(old, nn.Parameter):
         module.register_parameter(name, nn.Parameter(value, requires_grad=old.requires_grad))
@@ -150,7 +155,7 @@ def _put(module: nn.Module, name: str, value: torch.Tensor) -> None:
         module._buffers[name] = value
 
 
-def _set_numbers(module: nn.Module, edit: Resize) -> None:
+def set_numbers(module: nn.Module, edit: Resize) -> None:
     """Let the numbers that a layer keeps agree with its tensors."""
     names: tuple[str, ...]
     if isinstance(module, nn.Linear):

@@ -6,18 +6,35 @@ come out gives x + x, runs, and is wrong: so what joins an output is asked first
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal, NoReturn, TypeAlias
 
 from etude.core.rungs import Rung
 from etude.frameworks.removal.edits import Axes, Dim, Fill, Fit, Rule, Same, Source
-from etude.frameworks.removal.flow import Flow, Join
+from etude.frameworks.removal.flow import Flow
+from etude.frameworks.removal.joins import Join, Joins
+from etude.frameworks.removal.laying import CannotLie, laid
 from etude.frameworks.removal.meaning import Meaning
+from etude.frameworks.removal.meeting import Meeting
 from etude.frameworks.removal.nested import Path
 from etude.frameworks.removal.trace import Call, Trace
 
 LEARNED: Final = "adapter"
+LAST_LEVEL: Final = 3
+"""Levels are 0: what reads it gets another width; 1: what goes in gets the width that went out; 2: neither, and zeros
+fill up what an addition wants more of; 3: channels come again where more are wanted, and are averaged where fewer."""
+BESIDE: Final = 1
+"""Up to that level widths change elsewhere."""
+Front: TypeAlias = tuple[int, int, int]
+"""What has to be made wider or narrower: a value, the axis of its width, counted from behind, and the width."""
 NEUTRALS: Final = {"add": 0, "mul": 1}
+CHANNELS: Final = {
+    "zeros": "zeros beside its channels",
+    "again": "its {here} channels again from the first on, up to {there}",
+    "averaged": "its {here} channels averaged to {there}",
+}
+OPEN: Final = 10_000
+"""A sigmoid of this is 1, in all types."""
 
 
 class NoRule(Exception):  # noqa: N818 - it becomes a refusal
@@ -39,7 +56,8 @@ class Choice:
     Attributes:
         rule: The rule.
         rung: How deep it cuts; None if nobody uses the output.
-        width: Whether another width comes out, so that others must be resized.
+        width: Whether a width changes, so that others must be resized.
+        front: What of it lies in front, and has to be made as wide as what came out; None if what reads it changes.
         reads: Values that it reads.
         why: What joins it, for people.
     """
@@ -47,6 +65,7 @@ class Choice:
     rule: Rule
     rung: Rung | None
     width: bool = False
+    front: Front | None = None
     reads: tuple[int, ...] = ()
     why: str = ""
 
@@ -58,21 +77,27 @@ class Chooser:
     Attributes:
         trace: The run.
         flow: Its data flow.
+        joins: Where its values meet.
         meaning: What its axes mean.
         calls: Calls of the module that goes.
         own: Values of its own parameters.
-        level: 0 prefers another width to an adapter, 1 an adapter.
+        level: Where another width may come out; see ``LAST_LEVEL``.
         learned: Whether an adapter may be learned.
+        starved: Parameters and content that would have no effect any more, as bits: what they lead to must be read.
+        besides: Values that lead nowhere but to this module and say how it works, as bits: they go idle with it.
     """
 
     trace: Trace
     flow: Flow
+    joins: Joins
     meaning: Meaning
     calls: list[Call]
     own: frozenset[int] = frozenset()
     level: int = 0
     learned: bool = False
-    starved: int = field(default=0)
+    starved: int = 0
+    besides: int = 0
+    _asking: bool = False
 
     def choose(self, call: Call, path: Path) -> Choice:
         """Return what stands for the output at a path.
@@ -93,7 +118,25 @@ class Chooser:
         if neutral is not None and self.starved:  # the branch goes, and what only it led to has to go on
             lost = [source for source in self._sources(call, value) if self._is_starved(source[1])]
             return self._adapter(call, value, lost) if lost else neutral
+        if neutral is None:
+            self._refuse_unknown(call, value)
+            self._refuse_twins(call, value)
         return neutral or self._from_inputs(call, value)
+
+    def _refuse_unknown(self, call: Call, value: int) -> None:
+        """Refuse identity where it would meet another path from the same input in a way that is not known."""
+        met = Meeting(self.flow, self.joins, call, self.calls, self.besides).unknown(value)
+        if met:
+            why = f"it is joined with another path from the same input by {met!r}, and Étude does not know what would"
+            raise NoRule("DOES_NOT_FIT", f"{why} leave the other path as it is. Take away the block round both.")
+
+    def _refuse_twins(self, call: Call, value: int) -> None:
+        """Refuse identity where what goes in is computed a second time, and added: it would come twice."""
+        others = [other for join in self.joins.of(value, call, self.calls) for other in join.others]
+        for n in call.inputs.values():
+            if any(other != n and self.flow.are_twins(other, n) for other in others):
+                why = "it is joined with what goes into it, which the model computes twice, and would be doubled."
+                raise NoRule("DOES_NOT_FIT", f"{why} Compute it once.")
 
     def _is_starved(self, value: int) -> bool:
         return bool(self.flow.ancestors[value] & self.starved)
@@ -104,7 +147,7 @@ class Chooser:
         shape = self.trace.values[value].shape
         same = [s for s in sources if self.trace.values[s[1]].shape == shape and self._same_axes(s[1], value)]
         near = [s for s in sources if self._differs_in_width(s[1], value)]
-        first = (same or (near if self.level == 0 else []) or sources)[:1]
+        first = (same or near or sources)[:1]
         both = first + [source for source in sources if source not in first and self._is_starved(source[1])]
         if len(both) > 1 and self.flow.is_added_to(value, both[0][1]):
             both = both[1:]  # it goes on beside the component anyway
@@ -113,9 +156,22 @@ class Chooser:
             return self._adapter(call, value, both)
         if same:
             return Choice(Same(same[0][0]), Rung.IDENTITY, reads=(same[0][1],))
-        if near and self.level == 0:
-            return Choice(Same(near[0][0]), Rung.SPLICE, width=True, reads=(near[0][1],))
-        return self._adapter(call, value, sources)
+        if near and self.level < LAST_LEVEL:
+            where, n = near[0]
+            front = self._front(n, value) if self.level else None
+            if front is not None and self._is_last(value):
+                self._no_width(value, self._width(n), self._width(value))
+            return Choice(Same(where), Rung.SPLICE, width=True, front=front, reads=(n,))
+        return self._adapter(call, value, near or sources)
+
+    def _front(self, source: int, value: int) -> Front:
+        """Return what has to be made as wide as an output."""
+        shape, axis = self.trace.values[source].shape, self.meaning.width_axis(source)
+        return source, axis - len(shape), self._width(value)
+
+    def _width(self, value: int) -> int:
+        shape = self.trace.values[value].shape
+        return shape[self.meaning.width_axis(value)] if shape else 1
 
     def _unused(self, call: Call, value: int) -> Choice:
         here = self.trace.values[value]
@@ -133,14 +189,14 @@ class Chooser:
 
     def _neutral(self, call: Call, value: int) -> Choice | None:
         """Return the neutral element of what joins an output, if it ends a branch that has nothing else in it."""
-        circle = self.flow.trigonometry(value)
+        circle = self.joins.trigonometry(value)
         if circle:
             rule = Fill(1 if circle == "cos" else 0, self.meaning.dims(call, value))
             return Choice(rule, Rung.NEUTRAL, why="no rotation")
-        joins = self.flow.join(value, call, self.calls)
+        joins = self.joins.of(value, call, self.calls)
         kinds = {join.kind for join in joins}
         if len(kinds) != 1 or not all(self._is_whole_branch(join) for join in joins):
-            return None
+            return self._open_gate(call, value) or self._beside_nothing(call, value, joins)
         kind = kinds.pop()
         dims = self.meaning.dims(call, value)
         if kind in NEUTRALS:
@@ -148,13 +204,48 @@ class Chooser:
             return Choice(Fill(NEUTRALS[kind], dims), Rung.NEUTRAL, why=why)
         axis = self.meaning.width_axis(value)
         if self.level > 0 or not all(self._joined_along(join, value, axis) for join in joins):
-            return None
+            for met in filter(None, map(self.joins.reduced, joins)):
+                why = f"a 0 would stand for it in a stack that {met!r} reads, which would take it for a value."
+                raise NoRule("DOES_NOT_FIT", f"{why} Take away the block round it.")
+            return Choice(Fill(0, dims), Rung.NEUTRAL, why="the rest of the concatenation stays, and 0 beside it")
         none = tuple(Dim(0) if n == axis else dim for n, dim in enumerate(dims))
         return Choice(Fill(0, none), Rung.SPLICE, width=True, why="the rest of the concatenation stays")
 
+    def _open_gate(self, call: Call, value: int) -> Choice | None:
+        """Return what leaves a gate open that has nothing else in it."""
+        kind, joins = self.joins.gated(value)
+        if not kind or not all(self._is_whole_branch(join) for join in joins):
+            return None
+        if kind == "sigmoid":
+            why = "the gate that was made of it is open"
+            return Choice(Fill(OPEN, self.meaning.dims(call, value)), Rung.NEUTRAL, why=why)
+        if all(self._is_summed(join) for join in joins):
+            return Choice(Fill(0, self.meaning.dims(call, value)), Rung.NEUTRAL, why="all shares are the same")
+        why = "a softmax of it scales something, and no constant makes a 1 of each share."
+        raise NoRule("DOES_NOT_FIT", f"{why} Take the softmax along with it, or take away the block round both.")
+
+    def _is_summed(self, join: Join) -> bool:
+        """Say whether what is scaled is a weighted sum: without its layer all weights are the same."""
+        ops = [self.trace.ops[n] for out in join.op.outputs for n in self.flow.consumers[out]]
+        return bool(ops) and all(op.name == "sum" for op in ops)
+
+    def _beside_nothing(self, call: Call, value: int, joins: list[Join]) -> Choice | None:
+        """Return a 0 for a result that is added, if another one that is added ends a branch: both go."""
+        if not joins or self._asking or any(join.kind != "add" for join in joins):
+            return None
+        self._asking = True
+        others = [n for n in call.outputs.values() if n != value and self.flow.used_outside(n, [call])]
+        found = [self._neutral(call, n) for n in others if self.trace.values[n].is_float]
+        self._asking = False
+        both = any(isinstance(choice.rule, Fill) and not choice.rule.value for choice in found if choice)
+        rest = all(any(self.flow.depends_on_content(n) for n in join.others) for join in joins)
+        if not both or not rest:
+            return None
+        return Choice(Fill(0, self.meaning.dims(call, value)), Rung.NEUTRAL, why="what it was added to stays")
+
     def _is_whole_branch(self, join: Join) -> bool:
         rest = any(self.flow.depends_on_content(n) for n in join.others)
-        return rest and not self.flow.mixing_left(join, self.calls)
+        return rest and not self.joins.mixing_left(join, self.calls, self.besides)
 
     def _joined_along(self, join: Join, value: int, axis: int) -> bool:
         """Say whether a concatenation lengthens the width, and reads the output itself."""
@@ -205,24 +296,91 @@ class Chooser:
         return all(a == b for by, (a, b) in enumerate(zip(mine, its, strict=True)) if by != axis)
 
     def _adapter(self, call: Call, value: int, sources: list[tuple[Path, int]]) -> Choice:
-        """Return an adapter from inputs; by default from the best one."""
-        if not self.starved:
-            sources = sources[:1]
-        to = self.meaning.axes(value)
-        of = [(where, n, self.meaning.axes(n)) for where, n in sources]
-        dims = self.meaning.dims(call, value)
-        if not of and self.learned:
-            of = [(w, n, self.meaning.axes(n)) for w, n in call.inputs.items() if self.flow.is_ancestor(n, value)][:1]
-            of = [(w, n, _with_width(axes, len(self.trace.values[n].shape))) for w, n, axes in of]
-        usable = to is not None and of and all(a is not None and _no_example_lost(a, to) for *_, a in of)
-        if not usable or to is None:
+        """Return an adapter from inputs; by default from the first that can lie where the output lay."""
+        if not sources and self.learned:
+            sources = [(where, n) for where, n in call.inputs.items() if self.flow.is_ancestor(n, value)][:1]
+        if not sources:
             self._no_source(call, value)
-            raise NoRule("DOES_NOT_FIT", "nothing that it is given can be brought into the shape of what it gives.")
-        made = tuple(Source(where, axes) for where, _, axes in of if axes is not None)
-        reads = tuple(n for _, n, _ in of)
+            raise NoRule("DOES_NOT_FIT", "nothing that it is given is what it gives in another shape.")
+        found: list[tuple[Path, int, Axes, Axes]] = []
+        failures: list[str] = []
+        for where, n in sources:
+            try:
+                found.append((where, n, *laid(self.meaning, n, value, self.calls, whole_numbers=self._is_whole(n))))
+            except CannotLie as reason:
+                failures.append(str(reason))
+            if (found and not self.starved) or (failures and self.starved):
+                break
+        to = found[0][3] if found else None
+        if to is None or (self.starved and failures) or any(each[3] != to for each in found):
+            why = failures[0] if failures else "its inputs lie in different ways"
+            if self.starved:
+                raise NoRule(
+                    "NO_PATH", f"other layers would have no effect any more, and what they give cannot be added: {why}."
+                )
+            raise NoRule("DOES_NOT_FIT", f"no adapter brings what goes in into the shape of what it gives: {why}.")
+        return self._fit(call, value, found, to)
+
+    def _fit(self, call: Call, value: int, found: list[tuple[Path, int, Axes, Axes]], to: Axes) -> Choice:
+        """Return an adapter, with the width that comes or the one that is wanted."""
+        sources = tuple(Source(where, of) for where, _, of, _ in found)
+        reads = tuple(n for _, n, *_ in found)
+        dims = self.meaning.dims(call, value)
         if self.learned:
-            return Choice(Fit(made, dims, to, learned=LEARNED), Rung.LEARNED, reads=reads)
-        return Choice(Fit(made, dims, to), Rung.ADAPTER, reads=reads)
+            return Choice(Fit(sources, dims, to, learned=LEARNED), Rung.LEARNED, reads=reads)
+        widths = {self._width_of(n, of) for _, n, of, _ in found}
+        here, there = widths.pop(), 1 if to.batch == to.width else self._width(value)
+        if widths:
+            why = "other layers would have no effect any more, and what they give is of another width than the rest."
+            raise NoRule("NO_PATH", why)
+        if here == there or self.level == 0:  # the width that comes goes on, also where it is another one later on
+            comes = found[0][2].width < len(self.trace.values[reads[0]].shape) and to.batch != to.width
+            wide = Dim(here, found[0][0], found[0][2].width) if comes else Dim(here)
+            if to.batch != to.width:
+                dims = tuple(wide if axis == to.width else dim for axis, dim in enumerate(dims))
+        if here == there:
+            return Choice(Fit(sources, dims, to), Rung.ADAPTER, reads=reads)
+        if self.level == 0 and to.batch != to.width:
+            return Choice(Fit(sources, dims, to), Rung.ADAPTER, width=True, reads=reads)
+        if self.level <= BESIDE and len(found) == 1 and here > 1 and not self._is_last(value):
+            return Choice(
+                Fit(sources, dims, to), Rung.ADAPTER, width=True, front=self._front(reads[0], value), reads=reads
+            )
+        added = self.joins.is_summand(value) and here < there
+        if self.level < LAST_LEVEL and not added:
+            self._no_width(value, here, there)
+        self._refuse_doubled(call, value, reads)
+        how: Literal["zeros", "again", "averaged"] = "zeros" if added else "averaged" if here > there else "again"
+        said = CHANNELS[how].format(here=here, there=there)
+        said += "; the model's result is made of them" * self._is_last(value)
+        return Choice(Fit(sources, dims, to, channels=how), Rung.ADAPTER, reads=reads, why=said)
+
+    def _refuse_doubled(self, call: Call, value: int, reads: tuple[int, ...]) -> None:
+        """Refuse where what goes in is added in another shape already: it would come twice."""
+        others = {other for join in self.joins.of(value, call, self.calls) for other in join.others}
+        if any(others & (self.flow.made_of(n) - {n}) for n in reads):
+            raise NoRule("DOES_NOT_FIT", "it is added to what is made of its own input alone, which would come twice.")
+
+    def _is_whole(self, n: int) -> bool:
+        return not self.trace.values[n].is_float
+
+    def _width_of(self, n: int, axes: Axes) -> int:
+        shape = self.trace.values[n].shape
+        return 1 if axes.width == len(shape) or axes.batch == axes.width else shape[axes.width]
+
+    def _no_width(self, value: int, here: int, there: int) -> NoReturn:
+        """Refuse: channels have no neighbours that could be averaged."""
+        if self._is_last(value):
+            raise NoRule(
+                "DOES_NOT_FIT",
+                f"it gives the model's result its width: nothing without parameters makes {there} numbers of {here}. "
+                'repair="learned" puts a small dense layer there.',
+            )
+        raise NoRule("DOES_NOT_FIT", f"nothing without parameters makes {there} channels of {here}.")
+
+    def _is_last(self, value: int) -> bool:
+        """Say whether a value becomes one of the model's results without another layer, or other content."""
+        return not self.flow.made_of(value).isdisjoint(self.flow.ends)
 
     def _no_source(self, call: Call, value: int) -> None:
         ids = [n for n in call.inputs.values() if not self.trace.values[n].is_float]
@@ -232,14 +390,3 @@ class Chooser:
                 "it turns whole numbers into what the rest computes with, and nothing without parameters does that. "
                 'repair="learned" puts a small learned adapter there.',
             )
-
-
-def _with_width(axes: Axes | None, rank: int) -> Axes | None:
-    """Return the axes of whole numbers: each stands for a token, so that there is no width."""
-    if axes is None:
-        return None
-    return Axes(axes.batch, axes.each, rank)
-
-
-def _no_example_lost(of: Axes, to: Axes) -> bool:
-    return of.batch is None or to.batch is not None

@@ -98,6 +98,12 @@ def results(
     return filled(rule.form, [_result(each, inputs, like, owner) for each in rule.rules], inputs)
 
 
+def adapts(module: nn.Module) -> bool:
+    """Say whether a module stands for another one and brings something into its shape."""
+    calls: tuple[CallRule, ...] = vars(module).get("_calls", ()) if hasattr(type(module), "stands_for") else ()
+    return any(isinstance(rule, Fit) for call in calls for rule in call.rules)
+
+
 def _rule_for(calls: tuple[CallRule, ...], inputs: dict[str, Any], *, training: bool) -> CallRule:
     calls = tuple(call for call in calls if call.training in (None, training)) or calls
     if len(calls) == 1:
@@ -140,7 +146,7 @@ def _fitted(rule: Fit, sizes: tuple[int, ...], inputs: dict[str, Any], like: tor
             wide = fitted(x, source.axes, sizes, rule.axes, width=layer.in_features)
             x = layer(wide.movedim(rule.axes.width, -1)).movedim(-1, rule.axes.width)
         else:
-            x = fitted(x, source.axes, sizes, rule.axes)
+            x = fitted(x, source.axes, sizes, rule.axes, again=rule.channels == "again")
         total = x if total is None else total + x
     assert total is not None, "an adapter reads something"
     return total
@@ -149,7 +155,9 @@ def _fitted(rule: Fit, sizes: tuple[int, ...], inputs: dict[str, Any], like: tor
 def _size(dim: Dim, inputs: dict[str, Any]) -> int:
     if dim.path is None:
         return dim.size
-    tensor: torch.Tensor = at(inputs, dim.path)
+    tensor: Any = at(inputs, dim.path)
+    if not isinstance(tensor, torch.Tensor):  # a mask that is left out where it masks nothing
+        return dim.size
     return tensor.shape[dim.axis] * dim.times // dim.over
 
 

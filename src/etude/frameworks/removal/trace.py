@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from etude.core.errors import RefusalCode, RemovalRefused
 from etude.frameworks.removal.nested import Path, bound, leaves, tensors
 
 
@@ -85,6 +86,7 @@ class Call:
         outputs: Values that it gave.
         given: All that it was given, by the names of arguments.
         result: What it gave.
+        kind: Name of the module's class.
     """
 
     n: int
@@ -97,6 +99,7 @@ class Call:
     outputs: dict[Path, int] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)
     result: Any = None
+    kind: str = ""
 
 
 @dataclass
@@ -146,6 +149,8 @@ class Recorder(TorchFunctionMode):
         # all that its surroundings were given, and on all that was made in them.
         call = self.trace.calls[self._open[-1]]
         made = [v for op in self.trace.ops[call.first :] if op.call == call.n for v in op.outputs]
+        made += [v for child in self.trace.calls[call.n :] if child.parent == call.n for v in child.outputs.values()]
+        made = [v for v in dict.fromkeys(made) if v not in call.inputs.values()]
         return self._op("opaque", [*call.inputs.values(), *made], [tensor], (), {})[0]
 
     def __torch_function__(
@@ -163,7 +168,7 @@ class Recorder(TorchFunctionMode):
         out = list({id(t): t for t in (*changed, *made)}.values())
         if out:
             old = [self._numbers[id(t)] for t in changed if id(t) in self._numbers]
-            self._op(_name(func), [*before, *(v for v in old if v not in before)], out, args, kwargs)
+            self._op(function_name(func), [*before, *(v for v in old if v not in before)], out, args, kwargs)
         return result
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -176,10 +181,14 @@ class Recorder(TorchFunctionMode):
         self._counts[path] = nth + 1
         parent = self._open[-1] if self._open else -1
         call = Call(len(self.trace.calls), path, nth, parent, len(self.trace.ops), given=bound(kind, args, kwargs))
+        call.kind = kind.__name__
         if parent < 0:
             for where, tensor in tensors(call.given):
                 if id(tensor) not in self._numbers:
                     self._new(tensor, "input", ".".join(map(str, where)))
+        if any(torch._C._functorch.is_batchedtensor(tensor) for _, tensor in tensors(call.given)):
+            why = "it is called within torch.vmap, whose tensors cannot be followed. Call it on the whole batch."
+            raise RemovalRefused(RefusalCode.UNTRACEABLE, path or "the model", why)
         call.inputs = {where: self.number(tensor) for where, tensor in tensors(call.given)}
         self.trace.calls.append(call)
         self._open.append(call.n)
@@ -254,9 +263,11 @@ def constants(call: Call) -> Iterator[tuple[Path, Any]]:
     return itertools.filterfalse(lambda item: isinstance(item[1], torch.Tensor), leaves(call.given))
 
 
-def _name(func: Callable[..., Any]) -> str:
+def function_name(func: Callable[..., Any]) -> str:
+    """Return what a function of torch is called; of a property, its own name."""
     name = getattr(func, "__name__", str(func))
-    return str(getattr(getattr(func, "__self__", None), "__name__", name)) if name == "__get__" else name
+    found = str(getattr(getattr(func, "__self__", None), "__name__", name)) if name == "__get__" else name
+    return found.partition(".")[0]  # of "sub.Tensor", which a scripted function calls
 
 
 def _version(tensor: torch.Tensor) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -11,8 +11,11 @@ import torch
 from torch import nn
 
 from etude.core.errors import RefusalCode, RemovalRefused
+from etude.frameworks.removal.apply import for_a_try
+from etude.frameworks.removal.edits import Edit
 from etude.frameworks.removal.fake import Copy, batch_of
 from etude.frameworks.removal.flow import Flow
+from etude.frameworks.removal.joins import Joins
 from etude.frameworks.removal.meaning import Meaning
 from etude.frameworks.removal.nested import tensors
 from etude.frameworks.removal.trace import Recorder, Trace, watched
@@ -29,6 +32,7 @@ class Mode:
     Attributes:
         trace: What happened.
         flow: What depends on what.
+        joins: Where values meet.
         meaning: What axes mean.
         train: Whether the model was training.
     """
@@ -36,6 +40,13 @@ class Mode:
     def __init__(self, trace: Trace, meaning: Meaning, *, train: bool) -> None:
         self.trace, self.meaning, self.train = trace, meaning, train
         self.flow = Flow(trace)
+        self.joins = Joins(self.flow)
+
+
+def different(modes: Sequence[Mode]) -> list[Mode]:
+    """Return the runs in which different things are done: what fits in one of those that are alike fits in all."""
+    found: dict[Any, Mode] = {tuple((op.name, op.key) for op in mode.trace.ops): mode for mode in modes}
+    return list(found.values())
 
 
 class Runs:
@@ -45,15 +56,19 @@ class Runs:
         model: The model; it is not touched.
         args: Its inputs.
         kwargs: Likewise.
+        without_fakes: Why fake tensors do not do, if that is known already.
 
     Raises:
         RemovalRefused: It does not run.
     """
 
-    def __init__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, without_fakes: str = ""
+    ) -> None:
         self.notes: list[str] = []
-        failures: list[str] = []
-        for fake, free in ((True, True), (True, False), (False, True), (False, False)):
+        failures: list[str] = [without_fakes] if without_fakes else []
+        ways = ((True, True), (True, False), (False, True), (False, False))
+        for fake, free in ways[2:] if without_fakes else ways:
             try:
                 self.copy = Copy(model, args, kwargs, fake=fake)
                 self.batch: int | None = None
@@ -85,20 +100,26 @@ class Runs:
         return self.copy.run(self.batch, train=train)
 
     @contextmanager
-    def trying(self) -> Iterator[None]:
-        """Undo what is done to the copy."""
-        from etude.frameworks.removal.apply import for_a_try
-
-        with self.copy.at_work(), for_a_try(self.copy.model):
-            yield
+    def trying(self) -> Iterator[Callable[[Iterable[Edit]], list[str]]]:
+        """Give a function that carries out edits on the copy, and undo them in the end."""
+        with self.copy.at_work(), for_a_try(self.copy.model) as carry:
+            yield carry
 
     def _record(self) -> list[Mode]:
-        one = self._traced(self.batch, train=False)
-        two = self._traced(self.other, train=False) if self.other is not None else None
-        first = Mode(one, Meaning(one, self._size, two, self.other or 0), train=False)
-        training = self._traced(self.batch, train=True)
-        two = self._traced(self.other, train=True) if self.other is not None else None
-        return [first, Mode(training, Meaning(training, self._size, two, self.other or 0), train=True)]
+        evaluation, training = self.traced(train=False), self.traced(train=True)
+        other = self._with_others(train=False)
+        first = Mode(evaluation, Meaning(evaluation, self._size, other, self.other or 0), train=False)
+        if [call.path for call in evaluation.calls] != [call.path for call in training.calls]:
+            other = self._with_others(train=True)
+        return [first, Mode(training, Meaning(training, self._size, other, self.other or 0), train=True)]
+
+    def _with_others(self, *, train: bool) -> Trace | None:
+        """Run the copy with another number of examples, if it can be."""
+        return self._traced(self.other, train=train) if self.other is not None else None
+
+    def traced(self, *, train: bool) -> Trace:
+        """Run the copy as it is now, and return what happened."""
+        return self._traced(self.batch, train=train)
 
     @property
     def _size(self) -> int:

@@ -18,15 +18,18 @@ from torch import nn
 
 from etude.frameworks.removal.apply import carry_out
 from etude.frameworks.removal.channels import RESHAPES, SPLITS, Keep, carried, reshaped
-from etude.frameworks.removal.edits import Edit, Resize, ResizeTensor, StandIn
-from etude.frameworks.removal.flow import ADD, CAT, MUL
+from etude.frameworks.removal.cuts import spread
+from etude.frameworks.removal.edits import Edit, Padded, Resize, ResizeTensor, StandIn
+from etude.frameworks.removal.fake import NeedsValues, refuse_fakes
 from etude.frameworks.removal.nested import tensors
+from etude.frameworks.removal.operations import ADD, CAT, MUL
 from etude.frameworks.removal.producers import Producers
 from etude.frameworks.removal.resize import Side, Unresizable, sides, width_axis
+from etude.frameworks.removal.standin import adapts
 from etude.frameworks.removal.trace import Call, Op, Recorder, Trace, watched
 
 RESTARTS: Final = 60
-DEAR: Final = "too much would be rebuilt"
+DEAR: Final = "more than 20 % of what is left would have to be rebuilt"
 
 
 @dataclass
@@ -36,10 +39,12 @@ class Widened:
     Attributes:
         edits: Resized layers and tensors, in order.
         coupled: Whether layers beyond those that read the width had to change.
+        touched: Paths of the modules that met the width, or were asked where it comes from.
     """
 
     edits: list[Edit] = field(default_factory=list)
     coupled: bool = False
+    touched: set[str] = field(default_factory=set)
 
 
 class _TwoWidths(Exception):  # noqa: N818 - it is not an error: the run begins again
@@ -78,11 +83,12 @@ def widen(
     """
     search = Producers(model, base, removed, tied)
     more: list[Edit] = []
+    touched = search.visited
     for _ in range(RESTARTS):
         with a_try():
             for edit in (*first, *more):
                 carry_out(model, edit, seed=0)
-            recorder = _Widths(model, base, [*first, *more], tied)
+            recorder = _Widths(model, base, [*first, *more], tied, touched)
             try:
                 with watched(model, recorder), recorder:
                     run()
@@ -95,28 +101,34 @@ def widen(
                 if not affordable([*more, *recorder.edits]):
                     raise Unresizable(DEAR) from None
                 continue
-            except Unresizable:
+            except (Unresizable, NeedsValues):
                 raise
             except Exception as broken:
+                refuse_fakes(broken)
                 raise Unresizable(f"another width does not go: {broken}") from None
             if not affordable([*more, *recorder.edits]):
                 raise Unresizable(DEAR)
-            return Widened([*more, *recorder.edits], coupled=bool(more))
+            return Widened([*more, *recorder.edits], bool(more), touched)
     raise Unresizable("too many layers are coupled")
 
 
 class _Widths(Recorder):
     """Watches widths while a model runs, and resizes what reads them."""
 
-    def __init__(self, model: nn.Module, base: Trace, edits: list[Edit], tied: frozenset[str]) -> None:
+    def __init__(
+        self, model: nn.Module, base: Trace, edits: list[Edit], tied: frozenset[str], touched: set[str]
+    ) -> None:
         super().__init__(model)
         self.edits: list[Edit] = []
+        self._touched = touched
         self._model, self._base, self._tied = model, base, tied
         self._ops = {op.key: op for op in base.ops}
         self._calls = {(call.path, call.nth): call for call in base.calls}
         self._changed: dict[int, tuple[int, Keep]] = {}
         self._out = {edit.path: edit.keep for edit in edits if isinstance(edit, Resize) and edit.side == "out"}
-        self._stands = {edit.path for edit in edits if isinstance(edit, StandIn)}
+        self._hidden = {edit.path: edit for edit in edits if isinstance(edit, Resize) and edit.side == "hidden"}
+        self._stands = {edit.path for edit in edits if isinstance(edit, StandIn | Padded)}
+        self._stands |= {path for path, module in model.named_modules() if adapts(module)}
         for edit in edits:
             if isinstance(edit, ResizeTensor):
                 path, _, name = edit.name.rpartition(".")
@@ -133,7 +145,10 @@ class _Widths(Recorder):
             return
         axis, keep = self._changed[id(x)]
         side: Side = "through" if "through" in widths else "in"
-        if side not in widths or axis != width_axis(module) % x.ndim or widths[side] == x.shape[axis]:
+        if side not in widths or widths[side] == x.shape[axis]:
+            return
+        own_ways = isinstance(module, nn.LayerNorm) and type(module) is not nn.LayerNorm  # channels may lie elsewhere
+        if axis != width_axis(module) % x.ndim and not own_ways:
             return
         edit = Resize(path, side, int(x.shape[axis]), keep, widths[side])
         self._check_tied(path, edit)
@@ -157,6 +172,9 @@ class _Widths(Recorder):
                 raise Unresizable(f"the model would give {tuple(tensor.shape)} instead of {before}")
             if call.path in self._out or call.path in self._stands:
                 self._note(tensor, before, self._out.get(call.path) if call.path in self._out else _empty(tensor))
+            elif call.path in self._hidden:  # in each of its directions
+                hidden = self._hidden[call.path]
+                self._note(tensor, before, spread(hidden.keep or (), hidden.before, before[-1]))
         return call
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -165,14 +183,17 @@ class _Widths(Recorder):
         where = self.trace.calls[call] if call >= 0 else None
         key = (where.path, where.nth, self._done.get(call, 0)) if where else ("", -1, self._done.get(call, 0))
         given = [t for _, t in tensors((args, kwargs))]
+        if any(id(t) in self._changed for t in given):
+            self._touched.add(key[0])
         name = getattr(func, "__name__", "")
         if name in ADD or name in MUL:
             self._meet(key, given)
         try:
             return func(*args, **kwargs)
-        except (_TwoWidths, Unresizable):
+        except (_TwoWidths, Unresizable, NeedsValues):
             raise
         except Exception as broken:
+            refuse_fakes(broken)
             if any(id(t) in self._changed for t in given):
                 self._meet(key, given)
             raise Unresizable(
@@ -189,6 +210,8 @@ class _Widths(Recorder):
             return numbers
         base = self._ops.get(op.key)
         if base is None or base.name != name or len(base.outputs) != len(outputs):
+            if op.call >= 0:  # inputs are made before the model is called
+                self._touched.add(here)
             if any(id(t) in self._changed for _, t in tensors((args, kwargs))):
                 raise Unresizable("the model takes another course with another width")
             return numbers
@@ -213,6 +236,7 @@ class _Widths(Recorder):
         axis = differ[0]
         if keep is not None and len(keep) != now[axis]:
             keep = None
+        self._touched.add(self.trace.calls[self._open[-1]].path if self._open else "")
         self._changed[id(tensor)] = (axis, keep)
 
     def _kept(

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from etude.core.rungs import Rung
-from etude.frameworks.removal.edits import Attribute, Drop, Edit, Fit, Freeze, Resize, ResizeTensor, StandIn
+from torch import nn
+
+from etude.frameworks.removal.edits import (
+    Attribute,
+    Drop,
+    Edit,
+    FewerHeads,
+    Fill,
+    Fit,
+    Freeze,
+    Padded,
+    Resize,
+    ResizeTensor,
+    StandIn,
+)
 
 
 def in_words(edit: Edit, why: Iterable[str] = ()) -> str:
@@ -15,27 +28,36 @@ def in_words(edit: Edit, why: Iterable[str] = ()) -> str:
         >>> in_words(Resize("conv3", "in", 32, None, 64))
         'conv3 rebuilt 64->32 inputs'
     """
-    if isinstance(edit, StandIn):
-        return _stand_in(edit, list(dict.fromkeys(w for w in why if w)))
-    if isinstance(edit, Resize):
-        what = {"in": "inputs", "out": "outputs", "through": "channels"}[edit.side]
-        return f"{edit.path} {_how(edit.keep, edit.before)} {edit.before}->{edit.size} {what}"
-    if isinstance(edit, ResizeTensor):
-        return f"{edit.name} {_how(edit.keep, edit.before)} {edit.before}->{edit.size}"
-    if isinstance(edit, Freeze):
-        return f"{edit.path} removed (the identity takes the place of its weight)"
-    if isinstance(edit, Drop):
-        return f"{edit.path} removed (nothing calls it)"
-    return f"{edit.path}.{edit.name} = {edit.value}"
+    match edit:
+        case StandIn():
+            said = _stand_in(edit, list(dict.fromkeys(w for w in why if w)))
+        case Resize():
+            what = {"in": "inputs", "out": "outputs", "through": "channels", "hidden": "hidden units"}[edit.side]
+            said = f"{edit.path} {_how(edit.keep, edit.before)} {edit.before}->{edit.size} {what}"
+        case ResizeTensor():
+            said = f"{edit.name} {_how(edit.keep, edit.before)} {edit.before}->{edit.size}"
+        case Padded():
+            said = f"{edit.path} stays {edit.before} wide to its callers"
+        case FewerHeads():
+            said = f"{edit.path} cut {edit.before}->{len(edit.keep)} heads"
+        case Freeze():
+            said = f"{edit.path} removed (the identity takes the place of its weight)"
+        case Drop():
+            said = f"{edit.path} removed (nothing calls it)"
+        case Attribute():
+            said = f"{edit.path}.{edit.name} = {edit.value}"
+    return said
 
 
 def _stand_in(edit: StandIn, why: list[str]) -> str:
     rules = [rule for call in edit.calls for rule in call.rules]
     fits = [rule for rule in rules if isinstance(rule, Fit)]
     if fits:
-        what = f"{'added up and ' if len(fits[0].sources) > 1 else ''}brought into shape"
-        learned = " by a learned dense layer" if fits[0].learned else " by averaging and repeating"
-        return f"{edit.path} removed (what went in is {what}{learned})"
+        what = "what went in is added up, " if len(fits[0].sources) > 1 else "what went in is "
+        what += "brought into shape by a learned dense layer" if fits[0].learned else "resized along its positions"
+        if any(isinstance(rule, Fill) and not rule.unused and not rule.value for rule in rules):
+            what += ", another of its results is 0"
+        return f"{edit.path} removed ({', '.join([what, *(w for w in why if ' channels' in w)])})"
     return f"{edit.path} removed" + (f" ({', '.join(why)})" if why else "")
 
 
@@ -43,20 +65,12 @@ def _how(keep: tuple[int, ...] | None, before: int) -> str:
     return "rebuilt" if keep is None else "cut"
 
 
-def parameters_in_words(before: int, after: int) -> str:
-    """Say how many parameters fewer there are.
-
-    Example:
-        >>> parameters_in_words(100_000, 44_640)
-        '55,360 fewer parameters'
-    """
-    if after == before:
-        return "as many parameters"
-    return f"{abs(before - after):,} {'fewer' if after < before else 'more'} parameters"
-
-
-def rung_of(edit: Edit, rung: Rung, *, coupled: bool) -> Rung:
-    """Return how deep an edit cuts."""
-    if isinstance(edit, Resize | ResizeTensor):
-        return max(rung, Rung.WIDTH if coupled else Rung.SPLICE)
-    return rung if not isinstance(edit, Attribute) else Rung.WIDTH
+def idle_in_words(idle: Sequence[str], model: nn.Module) -> list[str]:
+    """Name what is kept and has no effect any more: layers, or parameters where others of their layer have one."""
+    found: list[str] = []
+    for name in idle:
+        layer = name.rpartition(".")[0]
+        own = [f"{layer}.{other}" for other, _ in model.get_submodule(layer).named_parameters(recurse=False)]
+        whole = layer and all(other in idle for other in own)
+        found.append(f"no longer reached: {layer if whole else name}")
+    return list(dict.fromkeys(found))

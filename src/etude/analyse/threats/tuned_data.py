@@ -1,0 +1,28 @@
+"""Evaluation on data that the configuration was chosen by: what was chosen for its value there looks too good there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from etude.analyse.threats.evidence import Evidence
+from etude.analyse.threats.threat import Seriousness, Threat
+from etude.core.text import count
+
+NAME: Final = "evaluation on tuning data"
+
+
+def tuning_data(evidence: Evidence) -> Threat | None:
+    """Say whether a study is judged by the metric that chose its configuration; None if it is not known to be."""
+    chosen = evidence.chosen
+    if chosen is None or chosen.metric != evidence.metric or evidence.on == "train+valid":
+        return None
+    what = "its value" if evidence.verb == "fit" else "the value of the base"
+    return Threat(
+        NAME,
+        f"the configuration is trial {chosen.trial} of {chosen.study!r}, chosen among {count(chosen.trials, 'trial')} "
+        f"by {chosen.metric!r}, by which it is judged here as well, so {what} is likely too good.",
+        Seriousness.MINOR,
+        "Judge on data that no search saw, such as a test part, under a metric of its own; etude.Data(train, valid, "
+        "test) keeps them apart.",
+        {"study": chosen.study, "trial": chosen.trial, "trials": chosen.trials},
+    )

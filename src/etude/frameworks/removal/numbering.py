@@ -1,0 +1,78 @@
+"""Numbers of blocks: where a block says at which place of a cache its keys and values lie.
+
+A model that writes word by word asks its first block how long the cache is, and each block for its own place in it. So
+where a block goes, or the attention in it, those that are left get the numbers 0, 1, 2, ... as if they were all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from torch import nn
+
+from etude.frameworks.removal.edits import Attribute, Edit
+from etude.frameworks.removal.names import under
+from etude.frameworks.removal.nested import leaves
+from etude.frameworks.removal.trace import Op
+from etude.frameworks.removal.tracing import Runs
+
+PLACE: Final = re.compile(r"^(layer|block)?_?(idx|index|id|number)$")
+"""Attributes of such names say which of the blocks it is."""
+ANEW: Final = "blocks numbered anew: their places in a cache"
+NOT_ANEW: Final = "word by word with a cache: not with this model, whose blocks keep their numbers"
+
+
+def numbered_anew(runs: Runs, removed: Sequence[str], edits: Sequence[Edit]) -> tuple[list[Edit], str]:
+    """Return the edits that number blocks anew, and what is to be said; both are empty if no block has a number.
+
+    Args:
+        runs: Runs of a copy of the model.
+        removed: Paths of the modules that go.
+        edits: What is done besides.
+    """
+    model = runs.copy.model
+    found: list[Edit] = []
+    for path, module in model.named_modules():
+        if isinstance(module, nn.ModuleList) and len(module) > 1:
+            found += _in_list(path, module, removed)
+    if not found:
+        return [], ""
+    kinds = getattr(getattr(model, "config", None), "layer_types", None) or ()
+    if len(set(kinds)) > 1 or _reckons(runs, [*edits], found):
+        return [], NOT_ANEW
+    return found, ANEW
+
+
+def _in_list(path: str, blocks: nn.ModuleList, removed: Sequence[str]) -> list[Edit]:
+    """Return the numbers that are new in one list of blocks: of those things in them that have one."""
+    places: dict[tuple[str, str], list[int]] = {}
+    wrong: set[tuple[str, str]] = set()
+    for n, block in enumerate(blocks):
+        for inner, module in block.named_modules():
+            for name, value in vars(module).items():
+                if PLACE.match(name) and type(value) is int:
+                    places.setdefault((inner, name), []).append(n)
+                    wrong |= {(inner, name)} if value != n else set()
+    found: list[Edit] = []
+    for (inner, name), has in places.items():
+        here = {n: ".".join(part for part in (path, str(n), inner) if part) for n in has}
+        left = [n for n in has if not any(under(here[n], gone) for gone in removed)]
+        if (inner, name) not in wrong and len(left) < len(has) == len(blocks):
+            found += [Attribute(here[n], name, new) for new, n in enumerate(left) if new != n]
+    return found
+
+
+def _reckons(runs: Runs, edits: list[Edit], numbers: list[Edit]) -> bool:
+    """Say whether a model computes with the numbers of its blocks, so that others would make another model of it."""
+    with runs.trying() as carry:
+        carry(edits)
+        before = runs.traced(train=False)
+        carry(numbers)
+        after = runs.traced(train=False)
+    return [_plainly(op) for op in before.ops] != [_plainly(op) for op in after.ops]
+
+
+def _plainly(op: Op) -> tuple[str, list[Any]]:
+    return op.name, [one for _, one in leaves((op.args, op.kwargs)) if isinstance(one, int | float | str)]

@@ -1,0 +1,95 @@
+"""The user's functions, packed for the way to the workers: by value, once per study."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import io
+import pickle
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from etude.core.errors import ConfigError
+from etude.core.signature import annotated
+from etude.definition.origins import travels_by_value
+
+LARGE_B: Final = 16 * 2**20
+TOO_LARGE_B: Final = 2**30
+
+
+def packed(functions: Mapping[str, Callable[..., Any]]) -> bytes:
+    """Return the functions, pickled; warn if what they use is large.
+
+    Raises:
+        ConfigError: They cannot be pickled, or are larger than 1 GB.
+    """
+    try:
+        content = _pickled(functions, [annotated(function) for function in functions.values()])
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"The functions cannot be sent to workers: {error}. They use something that exists in this process "
+            "only, such as an open file, a lock or a connection. Make it inside data() or train()."
+        ) from error
+    if len(content) > LARGE_B:
+        names = _largest_globals(functions)
+        told = f"The functions weigh {len(content) / 2**20:.0f} MB with what they use; the largest: {names}."
+        if len(content) > TOO_LARGE_B:
+            raise ConfigError(f"{told} Every worker would hold a copy. Load it in data() instead.")
+        print(f"{told} Loading it in data() starts workers faster.", file=sys.stderr)  # noqa: T201
+    return content
+
+
+def _pickled(thing: object, read: Sequence[object] = ()) -> bytes:
+    """Return something pickled by value, with what cloudpickle alone would lose.
+
+    It knows what ``functools.cache`` makes by its name alone, and so a worker would look for it in a script that it
+    never runs. What travels is the function inside, with an empty cache. And of the names around a function it sends
+    those in its code, and not those that only its annotations have, as texts (``from __future__ import annotations``).
+
+    Args:
+        thing: What is pickled.
+        read: The functions whose annotations are read by the worker.
+    """
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, functools._lru_cache_wrapper) and travels_by_value(obj):
+                return _cached, (obj.__wrapped__, obj.cache_parameters())
+            reduced = super().reducer_override(obj)
+            if isinstance(reduced, tuple) and any(obj is function for function in read):
+                _, slots = reduced[2]  # cloudpickle's state of a function that travels by value
+                slots["__globals__"].update(_named_in_annotations(obj))
+            return reduced
+
+    content = io.BytesIO()
+    Pickler(content).dump(thing)
+    return content.getvalue()
+
+
+def _named_in_annotations(function: Any) -> dict[str, Any]:
+    """Return the globals that a function's annotations name, where these are texts."""
+    names: set[str] = set()
+    for annotation in getattr(function, "__annotations__", {}).values():
+        if isinstance(annotation, str):
+            with contextlib.suppress(SyntaxError):
+                names.update(compile(annotation, "<annotation>", "eval").co_names)
+    return {name: function.__globals__[name] for name in names if name in function.__globals__}
+
+
+def _cached(function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:
+    cached: Callable[..., Any] = functools.lru_cache(**options)(function)
+    return cached
+
+
+def _largest_globals(functions: Mapping[str, Callable[..., Any]]) -> str:
+    sizes: dict[str, int] = {}
+    for function in functions.values():
+        code = getattr(function, "__code__", None)
+        for name in code.co_names if code is not None else ():
+            if name in function.__globals__ and not inspect.ismodule(function.__globals__[name]):
+                sizes[name] = len(_pickled(function.__globals__[name]))
+    largest = sorted(sizes.items(), key=lambda item: -item[1])[:3]
+    return ", ".join(f"{name} ({size / 2**20:.0f} MB)" for name, size in largest) or "closures"

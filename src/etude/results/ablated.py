@@ -1,0 +1,194 @@
+"""What came of an ablation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from etude.ablate.naming import nearest
+from etude.ablate.pairing import Pairing, compare
+from etude.core.errors import ConfigError
+from etude.core.lifecycle import FINAL, State
+from etude.core.removal import FINGERPRINTS, drawn_anew
+from etude.core.text import count, show
+from etude.results.search import Search, TrialResult
+
+if TYPE_CHECKING:
+    from etude.analyse.verdicts import Verdicts
+
+
+class ArmResult(NamedTuple):
+    """What came of an arm.
+
+    Attributes:
+        name: What it is called.
+        values: The main metric by training seed; NaN of trials that came to no number.
+        effect: What it cost to take this away: the mean over seeds of the base's metric minus its own, in the metric's
+            direction, so that a positive one says that the component helps; NaN without pairs.
+        pairs: How many seeds that is a mean of.
+        changes: What was done to the model, in words.
+        parameters: How many the model has; None if nobody knows.
+        rebuilt: Names of the weights that were drawn anew, as the plan had it.
+    """
+
+    name: str
+    values: Mapping[int, float]
+    effect: float
+    pairs: int
+    changes: tuple[str, ...]
+    parameters: int | None
+    rebuilt: tuple[str, ...] = ()
+
+    @property
+    def mean(self) -> float:
+        """The mean of those values that are numbers; NaN if none is."""
+        known = [value for value in self.values.values() if math.isfinite(value)]
+        return fmean(known) if known else math.nan
+
+
+class Ablation(Search):
+    """What came, or comes, of an ablation: a study with an arm for each thing that is taken away, and one for nothing.
+
+    Its arms have raw differences of pairs. Whether they mean anything is what ``verdicts`` says.
+    """
+
+    @property
+    def arms(self) -> list[ArmResult]:
+        """What came of each arm so far, the base first."""
+        by_arm: dict[str, dict[int, float]] = {}
+        for trial in self.trials:
+            if trial.arm is not None:
+                done = trial.state == State.FINISHED.value and trial.value is not None
+                by_arm.setdefault(trial.arm, {})[trial.seed] = float(trial.value) if done else math.nan  # type: ignore[arg-type]
+        base = next(iter(by_arm.values()), {})
+        sign = 1.0 if self.metrics.modes[self.metrics.main] == "max" else -1.0
+        planned = [one["name"] for one in (self.meta.get("question") or {}).get("arms", [])]
+        order = {name: nth for nth, name in enumerate(planned)}
+        names = sorted(by_arm, key=lambda name: order.get(name, len(order)))  # they were run in another order
+        return [self._arm(name, by_arm[name], base, sign, self._told(name)) for name in names]
+
+    def _arm(
+        self, name: str, values: Mapping[int, float], base: Mapping[int, float], sign: float, told: Mapping[str, Any]
+    ) -> ArmResult:
+        found = [sign * (base[seed] - value) for seed, value in values.items() if seed in base]
+        pairs = [one for one in found if math.isfinite(one)]
+        effect = fmean(pairs) if pairs else math.nan
+        changes, rebuilt = tuple(told.get("changes", ())), tuple(told.get("rebuilt", ()))
+        return ArmResult(name, values, effect, len(pairs), changes, told.get("parameters"), rebuilt)
+
+    def _told(self, arm: str) -> Mapping[str, Any]:
+        """Return what was planned of an arm; nothing of one that results decided on."""
+        planned = (self.meta.get("question") or {}).get("arms", [])
+        return next((one for one in planned if one["name"] == arm), {})
+
+    def _pairs(self) -> dict[str, bool | None]:
+        found: dict[str, bool | None] = {}
+        for arm in self.arms[1:]:
+            pairs = list(self.pairing(arm.name).values())
+            known = all(one.is_known for one in pairs)
+            found[arm.name] = False if not all(one.is_pair for one in pairs) else True if known and pairs else None
+        return found
+
+    def _summary(self) -> list[str]:
+        first, *rest = super()._summary()
+        return [first, *self._table(), *self._paired(), *self._judged(), *rest]
+
+    def _judged(self) -> list[str]:
+        """Return the verdicts as lines, or why there are none; what threatens them comes first."""
+        if not any(math.isfinite(value) for arm in self.arms[1:] for value in arm.values.values()):
+            return super()._threatened() if self.complete else []
+        try:
+            return str(self.verdicts()).splitlines()
+        except ConfigError as without:  # scipy is missing
+            return [*super()._threatened(), f"No verdicts: {without}"]
+
+    def compared(self) -> Verdicts:
+        """Return the verdicts on its arms, as a report has them."""
+        return self.verdicts()
+
+    def verdicts(
+        self,
+        *,
+        margin: float | None = None,
+        level: float | None = None,
+        test: Literal["sign flips", "signed ranks", "t"] | None = None,
+    ) -> Verdicts:
+        """Say of each component whether it matters, as far as that is known by now.
+
+        Arms that did not begin as the base did (``pairing``) are tested as unpaired, and trials that failed are told as
+        missing.
+
+        Args:
+            margin: How small a difference does not matter, in the metric's unit; that of the call of ``ablate`` if left
+                out. Fix it before you see any runs.
+            level: How often one verdict or more may be wrong; that of the call if left out.
+            test: See ``etude.verdicts``.
+
+        Raises:
+            ConfigError: Nothing has begun yet, an argument cannot be, or scipy is missing.
+        """
+        from etude.results.judged import verdicts_of
+
+        arms = self.arms
+        return verdicts_of(
+            arms,
+            question=self.meta.get("question") or {},
+            pairs={arm.name: all(one.is_pair for one in self.pairing(arm.name).values()) for arm in arms[1:]},
+            mode=self.metrics.modes[self.metrics.main],
+            over=self.complete,
+            ended={(trial.arm or "", trial.seed) for trial in self.trials if State(trial.state) in FINAL},
+            margin=margin,
+            level=level,
+            test=test,
+            warns=super()._threatened(),
+        )
+
+    def _threatened(self) -> list[str]:
+        """Return nothing: it stands with the verdicts."""
+        return []
+
+    def _table(self) -> Iterator[str]:
+        """Say what came of each arm, in a line."""
+        arms = self.arms
+        for arm in arms:
+            n = sum(math.isfinite(value) for value in arm.values.values())
+            effect = f", effect {show(arm.effect)} of {count(arm.pairs, 'pair')}" if arm is not arms[0] else ""
+            size = f" [{count(arm.parameters, 'parameter')}]" if arm.parameters is not None else ""
+            loses = bool(self._told(arm.name).get("loses"))
+            anew = f", {drawn_anew(arm.rebuilt, loses=loses)}" if arm.rebuilt else ""
+            yield f"  {arm.name}: mean {self.metrics.main} {show(arm.mean)} over {count(n, 'seed')}{effect}{anew}{size}"
+
+    def _paired(self) -> Iterator[str]:
+        """Say whether all arms began as the base did, as far as that is known."""
+        found = {arm.name: list(self.pairing(arm.name).values()) for arm in self.arms[1:]}
+        apart = [name for name, pairs in found.items() if not all(one.is_pair for one in pairs)]
+        if apart:
+            yield f"Not paired, by how they began: {', '.join(apart)}."
+        elif found and all(pairs and all(one.is_known for one in pairs) for pairs in found.values()):
+            yield "All arms are paired."
+
+    def pairing(self, arm: str) -> dict[int, Pairing]:
+        """Return for each seed whether an arm's trial and that of the base are a pair, by how they began.
+
+        Raises:
+            ConfigError: There is no such arm, or none of its trials has begun.
+        """
+        names = [one.name for one in self.arms]
+        if arm not in names:
+            raise ConfigError(f"{arm!r} is no arm of this ablation that has begun. {nearest(arm, names)}")
+        base = {trial.seed: trial for trial in self.of(names[0])}
+        return {
+            trial.seed: compare(
+                base[trial.seed].metrics.get(FINGERPRINTS, {}),
+                trial.metrics.get(FINGERPRINTS, {}),
+                data_differ=bool(self._told(arm).get("features")),
+            )
+            for trial in self.of(arm)
+            if trial.seed in base
+        }
+
+    def of(self, arm: str) -> list[TrialResult]:
+        """Return the trials of an arm, by its name."""
+        return [trial for trial in self.trials if trial.arm == arm]

@@ -1,0 +1,171 @@
+"""Verdicts of an ablation: which of its arms are judged, which of them are pairs, and how far it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, Protocol
+
+from etude.ablate.racing_plan import differences
+from etude.analyse.outlook import deviation_of_pairs
+from etude.analyse.racing import Rules, Stand, looks_of
+from etude.analyse.verdict import Word
+from etude.analyse.verdicts import Verdicts, verdicts
+from etude.core.errors import ConfigError
+from etude.core.text import brief, count
+
+ALL_ARMS = ("leave_one_out", "leave_group_out", "pairs", "add_one_in")
+"""Policies of which each arm is judged. Of others, whose arms are steps on a way, those without one component are."""
+
+
+class Ran(Protocol):
+    """What came of an arm."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def values(self) -> Mapping[int, float]:
+        """The metric by seed; NaN of runs that came to no number or are not there yet."""
+        ...
+
+
+def judged(policy: str, arms: Sequence[str], components: Sequence[str]) -> list[str]:
+    """Return which arms of an ablation are judged.
+
+    Args:
+        policy: Its name.
+        arms: The names of all, the base first.
+        components: The names of those that take away one component each.
+    """
+    if policy in ALL_ARMS:
+        return list(arms[1:])
+    return [name for name in arms[1:] if name in components] or list(arms[1:])
+
+
+def verdicts_of(
+    arms: Sequence[Ran],
+    *,
+    question: Mapping[str, Any],
+    pairs: Mapping[str, bool],
+    mode: Literal["max", "min"],
+    over: bool,
+    ended: Collection[tuple[str, int]] = (),
+    margin: float | None = None,
+    level: float | None = None,
+    test: Literal["sign flips", "signed ranks", "t"] | None = None,
+    warns: Sequence[str] = (),
+) -> Verdicts:
+    """Return the verdicts of an ablation as it stands.
+
+    Args:
+        arms: What came of the arms, the base first.
+        question: What was asked, as the study has it.
+        pairs: For each arm, whether its runs are pairs with those of the base.
+        mode: The metric's direction.
+        over: Whether all its trials have ended.
+        ended: Arm and seed of the trials that have; a race asks for them.
+        margin: See ``etude.verdicts``; that of the call, if left out.
+        level: See ``etude.verdicts``; that of the call, if left out.
+        test: See ``etude.verdicts``.
+        warns: What threatens them, a line each.
+    """
+    if not arms:
+        raise ConfigError("No trial of this ablation has begun, so there is nothing to judge yet.")
+    asked = question.get("verdicts") or {}
+    names = asked.get("judged") or [arm.name for arm in arms[1:]]
+    runs = {arm.name: dict(arm.values) for arm in arms}
+    says = []
+    if asked.get("forced"):
+        says.append(
+            f"This plan could decide nothing when it began, and was run all the same (force=True). {asked['forced']}"
+        )
+    if not over:
+        says.append(not_over(sum(map(len, runs.values())), question.get("trials")))
+    says += warns
+    found = verdicts(
+        {arms[0].name: runs[arms[0].name], **{name: runs[name] for name in names if name in runs}},
+        base=arms[0].name,
+        mode=mode,
+        paired=pairs,
+        margin=margin if margin is not None else asked.get("margin"),
+        level=level if level is not None else asked.get("level", 0.05),
+        test=test,
+        says=says,
+    )
+    return found if asked.get("race") is None else raced(found, question, runs, mode=mode, ended=ended)
+
+
+def not_over(here: int, planned: int | None) -> str:
+    """Say that not all trials have ended: of so many that are planned, as far as that is known, so many have begun."""
+    of_all = f" of {planned:,}" if planned else ""
+    return (
+        f"Not over: {count(here, 'trial')}{of_all} so far. Whoever stops when a verdict pleases is wrong more "
+        "often than the level says."
+    )
+
+
+def raced(
+    found: Verdicts,
+    question: Mapping[str, Any],
+    runs: Mapping[str, Mapping[int, float]],
+    *,
+    mode: str,
+    ended: Collection[tuple[str, int]],
+) -> Verdicts:
+    """Return verdicts as a race came to them: p-values that suppose a number of seeds fixed beforehand are none."""
+    sign = -1.0 if mode == "max" else 1.0
+    losses = {
+        (name, seed): sign * value for name, by in runs.items() for seed, value in by.items() if (name, seed) in ended
+    }
+    names = [one["name"] for one in question["arms"]]
+    rules = Rules(**question["verdicts"]["race"])
+    standing, looks = looks_of(rules, differences(names, question["seeds"], losses))
+    stands = dict(zip(names[1:], standing.stands, strict=True))
+    told = []
+    for one in found:
+        stand = stands[one.component]
+        word = (Word.MATTERS if one.effect > 0 else Word.HURTS) if stand is Stand.FOUND else Word.UNDECIDED
+        says = (*one.says, f"{stand.value} by the race")
+        plain = replace(one, p=math.nan, p_corrected=math.nan, seeds_needed=None)
+        told.append(replace(plain, verdict=word, says=says))
+    why = (
+        f"Raced: {count(len(looks), 'look')}, {rules.most} seeds at most, level {rules.level:g} for all looks and "
+        "components together. The intervals are not corrected for looking."
+    )
+    return Verdicts(told, base=found.base, level=rules.level, margin=found.margin, says=[*found.says, why])
+
+
+def deviation_of(runs: Sequence[Any]) -> float | None:
+    """Return about how much the difference of a pair varies, from earlier trials of one configuration; None if unknown.
+
+    Args:
+        runs: Trials of an earlier study, of any configurations: that with the most seeds counts.
+    """
+    by: dict[str, dict[int, float]] = {}
+    for trial in runs:
+        if trial.value is not None and trial.state == "finished" and trial.arm in (None, "base"):
+            by.setdefault(repr(sorted(trial.params.items())), {})[trial.seed] = float(trial.value)
+    most = max(by.values(), key=len, default={})
+    return deviation_of_pairs(list(most.values()))
+
+
+def deviation_given(given: Any) -> float | None:
+    """Return a deviation that was given: as a number, or as a study whose base was run with several seeds.
+
+    Raises:
+        ConfigError: It is neither, or the study has no configuration with three seeds.
+    """
+    if given is None or isinstance(given, int | float):
+        return given
+    if not hasattr(given, "trials"):
+        raise ConfigError(f"deviation={brief(given)} is neither a number nor a study.")
+    if (found := deviation_of(given.trials)) is None:
+        raise ConfigError(
+            f"deviation={brief(given)} has no configuration that finished with three seeds or more, so nothing is "
+            "known of how much runs vary. Pass a number, or leave it out."
+        )
+    return found

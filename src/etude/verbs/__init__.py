@@ -1,0 +1,1 @@
+"""What the verbs of an experiment do in this process before anything starts: look, plan, try, refuse."""

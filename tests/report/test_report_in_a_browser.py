@@ -1,0 +1,126 @@
+"""A report in a real browser: sorted, filtered, turned dark; it asks nothing of the network, complains of nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etude
+from etude.testing.written import Written, write_study
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def browser_path() -> str | None:
+    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = browser_path()
+    if path is None and os.environ.get("ETUDE_BROWSER") != "required":
+        pytest.skip("no Chromium is installed; `make test` installs one where it can (apt-get install chromium)")
+    assert path is not None, "Chromium is missing, and CI has to have it: apt-get install chromium"
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    trials = [
+        Written(
+            {"lr": 10 ** (-n / 10), "act": ("relu", "<b>tanh</b>")[n % 2], "w" * 80: n % 5},
+            0.9 - abs(n - 20) / 100,
+            curve=[0.1 * step for step in range(5)],
+            state="failed" if n % 10 == 9 else "finished",
+        )
+        for n in range(40)
+    ]
+    return etude.open(write_study(tmp_path / "a <i>study", trials)).report(tmp_path / "out").parent
+
+
+@pytest.fixture
+def page(browser: Any, folder: Path) -> Iterator[Any]:
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    page.complaints, page.asked = [], []
+    page.on("console", lambda said: page.complaints.append(said.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.goto((folder / "index.html").as_uri())
+    yield page
+    page.close()
+
+
+def column(page: Any, nth: int) -> list[str]:
+    cells = f"#trials tbody tr:not(.off) td:nth-child({nth})"
+    return [text.replace("\u2212", "-") for text in page.locator(cells).all_inner_texts()]
+
+
+def test_a_page_opens_sorts_filters_and_turns_dark_without_a_complaint(page: Any, folder: Path) -> None:
+    assert page.locator("h1").inner_text() == "a <i>study"
+
+    page.click("#trials th:has-text('lr')")
+    values = [float(text) for text in column(page, 4)]
+    assert values == sorted(values)
+    page.click("#trials th:has-text('lr')")
+    assert [float(text) for text in column(page, 4)] == sorted(values, reverse=True)
+    assert page.get_attribute("#trials th:has-text('lr')", "aria-sort") == "descending"
+    page.click("#trials th:has-text('accuracy')")
+    last = column(page, 3)[-4:]
+    assert last == [""] * 4  # what has no value is last, whichever way
+    page.click("#trials th:has-text('accuracy')")
+    assert column(page, 3)[-4:] == last
+
+    page.fill("input[type=search]", "lr<0.01 tanh")
+    assert page.locator("output").inner_text() == "10 of 40"
+    page.fill("input[type=search]", "state=failed")
+    assert page.locator("output").inner_text() == "4 of 40"
+    page.fill("input[type=search]", "")
+    page.select_option("select", "finished")
+    assert page.locator("output").inner_text() == "36 of 40"
+
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.click("#theme")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light  # it is kept
+    page.click("#theme")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == light
+
+    mark = page.locator("#figure-progress circle").first
+    mark.scroll_into_view_if_needed()
+    mark.hover(force=True)
+    assert f"trial: {mark.get_attribute('data-t')}" in page.locator("#tip").inner_text()
+    assert page.locator("#trials tr.hit").count() == 1
+
+    assert page.complaints == []
+    assert set(page.asked) == {(folder / "index.html").as_uri()}
+
+
+def test_a_page_fits_a_phone_and_is_whole_without_scripts(browser: Any, folder: Path) -> None:
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844}, java_script_enabled=False, color_scheme="dark"
+    )
+    page = context.new_page()
+    page.goto((folder / "index.html").as_uri())
+    wide = page.locator("html").bounding_box()["width"]
+    assert wide == 390
+    assert page.locator("#trials tbody tr").count() == 40
+    assert not page.locator("#theme").is_visible()
+    assert not page.locator(".filters").is_visible()
+    for figure in page.locator("figure").all():
+        box = figure.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+    words = page.locator("#figure-progress text").first.bounding_box()
+    assert words["height"] > 8  # pixels: it can be read
+    context.close()

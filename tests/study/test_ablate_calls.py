@@ -1,0 +1,127 @@
+"""What an ablation's call says beside its components: controls, early stopping, ranks, seeds, what is taken over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import etude
+from etude.core.errors import ConfigError
+
+
+class Net(nn.Module):
+    def __init__(self, width: int = 40) -> None:
+        super().__init__()
+        self.first = nn.Linear(6, width)
+        self.middle = nn.Linear(width, width)
+        self.last = nn.Linear(width, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.middle(torch.relu(self.first(x)))))
+
+
+def model() -> nn.Module:
+    return Net()
+
+
+def data() -> Any:
+    return torch.utils.data.DataLoader(torch.randn(16, 6, generator=torch.Generator().manual_seed(0)), batch_size=8)
+
+
+def train(model, data, run, dropout: float = 0.5, epochs: int = 2):
+    net = model()
+    for _ in run.epochs(epochs):
+        for x in data():
+            net(x)
+        run.report(loss=float(next(net.parameters()).detach().abs().mean()) + dropout)
+
+
+@pytest.fixture
+def experiment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> etude.Experiment:
+    monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path / "studies"))
+    return etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+
+
+def test_a_control_is_the_whole_with_as_many_parameters_as_its_arm(experiment: etude.Experiment) -> None:
+    ablation = experiment.ablate("layer:middle", seeds=1, workers=1, controls=True, force=True)
+    base, middle, control = ablation.arms
+    assert control.name == "size of layer:middle"
+    assert abs(control.parameters - middle.parameters) <= 0.02 * middle.parameters < 0.02 * base.parameters
+    assert control.changes
+    assert ablation.counts() == {"finished": 3}
+    assert ablation.pairing(control.name).keys() == base.values.keys()
+
+
+def test_controls_are_for_arms_of_another_size_and_it_is_said_where_there_is_none(
+    experiment: etude.Experiment,
+) -> None:
+    assert len(experiment.ablate("layer:middle", seeds=2, dry_run=True).arms) == 2, "repair is not learned"
+    draft = experiment.ablate(["dropout", "layer:first"], seeds=2, controls=True, dry_run=True)
+    assert [one.arm.name for one in draft.arms][:3] == ["base", "dropout", "layer:first"]
+    small = etude.Experiment(train, model=lambda: Net(2), data=data, metric="loss", mode="min")
+    draft = small.ablate("layer:middle", seeds=2, controls=True, dry_run=True)
+    assert "no control of its size: the base cannot be narrowed to 20 parameters within 2%" in str(draft)
+
+
+def test_nothing_is_stopped_early_unless_it_is_asked_for_and_then_it_is_said(experiment: etude.Experiment) -> None:
+    assert "stopped early" not in str(experiment.ablate("dropout", seeds=2, dry_run=True))
+    draft = experiment.ablate("dropout", seeds=2, stopper="median", dry_run=True)
+    assert "an arm that begins slowly is stopped more often" in str(draft)
+
+    class AtOnce:
+        def decide(self, report: Any, standing: Any) -> etude.Decision:
+            return etude.Decision(etude.Act.STOP, "enough")
+
+    endless = {"epochs": 1_000_000}
+    ablation = experiment.ablate("dropout", at=endless, seeds=1, workers=1, stopper=AtOnce(), timeout_s=120, force=True)
+    assert ablation.counts() == {"stopped": 2}
+
+
+def test_more_seeds_go_on_with_the_study_and_another_ablation_gives_what_both_have(
+    experiment: etude.Experiment,
+) -> None:
+    first = experiment.ablate("dropout", seeds=1, workers=1, force=True)
+    draft = experiment.ablate("dropout", seeds=2, dry_run=True)
+    assert "2 of 4 trials are there already, and not run again" in str(draft)
+    more = experiment.ablate("dropout", seeds=2, workers=1, force=True)
+    assert more.folder == first.folder
+    assert [len(arm.values) for arm in more.arms] == [2, 2]
+    assert more.trials[0].ended_at == first.trials[0].ended_at
+    draft = experiment.ablate(["dropout", "layer:middle"], seeds=2, reuse=more, dry_run=True)
+    assert draft.done == 4
+    other = experiment.ablate(["dropout", "layer:middle"], seeds=2, reuse=more, workers=1, force=True)
+    assert {trial.arm: trial.reused_from is not None for trial in other.trials} == {
+        "base": True, "dropout": True, "layer:middle": False,
+    }  # fmt: skip
+    third = experiment.ablate(["layer:middle"], seeds=2, reuse=other, workers=1, force=True)
+    assert all(trial.reused_from is not None for trial in third.trials), "arms are known by what they go without"
+
+
+def test_a_search_gives_no_arms(experiment: etude.Experiment) -> None:
+    search = experiment.tune({"dropout": [0.5]}, trials=1, workers=1, sampler="grid")
+    with pytest.raises(ConfigError, match="which is no ablation: its trials may have taken part in choosing"):
+        experiment.ablate("dropout", seeds=[search.trials[0].seed + 1], reuse=search, force=True)
+
+
+def descend(model, data, run):
+    net = model()
+    torch.save(net.state_dict(), run.folder / "first.pt")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in run.epochs(1):
+        for x in data():
+            optimizer.zero_grad()
+            net(x).square().mean().backward()
+            optimizer.step()
+    return float(next(net.parameters()).detach().abs().mean())
+
+
+def test_several_ranks_train_an_arm(experiment: etude.Experiment) -> None:
+    of = etude.Experiment(descend, model=model, data=data, metric="loss", mode="min")
+    ablation = of.ablate("layer:middle", seeds=1, workers=1, ranks=2, force=True)
+    assert ablation.counts() == {"finished": 2}
+    [pair] = ablation.pairing("layer:middle").values()
+    assert (pair.is_pair, pair.shared, pair.batches) == (True, 4, True)
