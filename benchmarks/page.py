@@ -33,6 +33,7 @@ PAGES: Final = {
     "weights-prefix": ("Common beginnings, measured", ("weights_prefix",)),
     "ranks": ("Several ranks, measured", ("parallel_equal", "parallel_step", "parallel_elastic", "parallel_fails")),
     "removal": ("Models taken apart, measured", ("removal_zoo", "removal_cost")),
+    "ablation": ("Ablations, measured", ("ablate_scaling", "ablate_pairing")),
     "workers-elsewhere": ("Workers on other machines, measured", ("server", "engines")),
     "weights": (
         "Weights that outlive their trial, measured",

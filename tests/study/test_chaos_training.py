@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from support import run_script, write_script
 
 import etude
-from etude.core.events import BEST, LAST, Checkpointed, Resumed
+from etude.core.events import BEST, LAST, Checkpointed, Fact, Reported, Resumed
 from etude.core.history import History
 from etude.core.metrics import Metrics
 from etude.frameworks import state_file
@@ -77,9 +78,9 @@ SCRIPT = """
                 kept.total += loss.item()
                 kept.batches += 1
             scheduler.step()
-            run.report(loss=kept.total)
-        digest = float(int(digest_of({"net": net.state_dict()})[:12], 16))
-        return {"loss": kept.total, "batches": kept.batches, "digest": digest}
+            digest = float(int(digest_of({"net": net.state_dict()})[:12], 16))
+            run.report(loss=kept.total, digest=digest)
+        return {"loss": kept.total, "batches": kept.batches}
 
     experiment = etude.Experiment(train, model=model, metric="loss", mode="min")
 
@@ -131,27 +132,38 @@ def test_networks_trained_under_faults_are_those_of_an_undisturbed_study(
     saved = [fact.checkpoint for fact in facts if isinstance(fact, Checkpointed)]
     assert {point.batch for point in saved} <= {0, 15, 30}
     assert any(point.batch for point in saved)
-    assert [fact for fact in facts if isinstance(fact, Resumed) and fact.origin.key], "some went on from a state"
-    check_what_is_left(report.folder, history)
+    check_where_attempts_began(facts)
+    digests = {(f.trial, f.step): f.metrics["digest"] for f in facts if isinstance(f, Reported)}
+    check_what_is_left(report.folder, history, digests)
 
 
-def check_what_is_left(folder: Path, history: History) -> None:
-    """Check that what lies there is what the shelf has, within its bound, and that it is the weights of the result."""
+def check_where_attempts_began(facts: list[Fact]) -> None:
+    """Check that no attempt began anew where the journal had a state of its trial already."""
+    saved_by: dict[int, int] = {}
+    went_on = {(fact.trial, fact.attempt) for fact in facts if isinstance(fact, Resumed) and fact.origin.key}
+    for fact in facts:
+        if isinstance(fact, Reported) and saved_by.get(fact.trial, fact.attempt) != fact.attempt:
+            assert (fact.trial, fact.attempt) in went_on
+        if isinstance(fact, Checkpointed):
+            saved_by.setdefault(fact.trial, fact.checkpoint.attempt)
+
+
+def check_what_is_left(folder: Path, history: History, digests: Mapping[tuple[int, int], float]) -> None:
+    """Check that what lies there is what the shelf has, within its bound, and that weights are those of their epoch."""
     trials = folder / "trials"
     files = set(trials.glob("*/attempt-*/checkpoints/*"))
     assert {path.relative_to(trials) for path in files} == {
         Path(f"{trial:05d}", name) for trial, name in history.shelf.files
     }
     assert 0 < len(files) <= 2 * history.shelf.keep.trials
-    digests = [trial.metrics["digest"] for trial in etude.open(folder).trials]
     compared = 0
     for trial in history.trials:
         kept = history.shelf.weights(trial.number)
         assert kept.keys() <= {LAST, BEST}
-        if LAST in kept and kept[LAST].epoch == EPOCHS:  # else the disk was full when that was to be written
-            weights = state_file.read(
-                trials / f"{trial.number:05d}" / kept[LAST].name("weights"), kept[LAST].digests[0]
-            )
-            assert float(int(digest_of({"net": weights["net"]})[:12], 16)) == digests[trial.number]
+        for point in kept.values():
+            weights = state_file.read(trials / f"{trial.number:05d}" / point.name("weights"), point.digests[0])
+            found = float(int(digest_of({"net": weights["net"]})[:12], 16))
+            assert point.whole
+            assert found == digests[trial.number, point.step]
             compared += 1
     assert compared > 0
