@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -137,7 +137,7 @@ def test_networks_trained_under_faults_are_those_of_an_undisturbed_study(
     check_what_is_left(report.folder, history, digests)
 
 
-def check_where_attempts_began(facts: list[Fact]) -> None:
+def check_where_attempts_began(facts: Sequence[Fact]) -> None:
     """Check that no attempt began anew where the journal had a state of its trial already."""
     saved_by: dict[int, int] = {}
     went_on = {(fact.trial, fact.attempt) for fact in facts if isinstance(fact, Resumed) and fact.origin.key}
