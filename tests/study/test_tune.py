@@ -419,6 +419,7 @@ def test_what_was_recorded_says_how_and_where(monkeypatch: pytest.MonkeyPatch) -
     journal.close()
     assert "def parabola" in "".join(meta["definition"].values())
     assert meta["call"]["trials"] == 3
+    assert search.meta == meta, "which is known as soon as the search is over"
     run = meta["run 1"]
     assert run["packages"]["msgspec"]
     assert run["hardware"]["cores"] >= 1

@@ -185,7 +185,6 @@ class Launch:
         self._states = self._where_states_lie(folder)
         is_new = folder == home and not folder.exists()
         journal = self._open(folder)
-        meta = journal.meta()  # before the driver's thread has the journal for itself
         for place in ("spool", "trials"):
             (folder / place).mkdir(exist_ok=True)
         try:
@@ -217,7 +216,7 @@ class Launch:
             if is_new:  # refused before anything was written: no study of nothing stays behind
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-        return LiveStudy(study, meta=meta, experiment=self._experiment, result=self._result)
+        return LiveStudy(study, experiment=self._experiment, result=self._result)
 
     def _simulated(self, folder: Path, engine: Simulated, limits: Limits) -> LiveStudy:
         defaults = self._experiment.signature.defaults()
@@ -237,10 +236,9 @@ class Launch:
             provenance=lambda: {"call": self._called(), **_circumstances()},
         )
         journal = self._open(folder)
-        meta = journal.meta()
         simulation = Simulation(journal, rehearsal, driver_id=DRIVER_ID)
         simulation.start(self._notes)
-        return LiveStudy(simulation, meta=meta)
+        return LiveStudy(simulation)
 
     def _serve(self, content: bytes, folder: Path) -> Serve:
         metrics = self._question.metrics
@@ -446,7 +444,6 @@ class LiveStudy:
 
     Args:
         study: The shell that does the work.
-        meta: What the journal says about the study.
         experiment: Whose functions are run.
 
     Attributes:
@@ -457,17 +454,21 @@ class LiveStudy:
         self,
         study: AtWork,
         *,
-        meta: Mapping[str, Any],
         experiment: Definition | None = None,
         result: type[Search] = Search,
     ) -> None:
         self._study = study
-        self.search = result(study.folder, study.history, handle=self, meta=meta, experiment=experiment)
+        self.search = result(study.folder, study.history, handle=self, experiment=experiment)
 
     @property
     def study(self) -> AtWork:
         """The shell that does the work."""
         return self._study
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What is recorded about it by now."""
+        return self._study.meta
 
     @property
     def over(self) -> bool:

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -60,6 +60,11 @@ class AtWork(Protocol):
     @property
     def trials(self) -> int:
         """How many trials it will have, at most."""
+        ...
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What is recorded about the study by now."""
         ...
 
     @property

@@ -37,8 +37,12 @@ class Study(Protocol):
 
     folder: Path
     metrics: Metrics
-    meta: Mapping[str, Any]
     driver: tuple[str, int] | None
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What was recorded about it."""
+        ...
 
     @property
     def name(self) -> str:

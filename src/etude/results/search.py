@@ -244,6 +244,11 @@ class Handle(Protocol):
     """A study at work."""
 
     @property
+    def meta(self) -> Mapping[str, Any]:
+        """What is recorded about it by now."""
+        ...
+
+    @property
     def notes(self) -> list[str]:
         """What users should be told of this run."""
         ...
@@ -268,7 +273,6 @@ class Search:
     Attributes:
         folder: The study's folder.
         metrics: What it measures; ``metrics.modes`` has the names and directions.
-        meta: What was recorded about the study; of one that this process works on, before it began.
         driver: Host and pid of another process that works on it now; None if none seems to.
     """
 
@@ -284,7 +288,7 @@ class Search:
     ) -> None:
         self.folder = folder
         self.metrics = history.metrics
-        self.meta: Mapping[str, Any] = meta or {}
+        self._meta: Mapping[str, Any] = meta or {}
         self.driver = driver
         self._history = history
         self._handle = handle
@@ -294,6 +298,11 @@ class Search:
     def name(self) -> str:
         """The study's name."""
         return shared.home_of(self.folder).name
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What was recorded about the study; of its machine and packages some seconds after a run has begun."""
+        return self._handle.meta if self._handle is not None else self._meta
 
     @property
     def trials(self) -> list[TrialResult]:

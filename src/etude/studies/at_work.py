@@ -6,8 +6,8 @@ import contextlib
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from etude.core.clock import Clock
 from etude.core.errors import StudyInUseError
@@ -59,6 +59,7 @@ class AtWork(ABC):
         self.clock = clock
         self.workers = workers
         self._notes = Notes()
+        self._meta: Mapping[str, Any] = {}
         self.error: BaseException | None = None
         self._journal = journal
         self._question = question
@@ -73,6 +74,11 @@ class AtWork(ABC):
     def notes(self) -> list[str]:
         """What users should be told of this run, once each."""
         return self._notes.texts
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What is recorded about the study by now."""
+        return self._meta
 
     def unsaid(self) -> list[str]:
         """Return the notes that nobody has said yet; who asks says them, and asks again."""
@@ -90,6 +96,7 @@ class AtWork(ABC):
         """
         try:
             epoch = self._journal.take(self._driver_id)
+            self._meta = self._journal.meta()
             (self.folder / STOP_FILE).unlink(missing_ok=True)  # meant for a driver that is gone
             for note in notes:
                 self._note(note)
@@ -157,7 +164,12 @@ class AtWork(ABC):
         """Write down what users were told in this run, so that it can be read later as well."""
         if self.notes:
             with contextlib.suppress(sqlite3.Error, StudyInUseError):  # on a full disk: it has been said, at least
-                self._journal.record(f"notes {epoch}", self.notes)
+                self._record(f"notes {epoch}", self.notes)
+
+    def _record(self, key: str, value: Any) -> None:
+        """Write down something about the study, under a name."""
+        self._journal.record(key, value)
+        self._meta = {**self._meta, key: value}  # another one, since other threads may be reading this one
 
     def _wind_down(self, reason: str) -> None:
         """End before the plan does; it can go on later."""

@@ -139,7 +139,7 @@ class Simulation(AtWork):
     def _close(self) -> None:
         try:
             if self._rehearsal.provenance is not None:
-                self._journal.record(run_key(self.history.epoch), self._rehearsal.provenance())
+                self._record(run_key(self.history.epoch), self._rehearsal.provenance())
             if not self._run.over:
                 self._run.cancel(Cancelled(at=self.clock.now_s(), reason=self._why_early or "stopped"))
             self._commit()

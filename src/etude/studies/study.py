@@ -515,6 +515,6 @@ class Study(AtWork):
         async def record() -> None:
             found = await self._loop.run_in_executor(None, collect)
             with contextlib.suppress(sqlite3.Error, StudyInUseError):
-                self._journal.record(run_key(self.history.epoch), found)
+                self._record(run_key(self.history.epoch), found)
 
         self._recording = self._loop.create_task(record())
