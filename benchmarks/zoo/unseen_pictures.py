@@ -1,8 +1,10 @@
 # ruff: noqa: D102 - what `forward` does, its class says
-"""Unseen families that read or draw pictures and films, as people write them at work."""
+"""Unseen families that read or draw pictures and films, after designs that are much used and much ablated."""
 
 from __future__ import annotations
 
+import copy
+import math
 from typing import Any, Final
 
 import torch
@@ -12,477 +14,384 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 from benchmarks.zoo.family import Family
 
 
-class Double(nn.Module):
-    """Two convolutions; their activations are functions."""
+class Plain(nn.Module):
+    """Two convolutions beside a skip."""
 
-    def __init__(self, width: int, out: int) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(width, out, 3, padding=1, bias=False), nn.BatchNorm2d(out)
-        self.conv2, self.bn2 = nn.Conv2d(out, out, 3, padding=1, bias=False), nn.BatchNorm2d(out)
+        self.conv1, self.bn1 = nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
 
     def forward(self, x: Tensor) -> Any:
-        x = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(x)))
+        identity = x
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        out += identity
+        return self.relu(out)
 
 
-class SkipGate(nn.Module):
-    """What comes from below says where to look in what was seen on the way down."""
+class Exchange(nn.Module):
+    """Blocks at several resolutions; then each gets the sum of what all of them send it."""
 
-    def __init__(self, below: int, beside: int, middle: int) -> None:
+    def __init__(self, widths: tuple[int, ...]) -> None:
         super().__init__()
-        self.w_below = nn.Sequential(nn.Conv2d(below, middle, 1), nn.BatchNorm2d(middle))
-        self.w_beside = nn.Sequential(nn.Conv2d(beside, middle, 1), nn.BatchNorm2d(middle))
-        self.psi = nn.Sequential(nn.Conv2d(middle, 1, 1), nn.BatchNorm2d(1), nn.Sigmoid())
+        self.branches = nn.ModuleList(nn.Sequential(Plain(width), Plain(width)) for width in widths)
+        self.fuse = nn.ModuleList(
+            nn.ModuleList(self.link(widths, start, end) for start in range(len(widths))) for end in range(len(widths))
+        )
 
-    def forward(self, below: Tensor, beside: Tensor) -> Any:
-        return beside * self.psi(F.relu(self.w_below(below) + self.w_beside(beside)))
+    @staticmethod
+    def link(widths: tuple[int, ...], start: int, end: int) -> nn.Module:
+        if start == end:
+            return nn.Identity()
+        if start > end:
+            return nn.Sequential(
+                nn.Conv2d(widths[start], widths[end], 1, bias=False), nn.BatchNorm2d(widths[end]),
+                nn.Upsample(scale_factor=2 ** (start - end), mode="nearest"),
+            )  # fmt: skip
+        steps: list[nn.Module] = []
+        for step in range(start, end):
+            out = widths[end] if step == end - 1 else widths[start]
+            steps += [nn.Conv2d(widths[start], out, 3, 2, 1, bias=False), nn.BatchNorm2d(out)]
+            steps += [nn.ReLU()] if step < end - 1 else []
+        return nn.Sequential(*steps)
+
+    def forward(self, levels: list[Tensor]) -> Any:
+        levels = [branch(level) for branch, level in zip(self.branches, levels, strict=True)]
+        fused = []
+        for links in self.fuse:
+            total = links[0](levels[0])  # type: ignore[index]
+            for nth in range(1, len(levels)):
+                total = total + links[nth](levels[nth])  # type: ignore[index]
+            fused.append(F.relu(total))
+        return fused
 
 
-class AttentionUNet(nn.Module):
-    """Down and up again; gates stand in the skips, and training has a second output."""
+class HighResolution(nn.Module):
+    """The high resolution is never left; lower ones run beside it, and all are read at the end."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.enc1, self.enc2, self.middle = Double(2, 6), Double(6, 10), Double(10, 14)
-        self.up2, self.gate2, self.dec2 = nn.Conv2d(14, 10, 3, padding=1), SkipGate(10, 10, 7), Double(20, 10)
-        self.up1, self.gate1, self.dec1 = nn.Conv2d(10, 6, 3, padding=1), SkipGate(6, 6, 4), Double(12, 6)
-        self.out = nn.Conv2d(6, 4, 1)
-        self.deep = nn.Conv2d(10, 4, 1)
+        self.stem = nn.Sequential(nn.Conv2d(2, 10, 3, 2, 1, bias=False), nn.BatchNorm2d(10), nn.ReLU(inplace=True))
+        self.transition1 = nn.ModuleList([self.step(10, 8, 1), self.step(10, 14, 2)])
+        self.stage2 = Exchange((8, 14))
+        self.transition2 = self.step(14, 22, 2)
+        self.stage3 = Exchange((8, 14, 22))
+        self.last_layer = nn.Sequential(
+            nn.Conv2d(44, 18, 1), nn.BatchNorm2d(18), nn.ReLU(inplace=True), nn.Conv2d(18, 7, 1)
+        )
+
+    @staticmethod
+    def step(width: int, out: int, stride: int) -> nn.Sequential:
+        return nn.Sequential(nn.Conv2d(width, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU())
 
     def forward(self, x: Tensor) -> Any:
-        one = self.enc1(x)
-        two = self.enc2(F.max_pool2d(one, 2))
-        y = self.middle(F.max_pool2d(two, 2))
-        y = self.up2(F.interpolate(y, scale_factor=2, mode="bilinear", align_corners=False))
-        y = two_up = self.dec2(torch.cat([self.gate2(y, two), y], 1))
-        y = self.up1(F.interpolate(y, size=one.shape[2:], mode="nearest"))
-        y = self.out(self.dec1(torch.cat([self.gate1(y, one), y], 1)))
-        return {"mask": y, "deep": self.deep(two_up)} if self.training else {"mask": y}
+        x = self.stem(x)
+        levels = self.stage2([transition(x) for transition in self.transition1])
+        levels = self.stage3([*levels, self.transition2(levels[-1])])
+        size = levels[0].shape[-2:]
+        rest = [F.interpolate(level, size=size, mode="bilinear", align_corners=False) for level in levels[1:]]
+        return self.last_layer(torch.cat([levels[0], *rest], dim=1))
 
 
-class Residual(nn.Module):
-    """Adds what a function makes of something."""
+class SelectiveKernel(nn.Module):
+    """Kernels of several sizes; for each channel, what the picture says which one counts."""
 
-    def __init__(self, fn: nn.Module) -> None:
+    def __init__(self, width: int, squeezed: int, branches: int = 2) -> None:
         super().__init__()
-        self.fn = fn
+        self.convs = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv2d(width, width, 3, padding=1 + nth, dilation=1 + nth, groups=2, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(inplace=True),
+            )
+            for nth in range(branches)
+        )
+        self.gap = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Sequential(nn.Conv2d(width, squeezed, 1, bias=False), nn.BatchNorm2d(squeezed), nn.ReLU())
+        self.fcs = nn.ModuleList(nn.Conv2d(squeezed, width, 1) for _ in range(branches))
+        self.softmax = nn.Softmax(dim=1)
 
     def forward(self, x: Tensor) -> Any:
-        return self.fn(x) + x
+        seen = torch.stack([conv(x) for conv in self.convs], dim=1)
+        told = self.fc(self.gap(seen.sum(dim=1)))
+        shares = self.softmax(torch.stack([fc(told) for fc in self.fcs], dim=1))
+        return (seen * shares).sum(dim=1)
 
 
-def conv_mixer(width: int = 18, depth: int = 2, kernel: int = 5) -> nn.Sequential:
-    """Return a net without a class of its own: patches, mixed in space, then in channels."""
-    return nn.Sequential(
-        nn.Conv2d(2, width, 4, 4), nn.GELU(), nn.BatchNorm2d(width),
-        *[nn.Sequential(
-            Residual(nn.Sequential(nn.Conv2d(width, width, kernel, groups=width, padding="same"), nn.GELU(),
-                                   nn.BatchNorm2d(width))),
-            nn.Conv2d(width, width, 1), nn.GELU(), nn.BatchNorm2d(width),
-        ) for _ in range(depth)],
-        nn.AdaptiveAvgPool2d((1, 1)), nn.Flatten(), nn.Linear(width, 7),
-    )  # fmt: skip
+class SelectiveUnit(nn.Module):
+    """Narrow, select, widen, beside a skip."""
+
+    def __init__(self, width: int, middle: int, out: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Sequential(nn.Conv2d(width, middle, 1, bias=False), nn.BatchNorm2d(middle), nn.ReLU())
+        self.conv2_sk = SelectiveKernel(middle, 5)
+        self.conv3 = nn.Sequential(nn.Conv2d(middle, out, 1, bias=False), nn.BatchNorm2d(out))
+        self.shortcut = nn.Sequential() if width == out else nn.Sequential(
+            nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out)
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Any:
+        return F.relu(self.conv3(self.conv2_sk(self.conv1(x))) + self.shortcut(x))
 
 
-class ScaledBlock(nn.Module):
-    """Attention and a gated feed-forward net, both scaled by what is learned."""
+class SelectiveNet(nn.Module):
+    """Stages of units that select kernels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.basic_conv = nn.Sequential(nn.Conv2d(2, 8, 5, 1, 2, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        self.stage_1 = nn.Sequential(SelectiveUnit(8, 6, 14), SelectiveUnit(14, 6, 14))
+        self.stage_2 = nn.Sequential(nn.AvgPool2d(2), SelectiveUnit(14, 10, 20))
+        self.classifier = nn.Linear(20, 7)
+
+    def forward(self, x: Tensor) -> Any:
+        x = self.stage_2(self.stage_1(self.maxpool(self.basic_conv(x))))
+        return self.classifier(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+
+
+class Nested(nn.Module):
+    """A net of nets: each node reads all before it at its height, and what is below."""
+
+    def __init__(self, *, deep_supervision: bool = True) -> None:
+        super().__init__()
+        widths = (6, 10, 14)
+        self.deep_supervision = deep_supervision
+        self.pool, self.up = nn.MaxPool2d(2, 2), nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+        self.conv0_0 = self.block(2, 6)
+        self.conv1_0 = self.block(6, 10)
+        self.conv2_0 = self.block(10, 14)
+        self.conv0_1 = self.block(widths[0] + widths[1], 6)
+        self.conv1_1 = self.block(widths[1] + widths[2], 10)
+        self.conv0_2 = self.block(2 * widths[0] + widths[1], 6)
+        self.final1, self.final2 = nn.Conv2d(6, 4, 1), nn.Conv2d(6, 4, 1)
+
+    @staticmethod
+    def block(width: int, out: int) -> nn.Sequential:
+        return nn.Sequential(
+            nn.Conv2d(width, out, 3, padding=1), nn.BatchNorm2d(out), nn.LeakyReLU(0.1, inplace=True),
+            nn.Conv2d(out, out, 3, padding=1), nn.BatchNorm2d(out), nn.LeakyReLU(0.1, inplace=True),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Any:
+        x0_0 = self.conv0_0(x)
+        x1_0 = self.conv1_0(self.pool(x0_0))
+        x0_1 = self.conv0_1(torch.cat([x0_0, self.up(x1_0)], 1))
+        x2_0 = self.conv2_0(self.pool(x1_0))
+        x1_1 = self.conv1_1(torch.cat([x1_0, self.up(x2_0)], 1))
+        x0_2 = self.conv0_2(torch.cat([x0_0, x0_1, self.up(x1_1)], 1))
+        if self.training and self.deep_supervision:
+            return [self.final1(x0_1), self.final2(x0_2)]
+        return [self.final2(x0_2)]
+
+
+class SkipConnection(nn.Module):
+    """One height of a net for pictures from pictures; what is below it is one of its layers."""
+
+    def __init__(self, outer: int, inner: int, *, below: nn.Module | None = None, into: int | None = None) -> None:
+        super().__init__()
+        self.outermost = into is not None
+        down = nn.Conv2d(outer if into is None else into, inner, 4, 2, 1, bias=False)
+        if self.outermost and below is not None:
+            layers = [down, below, nn.ReLU(True), nn.ConvTranspose2d(2 * inner, outer, 4, 2, 1), nn.Tanh()]
+        elif below is None:
+            layers = [nn.LeakyReLU(0.2, True), down, nn.ReLU(True),
+                      nn.ConvTranspose2d(inner, outer, 4, 2, 1, bias=False), nn.BatchNorm2d(outer)]  # fmt: skip
+        else:
+            layers = [nn.LeakyReLU(0.2, True), down, nn.BatchNorm2d(inner), below, nn.ReLU(True),
+                      nn.ConvTranspose2d(2 * inner, outer, 4, 2, 1, bias=False), nn.BatchNorm2d(outer),
+                      nn.Dropout(0.5)]  # fmt: skip
+        self.model = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.model(x) if self.outermost else torch.cat([x, self.model(x)], 1)
+
+
+class ImageTranslation(nn.Module):
+    """A picture from a picture; patch by patch it is judged whether such pairs are real."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        below = SkipConnection(14, 18)
+        below = SkipConnection(10, 14, below=below)
+        self.netG = SkipConnection(4, 10, below=below, into=2)
+        self.netD = nn.Sequential(
+            nn.Conv2d(6, 8, 4, 2, 1), nn.LeakyReLU(0.2, True),
+            nn.Conv2d(8, 12, 4, 2, 1, bias=False), nn.InstanceNorm2d(12, affine=True), nn.LeakyReLU(0.2, True),
+            nn.Conv2d(12, 1, 4, 1, 1),
+        )  # fmt: skip
+
+    def forward(self, real_a: Tensor, real_b: Tensor) -> Any:
+        fake_b = self.netG(real_a)
+        fake, real = self.netD(torch.cat((real_a, fake_b), 1)), self.netD(torch.cat((real_a, real_b), 1))
+        return fake_b, fake, real
+
+
+def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    return x * (1 + scale.unsqueeze(1)) + shift.unsqueeze(1)
+
+
+class TimestepEmbedder(nn.Module):
+    """Waves of a time, read by a small net."""
+
+    def __init__(self, width: int, waves: int) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(waves, width), nn.SiLU(), nn.Linear(width, width))
+        self.waves = waves
+
+    def forward(self, t: Tensor) -> Any:
+        half = self.waves // 2
+        frequencies = torch.exp(-math.log(100) * torch.arange(half, dtype=t.dtype) / half)
+        angles = t[:, None] * frequencies[None]
+        return self.mlp(torch.cat([torch.cos(angles), torch.sin(angles)], dim=-1))
+
+
+class ConditionedBlock(nn.Module):
+    """A transformer's block whose norms a condition scales and shifts, and whose branches it gates."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.q_norm, self.k_norm = nn.RMSNorm(width // heads), nn.RMSNorm(width // heads)
-        self.w12, self.w3 = nn.Linear(width, 2 * 26), nn.Linear(26, width)
-        self.scale1, self.scale2 = nn.Parameter(0.1 * torch.ones(width)), nn.Parameter(0.1 * torch.ones(width))
-        self.drop = nn.Dropout(0.1)
+        self.norm1 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+        self.attn = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.norm2 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+        self.mlp = nn.Sequential(nn.Linear(width, 44), nn.GELU(approximate="tanh"), nn.Linear(44, width))
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
 
-    def attend(self, x: Tensor) -> Tensor:
-        batch, count, width = x.shape
-        q, k, v = self.qkv(x).reshape(batch, count, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(self.q_norm(q), self.k_norm(k), v)
-        out: Tensor = self.proj(y.transpose(1, 2).flatten(2))
-        return out
-
-    def forward(self, x: Tensor) -> Any:
-        x = x + self.drop(self.scale1 * self.attend(self.norm1(x)))
-        one, two = self.w12(self.norm2(x)).chunk(2, dim=-1)
-        return x + self.drop(self.scale2 * self.w3(F.silu(one) * two))
+    def forward(self, x: Tensor, c: Tensor) -> Any:
+        shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp = self.adaLN_modulation(c).chunk(6, dim=1)
+        y = modulate(self.norm1(x), shift_msa, scale_msa)
+        x = x + gate_msa.unsqueeze(1) * self.attn(y, y, y, need_weights=False)[0]
+        return x + gate_mlp.unsqueeze(1) * self.mlp(modulate(self.norm2(x), shift_mlp, scale_mlp))
 
 
-class RegisterVit(nn.Module):
-    """A transformer of patches with registers, which are thrown away at the end."""
+class FinalLayer(nn.Module):
+    """A norm that a condition scales and shifts, and pixels."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, out: int) -> None:
         super().__init__()
-        self.patch_embed = nn.Conv2d(2, 20, 4, 4)
-        self.cls_token = nn.Parameter(0.1 * torch.randn(1, 1, 20))
-        self.registers = nn.Parameter(0.1 * torch.randn(1, 2, 20))
-        self.pos_embed = nn.Parameter(0.1 * torch.randn(1, 16, 20))
-        self.blocks = nn.ModuleList(ScaledBlock(20, 4) for _ in range(2))
-        self.norm = nn.LayerNorm(20)
-        self.head = nn.Linear(40, 7)
+        self.norm_final = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+        self.linear = nn.Linear(width, out)
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 2 * width))
 
-    def forward(self, x: Tensor) -> Any:
-        x = self.patch_embed(x).flatten(2).transpose(1, 2) + self.pos_embed
-        tokens = [self.cls_token.expand(x.shape[0], -1, -1), self.registers.expand(x.shape[0], -1, -1), x]
-        x = torch.cat(tokens, dim=1)
+    def forward(self, x: Tensor, c: Tensor) -> Any:
+        shift, scale = self.adaLN_modulation(c).chunk(2, dim=1)
+        return self.linear(modulate(self.norm_final(x), shift, scale))
+
+
+class DiffusionTransformer(nn.Module):
+    """The noise in a picture, and how sure that is, by a transformer of patches."""
+
+    pos_embed: Tensor
+
+    def __init__(self, depth: int = 2, patch: int = 4) -> None:
+        super().__init__()
+        self.patch, self.out_channels = patch, 4
+        self.x_embedder = nn.Conv2d(2, 20, patch, patch)
+        self.t_embedder = TimestepEmbedder(20, 14)
+        self.y_embedder = nn.Embedding(9, 20)
+        self.register_buffer("pos_embed", 0.3 * torch.randn(1, 16, 20))
+        self.blocks = nn.ModuleList(ConditionedBlock(20, 4) for _ in range(depth))
+        self.final_layer = FinalLayer(20, patch * patch * self.out_channels)
+
+    def unpatchify(self, x: Tensor) -> Tensor:
+        side = int(x.shape[1] ** 0.5)
+        x = x.reshape(x.shape[0], side, side, self.patch, self.patch, self.out_channels)
+        x = torch.einsum("nhwpqc->nchpwq", x)
+        return x.reshape(x.shape[0], self.out_channels, side * self.patch, side * self.patch)
+
+    def forward(self, x: Tensor, t: Tensor, y: Tensor) -> Any:
+        x = self.x_embedder(x).flatten(2).transpose(1, 2) + self.pos_embed
+        c = self.t_embedder(t) + self.y_embedder(y)
         for block in self.blocks:
-            x = block(x)
-        x = self.norm(x)
-        return self.head(torch.cat([x[:, 0], x[:, 1 + self.registers.shape[1] :].mean(1)], dim=-1))
+            x = block(x, c)
+        return self.unpatchify(self.final_layer(x, c))
 
 
-class PreActivation(nn.Module):
-    """Norm and activation come before each convolution."""
+class FilmUnit(nn.Module):
+    """A convolution over time, one over space, one over neither, beside a skip."""
 
-    def __init__(self, width: int, out: int) -> None:
+    def __init__(self, width: int, middle: int, out: int, times: int, stride: int) -> None:
         super().__init__()
-        self.bn1, self.conv1 = nn.BatchNorm2d(width), nn.Conv2d(width, out // 2, 1)
-        self.bn2, self.conv2 = nn.BatchNorm2d(out // 2), nn.Conv2d(out // 2, out, 3, padding=1)
-        if width != out:
-            self.skip = nn.Conv2d(width, out, 1)
+        self.a = nn.Conv3d(width, middle, (times, 1, 1), padding=(times // 2, 0, 0), bias=False)
+        self.a_bn, self.a_relu = nn.BatchNorm3d(middle), nn.ReLU(inplace=True)
+        self.b = nn.Conv3d(middle, middle, (1, 3, 3), (1, stride, stride), (0, 1, 1), bias=False)
+        self.b_bn, self.b_relu = nn.BatchNorm3d(middle), nn.ReLU(inplace=True)
+        self.c, self.c_bn = nn.Conv3d(middle, out, 1, bias=False), nn.BatchNorm3d(out)
+        if width != out or stride != 1:
+            self.branch1 = nn.Conv3d(width, out, 1, (1, stride, stride), bias=False)
+            self.branch1_bn = nn.BatchNorm3d(out)
 
     def forward(self, x: Tensor) -> Any:
-        y = self.conv1(F.relu(self.bn1(x)))
-        y = self.conv2(F.relu(self.bn2(y)))
-        return y + (self.skip(x) if hasattr(self, "skip") else x)
+        y = self.b_relu(self.b_bn(self.b(self.a_relu(self.a_bn(self.a(x))))))
+        y = self.c_bn(self.c(y))
+        short = self.branch1_bn(self.branch1(x)) if hasattr(self, "branch1") else x
+        return F.relu(short + y)
 
 
-class Hourglass(nn.Module):
-    """Calls itself at half the size."""
+class FuseFastToSlow(nn.Module):
+    """The slow path gets what the fast one sees."""
 
-    def __init__(self, depth: int, width: int) -> None:
+    def __init__(self, width: int, every: int) -> None:
         super().__init__()
-        self.up1 = PreActivation(width, width)
-        self.pool = nn.MaxPool2d(2, 2)
-        self.low1 = PreActivation(width, width)
-        self.low2 = Hourglass(depth - 1, width) if depth > 1 else PreActivation(width, width)
-        self.up2 = nn.Upsample(scale_factor=2, mode="nearest")
+        self.conv = nn.Conv3d(width, 2 * width, (5, 1, 1), (every, 1, 1), (2, 0, 0), bias=False)
+        self.bn = nn.BatchNorm3d(2 * width)
+        self.relu = nn.ReLU(inplace=True)
 
-    def forward(self, x: Tensor) -> Any:
-        return self.up1(x) + self.up2(self.low2(self.low1(self.pool(x))))
+    def forward(self, slow: Tensor, fast: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.cat([slow, self.relu(self.bn(self.conv(fast)))], 1), fast
 
 
-class Keypoints(nn.Module):
-    """A heat map for each point, and where it is on average."""
+class SlowFast(nn.Module):
+    """A path that sees few frames with many channels, and one that sees all with few."""
+
+    def __init__(self, every: int = 4) -> None:
+        super().__init__()
+        self.every = every
+        self.slow_stem = nn.Sequential(nn.Conv3d(2, 10, (1, 3, 3), (1, 2, 2), (0, 1, 1)), nn.BatchNorm3d(10), nn.ReLU())
+        self.fast_stem = nn.Sequential(nn.Conv3d(2, 4, (5, 3, 3), (1, 2, 2), (2, 1, 1)), nn.BatchNorm3d(4), nn.ReLU())
+        self.fuse1, self.fuse2 = FuseFastToSlow(4, every), FuseFastToSlow(6, every)
+        self.slow_res2, self.fast_res2 = FilmUnit(18, 8, 20, 1, 1), FilmUnit(4, 2, 6, 3, 1)
+        self.slow_res3 = nn.Sequential(FilmUnit(32, 12, 26, 1, 2), FilmUnit(26, 12, 26, 3, 1))
+        self.fast_res3 = nn.Sequential(FilmUnit(6, 4, 9, 3, 2), FilmUnit(9, 4, 9, 3, 1))
+        self.dropout = nn.Dropout(0.5)
+        self.projection = nn.Linear(35, 7)
+
+    def forward(self, film: Tensor) -> Any:
+        slow, fast = self.slow_stem(film[:, :, :: self.every]), self.fast_stem(film)
+        slow, fast = self.fuse1(slow, fast)
+        slow, fast = self.fuse2(self.slow_res2(slow), self.fast_res2(fast))
+        slow, fast = self.slow_res3(slow), self.fast_res3(fast)
+        pooled = [F.adaptive_avg_pool3d(path, 1).flatten(1) for path in (slow, fast)]
+        return self.projection(self.dropout(torch.cat(pooled, dim=1)))
+
+
+class BootstrapLatent(nn.Module):
+    """Says of one view of a picture what a slower copy of itself says of the other."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(2, 10, 7, 2, 3), nn.BatchNorm2d(10), nn.ReLU(inplace=True))
-        self.enter = PreActivation(10, 14)
-        self.glass = Hourglass(2, 14)
-        self.after = nn.Sequential(nn.Conv2d(14, 14, 1), nn.BatchNorm2d(14), nn.ReLU(inplace=True))
-        self.maps = nn.Conv2d(14, 6, 1)
+        encoder = nn.Sequential(
+            nn.Conv2d(2, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True), Plain(8),
+            nn.Conv2d(8, 14, 3, 2, 1, bias=False), nn.BatchNorm2d(14), nn.ReLU(inplace=True), Plain(14),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        )  # fmt: skip
+        self.online_encoder = nn.Sequential(encoder, self.mlp(14, 28, 12))
+        self.target_encoder = copy.deepcopy(self.online_encoder).requires_grad_(False)
+        self.online_predictor = self.mlp(12, 22, 12)
 
-    def forward(self, x: Tensor) -> Any:
-        maps = self.maps(self.after(self.glass(self.enter(self.stem(x)))))
-        shares = maps.flatten(2).softmax(-1).view_as(maps)
-        across = torch.linspace(-1, 1, maps.shape[3], dtype=maps.dtype)
-        down = torch.linspace(-1, 1, maps.shape[2], dtype=maps.dtype)
-        places = torch.stack([(shares.sum(2) * across).sum(-1), (shares.sum(3) * down).sum(-1)], -1)
-        return {"maps": maps, "places": places}
-
-
-class ClassNorm(nn.Module):
-    """A batch norm whose scale and shift a class says."""
-
-    def __init__(self, width: int, condition: int) -> None:
-        super().__init__()
-        self.bn = nn.BatchNorm2d(width, affine=False)
-        self.scale, self.shift = nn.Linear(condition, width), nn.Linear(condition, width)
-
-    def forward(self, x: Tensor, condition: Tensor) -> Any:
-        scale, shift = self.scale(condition), self.shift(condition)
-        return (1 + scale[:, :, None, None]) * self.bn(x) + shift[:, :, None, None]
-
-
-class Draw(nn.Module):
-    """Twice the size, given a class."""
-
-    def __init__(self, width: int, out: int, condition: int) -> None:
-        super().__init__()
-        self.norm1, self.conv1 = ClassNorm(width, condition), nn.Conv2d(width, out, 3, padding=1)
-        self.norm2, self.conv2 = ClassNorm(out, condition), nn.Conv2d(out, out, 3, padding=1)
-        self.short = nn.Conv2d(width, out, 1)
-
-    def forward(self, x: Tensor, condition: Tensor) -> Any:
-        y = F.interpolate(F.relu(self.norm1(x, condition)), scale_factor=2)
-        y = self.conv2(F.relu(self.norm2(self.conv1(y), condition)))
-        return y + self.short(F.interpolate(x, scale_factor=2))
-
-
-class ClassGenerator(nn.Module):
-    """A picture of a class from noise, which every block gets a piece of."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.classes = nn.Embedding(9, 8)
-        self.linear = nn.Linear(6, 12 * 16)
-        self.blocks = nn.ModuleList([Draw(12, 10, 14), Draw(10, 8, 14)])
-        self.norm = nn.BatchNorm2d(8)
-        self.to_rgb = nn.Conv2d(8, 2, 3, padding=1)
-
-    def forward(self, noise: Tensor, label: Tensor) -> Any:
-        pieces = noise.chunk(3, dim=1)
-        told = self.classes(label)
-        x = self.linear(pieces[0]).view(-1, 12, 4, 4)
-        for block, piece in zip(self.blocks, pieces[1:], strict=True):
-            x = block(x, torch.cat([told, piece], 1))
-        return torch.tanh(self.to_rgb(F.relu(self.norm(x))))
-
-
-class Modulated(nn.Module):
-    """A convolution whose weights a style scales, differently for each picture."""
-
-    def __init__(self, width: int, out: int, kernel: int, style: int, *, demodulate: bool = True) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(0.2 * torch.randn(1, out, width, kernel, kernel))
-        self.bias = nn.Parameter(torch.zeros(out))
-        self.affine = nn.Linear(style, width)
-        self.demodulate = demodulate
-
-    def forward(self, x: Tensor, style: Tensor) -> Any:
-        batch, width, high, wide = x.shape
-        weight = self.weight * (1 + self.affine(style).view(batch, 1, width, 1, 1))
-        if self.demodulate:
-            weight = weight * torch.rsqrt(weight.pow(2).sum((2, 3, 4), keepdim=True) + 1e-6)
-        weight = weight.flatten(0, 1)
-        y = F.conv2d(x.reshape(1, -1, high, wide), weight, padding=weight.shape[-1] // 2, groups=batch)
-        return y.view(batch, -1, high, wide) + self.bias[:, None, None]
-
-
-class StyleGenerator(nn.Module):
-    """From a learned constant, styled again and again; pictures of all sizes are summed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mapping = nn.Sequential(*[m for k in (6, 16, 16) for m in (nn.Linear(k, 16), nn.LeakyReLU(0.2))])
-        self.constant = nn.Parameter(torch.randn(1, 14, 4, 4))
-        self.styled = nn.ModuleList([Modulated(14, 14, 3, 16), Modulated(14, 10, 3, 16), Modulated(10, 8, 3, 16)])
-        self.to_rgb = nn.ModuleList(Modulated(width, 2, 1, 16, demodulate=False) for width in (14, 10, 8))
-
-    def forward(self, z: Tensor) -> Any:
-        style = self.mapping(F.normalize(z, dim=1))
-        x = self.constant.expand(z.shape[0], -1, -1, -1)
-        picture: Any = None
-        for nth, (conv, rgb) in enumerate(zip(self.styled, self.to_rgb, strict=True)):
-            if nth:
-                x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
-                picture = F.interpolate(picture, scale_factor=2, mode="bilinear", align_corners=False)
-            x = F.leaky_relu(conv(x, style), 0.2)
-            picture = rgb(x, style) if picture is None else picture + rgb(x, style)
-        return picture
-
-
-class Pooled(nn.Sequential):
-    """What the whole picture says, everywhere."""
-
-    def __init__(self, width: int, out: int) -> None:
-        super().__init__(nn.AdaptiveAvgPool2d(1), nn.Conv2d(width, out, 1, bias=False), nn.GroupNorm(2, out), nn.ReLU())
-
-    def forward(self, x: Tensor) -> Any:
-        size = x.shape[-2:]
-        for layer in self:
-            x = layer(x)
-        return F.interpolate(x, size=size, mode="bilinear", align_corners=False)
-
-
-class DeepLab(nn.Module):
-    """Convolutions with holes of several sizes side by side; low features come in again late."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.low = nn.Sequential(nn.Conv2d(2, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU())
-        self.high = nn.Sequential(nn.Conv2d(8, 14, 3, 2, 1), nn.BatchNorm2d(14), nn.ReLU())
-        holes: dict[str, nn.Module] = {
-            f"rate{rate}": nn.Sequential(
-                nn.Conv2d(14, out, 3 if rate > 1 else 1, padding=rate if rate > 1 else 0, dilation=rate, bias=False),
-                nn.BatchNorm2d(out),
-                nn.ReLU(),
-            )
-            for rate, out in ((1, 6), (2, 7), (4, 8))
-        }
-        self.holes = nn.ModuleDict({**holes, "pooled": Pooled(14, 4)})
-        self.project = nn.Sequential(nn.Conv2d(25, 12, 1, bias=False), nn.BatchNorm2d(12), nn.ReLU(), nn.Dropout(0.1))
-        self.reduce = nn.Conv2d(8, 6, 1)
-        self.classifier = nn.Sequential(nn.Conv2d(18, 12, 3, padding=1), nn.ReLU(), nn.Conv2d(12, 7, 1))
-
-    def forward(self, x: Tensor) -> Any:
-        low = self.low(x)
-        high = self.high(low)
-        y = self.project(torch.cat([branch(high) for branch in self.holes.values()], dim=1))
-        y = F.interpolate(y, size=low.shape[-2:], mode="bilinear", align_corners=False)
-        y = self.classifier(torch.cat([y, F.relu(self.reduce(low))], dim=1))
-        return F.interpolate(y, size=x.shape[-2:], mode="bilinear", align_corners=False)
-
-
-class ChannelAttention(nn.Module):
-    """Scales channels, beside a skip."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(width, width, 3, 1, 1), nn.PReLU(width), nn.Conv2d(width, width, 3, 1, 1))
-        self.attend = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1), nn.Conv2d(width, 4, 1), nn.ReLU(), nn.Conv2d(4, width, 1), nn.Sigmoid()
+    @staticmethod
+    def mlp(width: int, hidden: int, out: int) -> nn.Sequential:
+        return nn.Sequential(
+            nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(inplace=True), nn.Linear(hidden, out)
         )
-
-    def forward(self, x: Tensor) -> Any:
-        y = self.body(x)
-        return torch.add(x, y * self.attend(y), alpha=0.5)
-
-
-class SuperResolution(nn.Module):
-    """Twice the size: what is learned is added to the enlarged picture."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = nn.Conv2d(2, 12, 3, 1, 1)
-        self.body = nn.Sequential(ChannelAttention(12), nn.Conv2d(12, 12, 3, 1, 1))
-        self.tail = nn.Sequential(nn.Conv2d(12, 24, 3, 1, 1), nn.PixelShuffle(2), nn.Conv2d(6, 2, 3, 1, 1))
-
-    def forward(self, x: Tensor) -> Any:
-        y = self.head(x)
-        y = self.body(y) + y
-        return self.tail(y) + F.interpolate(x, scale_factor=2, mode="bicubic", align_corners=False)
-
-
-class ConvAct(nn.Module):
-    """Convolution, norm, activation."""
-
-    def __init__(self, width: int, out: int, kernel: int = 1, stride: int = 1) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(width, out, kernel, stride, kernel // 2, bias=False)
-        self.bn = nn.BatchNorm2d(out)
-        self.act = nn.SiLU(inplace=True)
-
-    def forward(self, x: Tensor) -> Any:
-        return self.act(self.bn(self.conv(x)))
-
-
-class CrossStage(nn.Module):
-    """Half of the channels take a detour."""
-
-    def __init__(self, width: int, out: int) -> None:
-        super().__init__()
-        half = out // 2
-        self.cv1, self.cv2, self.cv3 = ConvAct(width, half), ConvAct(width, half), ConvAct(out, out)
-        self.m = nn.Sequential(ConvAct(half, half, 1), ConvAct(half, half, 3))
-
-    def forward(self, x: Tensor) -> Any:
-        y = self.cv1(x)
-        return self.cv3(torch.cat((y + self.m(y), self.cv2(x)), 1))
-
-
-class OneShot(nn.Module):
-    """Boxes for anchors on two grids, at one look."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem, self.stage1 = ConvAct(2, 8, 3, 2), CrossStage(8, 8)
-        self.shrink, self.stage2 = ConvAct(8, 12, 3, 2), ConvAct(12, 12, 3)
-        self.pools = nn.ModuleList(nn.MaxPool2d(k, 1, k // 2) for k in (3, 5))
-        self.spp = ConvAct(36, 14)
-        self.up = nn.Upsample(scale_factor=2)
-        self.merge = CrossStage(22, 10)
-        self.detect = nn.ModuleList([nn.Conv2d(10, 2 * 9, 1), nn.Conv2d(14, 2 * 9, 1)])
-
-    def forward(self, x: Tensor) -> Any:
-        one = self.stage1(self.stem(x))
-        two = self.stage2(self.shrink(one))
-        two = self.spp(torch.cat([two, *(pool(two) for pool in self.pools)], 1))
-        one = self.merge(torch.cat([self.up(two), one], 1))
-        found = []
-        for level, detect in zip((one, two), self.detect, strict=True):
-            batch, _, high, wide = level.shape
-            y = detect(level).view(batch, 2, 9, high, wide).permute(0, 1, 3, 4, 2)
-            box, rest = y.split((4, 5), dim=-1)
-            found.append(torch.cat([box.sigmoid() * 2 - 0.5, rest], -1).flatten(1, 3))
-        return torch.cat(found, 1)
-
-
-class ConvGru(nn.Module):
-    """A GRU whose state is a picture."""
-
-    def __init__(self, hidden: int, width: int) -> None:
-        super().__init__()
-        self.convz, self.convr, self.convq = (nn.Conv2d(hidden + width, hidden, 3, padding=1) for _ in range(3))
-
-    def forward(self, h: Tensor, x: Tensor) -> Any:
-        both = torch.cat([h, x], dim=1)
-        z, r = torch.sigmoid(self.convz(both)), torch.sigmoid(self.convr(both))
-        q = torch.tanh(self.convq(torch.cat([r * h, x], dim=1)))
-        return (1 - z) * h + z * q
-
-
-class OpticalFlow(nn.Module):
-    """How everything moved between two pictures, made better step by step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.features = nn.Sequential(
-            nn.Conv2d(2, 8, 3, 2, 1), nn.InstanceNorm2d(8), nn.ReLU(), nn.Conv2d(8, 12, 3, 1, 1)
-        )
-        self.context = nn.Sequential(
-            nn.Conv2d(2, 10, 3, 2, 1), nn.BatchNorm2d(10), nn.ReLU(), nn.Conv2d(10, 18, 3, 1, 1)
-        )
-        self.correlated = nn.Conv2d(64, 10, 1)
-        self.moved = nn.Conv2d(2, 6, 3, padding=1)
-        self.gru = ConvGru(10, 24)
-        self.head = nn.Sequential(nn.Conv2d(10, 14, 3, padding=1), nn.ReLU(), nn.Conv2d(14, 2, 3, padding=1))
 
     def forward(self, one: Tensor, other: Tensor) -> Any:
-        f1, f2 = self.features(one), self.features(other)
-        batch, width, high, wide = f1.shape
-        seen = torch.einsum("bcp,bcq->bqp", f1.flatten(2), f2.flatten(2)).view(batch, -1, high, wide) / width**0.5
-        hidden, context = self.context(one).split([10, 8], dim=1)
-        hidden, context = torch.tanh(hidden), torch.relu(context)
-        flow, flows = f1.new_zeros(batch, 2, high, wide), []
-        for _ in range(2):
-            flow = flow.detach()
-            motion = torch.cat([F.relu(self.correlated(seen)), F.relu(self.moved(flow))], 1)
-            hidden = self.gru(hidden, torch.cat([context, motion], 1))
-            flow = flow + self.head(hidden)
-            flows.append(flow)
-        return flows
-
-
-class Mixed(nn.Module):
-    """All operations at once, weighed by what is learned."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.ops = nn.ModuleDict({
-            "conv": nn.Sequential(nn.ReLU(), nn.Conv2d(width, width, 3, 1, 1), nn.BatchNorm2d(width)),
-            "apart": nn.Sequential(
-                nn.ReLU(), nn.Conv2d(width, width, 3, 1, 1, groups=width), nn.Conv2d(width, width, 1)
-            ),
-            "max": nn.MaxPool2d(3, 1, 1),
-            "skip": nn.Identity(),
-        })  # fmt: skip
-
-    def forward(self, x: Tensor, weights: Tensor) -> Any:
-        return sum(weight * op(x) for weight, op in zip(weights, self.ops.values(), strict=True))
-
-
-class SearchedCell(nn.Module):
-    """A cell of three nodes, of which every one reads all before it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(2, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8))
-        self.edges = nn.ModuleDict({f"{a}to{b}": Mixed(8) for b in (1, 2) for a in range(b)})
-        self.alphas = nn.Parameter(0.3 * torch.randn(len(self.edges), 4))
-        self.classifier = nn.Linear(16, 7)
-
-    def forward(self, x: Tensor) -> Any:
-        nodes, weights = [self.stem(x)], F.softmax(self.alphas, dim=-1)
-        names = list(self.edges)
-        for b in (1, 2):
-            nodes.append(torch.stack([
-                self.edges[f"{a}to{b}"](nodes[a], weights[names.index(f"{a}to{b}")]) for a in range(b)
-            ]).sum(0))  # fmt: skip
-        return self.classifier(torch.cat(nodes[1:], 1).mean((-2, -1)))
+        said = [self.online_predictor(self.online_encoder(view)) for view in (one, other)]
+        with torch.no_grad():
+            meant = [self.target_encoder(view) for view in (other, one)]
+        return sum(2 - 2 * F.cosine_similarity(a, b, dim=-1) for a, b in zip(said, meant, strict=True))
 
 
 def images(count: int) -> Any:
@@ -490,15 +399,13 @@ def images(count: int) -> Any:
 
 
 PICTURES: Final = (
-    Family("attention_unet", "image", AttentionUNet, images(1)),
-    Family("conv_mixer", "image", conv_mixer, images(1)),
-    Family("vit_registers", "image", RegisterVit, images(1)),
-    Family("keypoints", "image", Keypoints, images(1)),
-    Family("class_generator", "image", ClassGenerator, lambda b: (torch.randn(b, 18), torch.randint(0, 9, (b,)))),
-    Family("style_generator", "image", StyleGenerator, lambda batch: (torch.randn(batch, 6),)),
-    Family("deeplab", "image", DeepLab, images(1)),
-    Family("super_resolution", "image", SuperResolution, lambda batch: (torch.randn(batch, 2, 9, 9),)),
-    Family("one_shot", "detection", OneShot, images(1)),
-    Family("optical_flow", "film", OpticalFlow, images(2)),
-    Family("searched_cell", "image", SearchedCell, images(1)),
-)
+    Family("high_resolution", "image", HighResolution, images(1)),
+    Family("selective_kernels", "image", SelectiveNet, images(1)),
+    Family("nested_unet", "image", Nested, images(1)),
+    Family("image_translation", "image", ImageTranslation,
+           lambda b: (torch.randn(b, 2, 16, 16), torch.randn(b, 4, 16, 16))),
+    Family("diffusion_transformer", "image", DiffusionTransformer,
+           lambda b: (torch.randn(b, 2, 16, 16), 90 * torch.rand(b), torch.randint(0, 9, (b,)))),
+    Family("slow_fast", "film", SlowFast, lambda batch: (torch.randn(batch, 2, 8, 10, 14),)),
+    Family("bootstrap_latent", "image", BootstrapLatent, images(2)),
+)  # fmt: skip

@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - what `forward` does, its class says
-"""Unseen families that read words, sounds and series, as people write them at work."""
+"""Unseen families that read words and sounds, after designs that are much used and much ablated."""
 
 from __future__ import annotations
 
@@ -13,357 +13,376 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 from benchmarks.zoo.family import Family
 
 
-class SpatialGate(nn.Module):
-    """Half of the features are scaled by what the other half says of all places."""
+class Separator(nn.Module):
+    """A dilated convolution of each channel alone; it gives a residual and a skip."""
 
-    def __init__(self, width: int, length: int) -> None:
+    def __init__(self, width: int, hidden: int, skip: int, dilation: int) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.proj = nn.Conv1d(length, length, 1)
+        self.conv1d = nn.Conv1d(width, hidden, 1)
+        self.dconv1d = nn.Conv1d(hidden, hidden, 3, dilation=dilation, groups=hidden, padding=dilation)
+        self.res_out, self.skip_out = nn.Conv1d(hidden, width, 1), nn.Conv1d(hidden, skip, 1)
+        self.nonlinearity1, self.nonlinearity2 = nn.PReLU(), nn.PReLU()
+        self.reg1, self.reg2 = nn.GroupNorm(1, hidden, eps=1e-8), nn.GroupNorm(1, hidden, eps=1e-8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.reg1(self.nonlinearity1(self.conv1d(x)))
+        y = self.reg2(self.nonlinearity2(self.dconv1d(y)))
+        return self.res_out(y), self.skip_out(y)
+
+
+class SourceSeparation(nn.Module):
+    """Who says what in a mixture: masks for what a learned transform makes of the wave."""
+
+    def __init__(self, speakers: int = 2, layers: int = 2, stacks: int = 2) -> None:
+        super().__init__()
+        self.speakers = speakers
+        self.encoder = nn.Conv1d(1, 24, 8, bias=False, stride=4)
+        self.norm = nn.GroupNorm(1, 24, eps=1e-8)
+        self.bottleneck = nn.Conv1d(24, 14, 1)
+        self.tcn = nn.ModuleList(Separator(14, 30, 18, 2**layer) for _ in range(stacks) for layer in range(layers))
+        self.output = nn.Sequential(nn.PReLU(), nn.Conv1d(18, speakers * 24, 1))
+        self.decoder = nn.ConvTranspose1d(24, 1, 8, bias=False, stride=4)
+
+    def forward(self, mixture: Tensor) -> Any:
+        seen = F.relu(self.encoder(mixture.unsqueeze(1)))
+        y = self.bottleneck(self.norm(seen))
+        skips: Any = 0.0
+        for layer in self.tcn:
+            residual, skip = layer(y)
+            y = y + residual
+            skips = skips + skip
+        masks = torch.sigmoid(self.output(skips)).view(seen.shape[0], self.speakers, 24, -1)
+        masked = seen.unsqueeze(1) * masks
+        return self.decoder(masked.flatten(0, 1)).view(seen.shape[0], self.speakers, -1)
+
+
+class TimeReduction(nn.Module):
+    """Puts moments beside each other, so many at a time."""
+
+    def __init__(self, width: int, factor: int) -> None:
+        super().__init__()
+        self.factor = factor
+        self.proj = nn.Linear(width * factor, width)
 
     def forward(self, x: Tensor) -> Any:
-        u, v = x.chunk(2, dim=-1)
-        return u * self.proj(self.norm(v))
+        batch, length, width = x.shape
+        x = x[:, : length - length % self.factor]
+        return self.proj(x.reshape(batch, -1, width * self.factor))
 
 
-class GatedMlp(nn.Module):
-    """No attention: linear layers and gates along the words."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(40, 16)
-        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(2))
-        self.enter = nn.ModuleList(nn.Linear(16, 36) for _ in range(2))
-        self.gates = nn.ModuleList(SpatialGate(18, 11) for _ in range(2))
-        self.leave = nn.ModuleList(nn.Linear(18, 16) for _ in range(2))
-        self.to_logits = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 40))
-
-    def forward(self, words: Tensor) -> Any:
-        x = self.embed(words)
-        for k in range(len(self.norms)):
-            x = x + self.leave[k](self.gates[k](F.gelu(self.enter[k](self.norms[k](x)))))
-        return self.to_logits(x)
-
-
-class DiagonalStates(nn.Module):
-    """A convolution as long as the series, made from states that decay and turn."""
-
-    def __init__(self, width: int, states: int) -> None:
-        super().__init__()
-        self.D = nn.Parameter(torch.randn(width))
-        self.C = nn.Parameter(0.5 * torch.randn(width, states, 2))
-        self.log_dt = nn.Parameter(torch.linspace(math.log(0.01), math.log(0.1), width))
-        self.log_A_real = nn.Parameter(torch.log(0.5 * torch.ones(width, states)))
-        self.A_imag = nn.Parameter(math.pi * torch.arange(states).float().repeat(width, 1))
-        self.output_linear = nn.Sequential(nn.Conv1d(width, 2 * width, 1), nn.GLU(dim=-2))
-
-    def forward(self, u: Tensor) -> Any:
-        length = u.shape[-1]
-        a = torch.complex(-torch.exp(self.log_A_real), self.A_imag)
-        step = a * torch.exp(self.log_dt)[:, None]
-        c = torch.view_as_complex(self.C) * (torch.exp(step) - 1) / a
-        k = 2 * torch.einsum("hn,hnl->hl", c, torch.exp(step[..., None] * torch.arange(length))).real
-        y = torch.fft.irfft(torch.fft.rfft(u, n=2 * length) * torch.fft.rfft(k, n=2 * length), n=2 * length)
-        return self.output_linear(F.gelu(y[..., :length] + u * self.D.unsqueeze(-1)))
-
-
-class StateSpaces(nn.Module):
-    """Layers of state spaces with norms behind them."""
+class Transducer(nn.Module):
+    """What is said, for each moment and each number of letters before it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder, self.decoder = nn.Linear(4, 14), nn.Linear(14, 7)
-        self.layers = nn.ModuleList(DiagonalStates(14, 6) for _ in range(3))
-        self.norms = nn.ModuleList(nn.LayerNorm(14) for _ in range(3))
-        self.dropouts = nn.ModuleList(nn.Dropout1d(0.1) for _ in range(3))
+        self.encoder = nn.ModuleList([nn.LSTM(12, 18, batch_first=True), nn.LSTM(18, 18, batch_first=True)])
+        self.norms = nn.ModuleList(nn.LayerNorm(18) for _ in range(2))
+        self.reduce = TimeReduction(18, 2)
+        self.dropout = nn.Dropout(0.1)
+        self.predictor = nn.ModuleDict({
+            "embed": nn.Embedding(29, 14), "norm": nn.LayerNorm(14), "lstm": nn.LSTM(14, 16, batch_first=True),
+            "linear": nn.Linear(16, 20),
+        })  # fmt: skip
+        self.encoder_proj = nn.Linear(18, 20)
+        self.joiner = nn.Sequential(nn.Tanh(), nn.Linear(20, 29))
+
+    def forward(self, features: Tensor, targets: Tensor) -> Any:
+        x, _ = self.encoder[0](features)
+        x = self.reduce(self.dropout(self.norms[0](x)))
+        y, _ = self.encoder[1](x)
+        x = self.encoder_proj(self.norms[1](x + y))
+        before = F.pad(targets, (1, 0))
+        told, _ = self.predictor["lstm"](self.predictor["norm"](self.predictor["embed"](before)))
+        told = self.predictor["linear"](told)
+        return F.log_softmax(self.joiner(x.unsqueeze(2) + told.unsqueeze(1)), dim=-1)
+
+
+class Highways(nn.Module):
+    """Layers that let through what they do not change."""
+
+    def __init__(self, width: int, depth: int = 2) -> None:
+        super().__init__()
+        self.linears = nn.ModuleList(nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth))
+        self.gates = nn.ModuleList(nn.Sequential(nn.Linear(width, width), nn.Sigmoid()) for _ in range(depth))
 
     def forward(self, x: Tensor) -> Any:
-        x = self.encoder(x).transpose(-1, -2)
-        for layer, norm, dropout in zip(self.layers, self.norms, self.dropouts, strict=True):
-            x = x + dropout(layer(x))
-            x = norm(x.transpose(-1, -2)).transpose(-1, -2)
-        return self.decoder(x.mean(-1))
+        for linear, gate in zip(self.linears, self.gates, strict=True):
+            g = gate(x)
+            x = g * linear(x) + (1 - g) * x
+        return x
 
 
-class Separable(nn.Module):
-    """Convolutions of each channel alone, then of each moment alone, again and again, beside a skip."""
-
-    def __init__(self, width: int, out: int, kernel: int, repeat: int) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        for nth in range(repeat):
-            into = width if nth == 0 else out
-            layers += [nn.Conv1d(into, into, kernel, padding=kernel // 2, groups=into, bias=False),
-                       nn.Conv1d(into, out, 1, bias=False), nn.BatchNorm1d(out)]  # fmt: skip
-            layers += [nn.ReLU(), nn.Dropout(0.1)] if nth < repeat - 1 else []
-        self.mconv = nn.ModuleList(layers)
-        self.res = nn.Sequential(nn.Conv1d(width, out, 1, bias=False), nn.BatchNorm1d(out))
-        self.out = nn.Sequential(nn.ReLU(), nn.Dropout(0.1))
-
-    def forward(self, x: Tensor) -> Any:
-        y = x
-        for layer in self.mconv:
-            y = layer(y)
-        return self.out(y + self.res(x))
-
-
-class CtcConvolutions(nn.Module):
-    """A letter or nothing for each moment of a sound, in the order of axes that the loss wants."""
+class AttentionFlow(nn.Module):
+    """Where in a text the answer to a question begins and ends; each looks at the other."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.first = nn.Sequential(nn.Conv1d(12, 14, 7, 2, 3, bias=False), nn.BatchNorm1d(14), nn.ReLU())
-        self.blocks = nn.Sequential(Separable(14, 18, 7, 2), Separable(18, 16, 9, 2))
-        self.last = nn.Conv1d(16, 22, 1)
-        self.letters = nn.Conv1d(22, 28, 1)
+        self.char_emb = nn.Embedding(30, 6, padding_idx=0)
+        self.char_conv = nn.Conv1d(6, 8, 4)
+        self.word_emb = nn.Embedding(40, 12)
+        self.highway = Highways(20)
+        self.context_lstm = nn.LSTM(20, 9, bidirectional=True, batch_first=True)
+        self.att_weight_c, self.att_weight_q = nn.Linear(18, 1), nn.Linear(18, 1)
+        self.att_weight_cq = nn.Linear(18, 1)
+        self.modeling_lstm1 = nn.LSTM(72, 9, bidirectional=True, batch_first=True)
+        self.modeling_lstm2 = nn.LSTM(18, 9, bidirectional=True, batch_first=True)
+        self.p1_weight_g, self.p1_weight_m = nn.Linear(72, 1), nn.Linear(18, 1)
+        self.p2_weight_g, self.p2_weight_m = nn.Linear(72, 1), nn.Linear(18, 1)
+        self.output_lstm = nn.LSTM(18, 9, bidirectional=True, batch_first=True)
+        self.dropout = nn.Dropout(0.2)
 
-    def forward(self, spectrum: Tensor) -> Any:
-        x = F.hardtanh(self.last(self.blocks(self.first(spectrum))), 0, 20)
-        return {"log_probs": F.log_softmax(self.letters(x), dim=1).transpose(1, 2)}
+    def embed(self, words: Tensor, letters: Tensor) -> Tensor:
+        batch, length, most = letters.shape
+        spelled = self.dropout(self.char_emb(letters)).view(batch * length, most, -1).transpose(1, 2)
+        spelled = F.max_pool1d(F.relu(self.char_conv(spelled)), most - 3).squeeze(-1).view(batch, length, -1)
+        x = self.highway(torch.cat([spelled, self.word_emb(words)], dim=-1))
+        found: Tensor = self.context_lstm(self.dropout(x))[0]
+        return found
+
+    def flow(self, c: Tensor, q: Tensor) -> Tensor:
+        s = self.att_weight_c(c) + self.att_weight_q(q).transpose(1, 2)
+        s = s + self.att_weight_cq(c.unsqueeze(2) * q.unsqueeze(1)).squeeze(-1)
+        c2q = torch.bmm(F.softmax(s, dim=2), q)
+        b = F.softmax(torch.max(s, dim=2)[0], dim=1).unsqueeze(1)
+        q2c = torch.bmm(b, c).expand(-1, c.shape[1], -1)
+        return torch.cat([c, c2q, c * c2q, c * q2c], dim=-1)
+
+    def forward(self, context: Tensor, context_letters: Tensor, query: Tensor, query_letters: Tensor) -> Any:
+        g = self.flow(self.embed(context, context_letters), self.embed(query, query_letters))
+        m = self.modeling_lstm2(self.dropout(self.modeling_lstm1(g)[0]))[0]
+        start = (self.p1_weight_g(g) + self.p1_weight_m(m)).squeeze(-1)
+        m2 = self.output_lstm(m)[0]
+        end = (self.p2_weight_g(g) + self.p2_weight_m(m2)).squeeze(-1)
+        return start, end
 
 
-class PointerNet(nn.Module):
-    """Says which of the points comes next, step by step."""
+class CausalSelfAttention(nn.Module):
+    """Heads that turn queries and keys by their places; several queries share a key."""
 
-    def __init__(self) -> None:
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, width: int, heads: int, key_heads: int, length: int) -> None:
         super().__init__()
-        self.embed = nn.Linear(4, 14)
-        self.encoder = nn.LSTM(14, 18, batch_first=True)
-        self.cell = nn.LSTMCell(14, 18)
-        self.start = nn.Parameter(0.3 * torch.randn(14))
-        self.w_ref, self.w_query = nn.Conv1d(18, 16, 1), nn.Linear(18, 16)
-        self.v = nn.Parameter(0.3 * torch.randn(16))
+        self.heads, self.key_heads, self.size = heads, key_heads, width // heads
+        self.wq = nn.Linear(width, heads * self.size, bias=False)
+        self.wk = nn.Linear(width, key_heads * self.size, bias=False)
+        self.wv = nn.Linear(width, key_heads * self.size, bias=False)
+        self.wo = nn.Linear(heads * self.size, width, bias=False)
+        self.resid_dropout = nn.Dropout(0.1)
+        angles = torch.outer(torch.arange(length), 100.0 ** -torch.arange(0, 1, 2 / self.size))
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
 
-    def forward(self, points: Tensor) -> Any:
-        x = self.embed(points)
-        memory, (h, c) = self.encoder(x)
-        h, c = h[0], c[0]
-        reference = self.w_ref(memory.permute(0, 2, 1))
-        given, entered, taken = [], self.start.expand(points.shape[0], -1), torch.zeros(points.shape[:2])
-        for _ in range(4):
-            h, c = self.cell(entered, (h, c))
-            query = self.w_query(h).unsqueeze(2)
-            scores = torch.einsum("d,bdn->bn", self.v, torch.tanh(reference + query)) - 1e4 * taken
-            given.append(F.log_softmax(scores, dim=1))
-            chosen = scores.argmax(1)
-            taken = taken + F.one_hot(chosen, points.shape[1])
-            entered = x[torch.arange(points.shape[0]), chosen]
-        return torch.stack(given, 1)
-
-
-class Crf(nn.Module):
-    """How likely a row of tags is among all rows."""
-
-    def __init__(self, tags: int) -> None:
-        super().__init__()
-        self.start, self.end = nn.Parameter(0.3 * torch.randn(tags)), nn.Parameter(0.3 * torch.randn(tags))
-        self.transitions = nn.Parameter(0.3 * torch.randn(tags, tags))
-
-    def forward(self, emissions: Tensor, tags: Tensor) -> Any:
-        score = self.start[tags[:, 0]] + emissions[:, 0].gather(1, tags[:, :1]).squeeze(1)
-        alpha = self.start + emissions[:, 0]
-        for t in range(1, tags.shape[1]):
-            score = score + self.transitions[tags[:, t - 1], tags[:, t]]
-            score = score + emissions[:, t].gather(1, tags[:, t : t + 1]).squeeze(1)
-            alpha = torch.logsumexp(alpha.unsqueeze(2) + self.transitions + emissions[:, t].unsqueeze(1), dim=1)
-        return score + self.end[tags[:, -1]] - torch.logsumexp(alpha + self.end, dim=1)
-
-
-class CrfTagger(nn.Module):
-    """Words and their shapes, read both ways; tags depend on their neighbours."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embeds = nn.ModuleDict({"word": nn.Embedding(40, 14), "shape": nn.Embedding(8, 6)})
-        self.drop = nn.Dropout(0.2)
-        self.forwards, self.backwards = nn.GRU(20, 12, batch_first=True), nn.GRU(20, 12, batch_first=True)
-        self.mix = nn.Sequential(nn.Linear(24, 18), nn.Tanh())
-        self.hidden2tag = nn.Linear(18, 9)
-        self.crf = Crf(9)
-
-    def forward(self, words: Tensor, shapes: Tensor, tags: Tensor) -> Any:
-        x = self.drop(torch.cat([self.embeds["word"](words), self.embeds["shape"](shapes)], -1))
-        one, _ = self.forwards(x)
-        other, _ = self.backwards(x.flip(1))
-        emissions = self.hidden2tag(self.mix(torch.cat([one, other.flip(1)], -1)))
-        return self.crf(emissions, tags), emissions
-
-
-class Retention(nn.Module):
-    """Attention without a softmax; what is long ago counts less, at each head's own pace."""
-
-    gamma: Tensor
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.q_proj, self.k_proj = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
-        self.v_proj, self.g_proj = nn.Linear(width, 2 * width, bias=False), nn.Linear(width, 2 * width, bias=False)
-        self.group_norm = nn.GroupNorm(heads, 2 * width)
-        self.out_proj = nn.Linear(2 * width, width, bias=False)
-        self.register_buffer("gamma", 1 - 2.0 ** (-2 - torch.arange(heads)))
+    def rotate(self, x: Tensor) -> Tensor:
+        length = x.shape[1]
+        cos, sin = self.cos[:length, None], self.sin[:length, None]
+        one, other = x[..., ::2], x[..., 1::2]
+        return torch.stack([one * cos - other * sin, one * sin + other * cos], dim=-1).flatten(-2)
 
     def forward(self, x: Tensor) -> Any:
         batch, length, _ = x.shape
-        q, k, v = (
-            proj(x).view(batch, length, self.heads, -1).transpose(1, 2)
-            for proj in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        gap = torch.arange(length)[:, None] - torch.arange(length)[None, :]
-        decay = torch.where(gap >= 0, self.gamma[:, None, None] ** gap.clamp(min=0), 0.0)
-        y = (q @ k.transpose(-1, -2) * k.shape[-1] ** -0.5 * decay) @ v
-        y = self.group_norm(y.transpose(1, 2).reshape(batch * length, -1)).view(batch, length, -1)
-        return self.out_proj(F.silu(self.g_proj(x)) * y)
+        q = self.rotate(self.wq(x).view(batch, length, self.heads, self.size))
+        k = self.rotate(self.wk(x).view(batch, length, self.key_heads, self.size))
+        v = self.wv(x).view(batch, length, self.key_heads, self.size)
+        k, v = (one.repeat_interleave(self.heads // self.key_heads, dim=2) for one in (k, v))
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.resid_dropout(self.wo(y.transpose(1, 2).contiguous().view(batch, length, -1)))
 
 
-class RetNet(nn.Module):
-    """Blocks of retention; the words that go in and those that come out have the same weights."""
+class Expert(nn.Module):
+    """A feed-forward net with a gate."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.embed = nn.Embedding(40, 16)
-        self.retentions = nn.ModuleList([Retention(16, 4), Retention(16, 4)])
-        self.ffns = nn.ModuleList(nn.Sequential(nn.Linear(16, 30), nn.GELU(), nn.Linear(30, 16)) for _ in range(2))
-        self.norms1 = nn.ModuleList(nn.RMSNorm(16) for _ in range(2))
-        self.norms2 = nn.ModuleList(nn.RMSNorm(16) for _ in range(2))
-        self.head = nn.Linear(16, 40, bias=False)
-        self.head.weight = self.embed.weight
+        self.w1, self.w3 = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.w2 = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class SparseExperts(nn.Module):
+    """Each word goes to two experts of four, and to one that all words go to."""
+
+    def __init__(self, width: int, experts: int = 4, chosen: int = 2) -> None:
+        super().__init__()
+        self.chosen = chosen
+        self.router = nn.Linear(width, experts, bias=False)
+        self.experts = nn.ModuleList(Expert(width, 22) for _ in range(experts))
+        self.shared_expert = Expert(width, 26)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        flat = x.view(-1, x.shape[-1])
+        logits = self.router(flat)
+        weights, chosen = torch.topk(logits, self.chosen, dim=-1)
+        weights = F.softmax(weights, dim=-1)
+        out = torch.zeros_like(flat)
+        for number, expert in enumerate(self.experts):
+            row, nth = torch.where(chosen == number)
+            out = out.index_add(0, row, weights[row, nth, None] * expert(flat[row]))
+        balance = len(self.experts) * (logits.softmax(-1).mean(0) ** 2).sum()
+        return (out + self.shared_expert(flat)).view_as(x), balance
+
+
+class ExpertTransformer(nn.Module):
+    """A language model whose feed-forward nets are experts; while it learns, it says how evenly they are used."""
+
+    def __init__(self, depth: int = 2) -> None:
+        super().__init__()
+        self.tok_embeddings = nn.Embedding(40, 16)
+        self.layers = nn.ModuleList(
+            nn.ModuleDict({
+                "attention_norm": nn.RMSNorm(16), "attention": CausalSelfAttention(16, 4, 2, 32),
+                "ffn_norm": nn.RMSNorm(16), "experts": SparseExperts(16),
+            }) for _ in range(depth)
+        )  # fmt: skip
+        self.norm = nn.RMSNorm(16)
+        self.output = nn.Linear(16, 40, bias=False)
 
     def forward(self, words: Tensor) -> Any:
-        x = self.embed(words)
-        for norm1, retention, norm2, ffn in zip(self.norms1, self.retentions, self.norms2, self.ffns, strict=True):
-            y = retention(norm1(x)) + x
-            x = ffn(norm2(y)) + y
-        return self.head(x)
+        x = self.tok_embeddings(words)
+        uneven = x.new_zeros(())
+        for layer in self.layers:
+            x = x + layer["attention"](layer["attention_norm"](x))  # type: ignore[index]
+            y, balance = layer["experts"](layer["ffn_norm"](x))  # type: ignore[index]
+            x, uneven = x + y, uneven + balance
+        logits = self.output(self.norm(x))
+        return (logits, uneven) if self.training else logits
 
 
-class GatedResidual(nn.Module):
-    """As much of a small network as is needed, beside a skip; a context may have a say."""
+class WordAttention(nn.Module):
+    """A recurrent net reads both ways; what matters is summed."""
 
-    def __init__(self, width: int, out: int, context: int = 0) -> None:
+    def __init__(self, width: int, hidden: int, attended: int) -> None:
         super().__init__()
-        self.skip = nn.Linear(width, out) if width != out else None
-        self.fc1, self.fc2 = nn.Linear(width, 14), nn.Linear(14, 14)
-        self.context = nn.Linear(context, 14, bias=False) if context else None
-        self.gate = nn.Linear(14, 2 * out)
-        self.norm = nn.LayerNorm(out)
+        self.gru = nn.GRU(width, hidden, batch_first=True, bidirectional=True)
+        self.layer_norm = nn.LayerNorm(2 * hidden)
+        self.attention = nn.Linear(2 * hidden, attended)
+        self.context_vector = nn.Linear(attended, 1, bias=False)
 
-    def forward(self, x: Tensor, context: Tensor | None = None) -> Any:
-        y = self.fc1(x)
-        if self.context is not None and context is not None:
-            y = y + self.context(context)
-        y = F.glu(self.gate(self.fc2(F.elu(y))), dim=-1)
-        return self.norm(y + (x if self.skip is None else self.skip(x)))
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        states, _ = self.gru(x)
+        scores = self.context_vector(torch.tanh(self.attention(self.layer_norm(states)))).squeeze(-1)
+        weights = torch.softmax(scores, dim=1)
+        return (states * weights.unsqueeze(-1)).sum(dim=1), weights
 
 
-class TemporalFusion(nn.Module):
-    """Chooses among variables by name, reads them in order, looks back, and says quantiles."""
+class HierarchicalAttention(nn.Module):
+    """Words make sentences, sentences a document; both are weighed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.static = nn.Embedding(9, 12)
-        self.lifts = nn.ModuleDict({name: nn.Linear(1, 12) for name in ("price", "load", "heat")})
-        self.choose = GatedResidual(36, 3, context=12)
-        self.lstm = nn.LSTM(12, 12, batch_first=True)
-        self.norm = nn.LayerNorm(12)
-        self.attend = nn.MultiheadAttention(12, 2, batch_first=True)
-        self.after = GatedResidual(12, 12)
-        self.quantiles = nn.Linear(12, 7)
+        self.embeddings = nn.Embedding(40, 12)
+        self.word_attention = WordAttention(12, 9, 14)
+        self.sentence_attention = WordAttention(18, 10, 16)
+        self.dropout = nn.Dropout(0.3)
+        self.fc = nn.Linear(20, 7)
 
-    def forward(self, known: dict[str, Tensor], kind: Tensor) -> Any:
-        told = self.static(kind)
-        lifted = [self.lifts[name](one.unsqueeze(-1)) for name, one in sorted(known.items())]
-        weights = self.choose(torch.cat(lifted, -1), told.unsqueeze(1)).softmax(-1)
-        x = (torch.stack(lifted, -1) * weights.unsqueeze(-2)).sum(-1)
-        state = told.unsqueeze(0)
-        y, _ = self.lstm(x, (state, torch.zeros_like(state)))
-        y = self.norm(y + x)
-        later = torch.ones(y.shape[1], y.shape[1], dtype=torch.bool).triu(1)
-        found, _ = self.attend(y, y, y, attn_mask=later, need_weights=False)
-        return self.quantiles(self.after(y + found)[:, -4:])
+    def forward(self, documents: Tensor) -> Any:
+        batch, sentences, length = documents.shape
+        x = self.dropout(self.embeddings(documents.reshape(batch * sentences, length)))
+        x, word_weights = self.word_attention(x)
+        x, sentence_weights = self.sentence_attention(self.dropout(x.view(batch, sentences, -1)))
+        scores = self.fc(self.dropout(x))
+        return {"scores": scores, "words": word_weights.view(batch, sentences, length), "sentences": sentence_weights}
 
 
-class Reversible(nn.Module):
-    """Takes level and spread of a series away, and gives them back at the end."""
+class Sin(nn.Module):
+    """A sine whose frequencies are learned."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.affine_weight, self.affine_bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
-
-    def normalize(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        mean = x.mean(1, keepdim=True).detach()
-        std = torch.sqrt(x.var(1, keepdim=True, unbiased=False) + 1e-5).detach()
-        return (x - mean) / std * self.affine_weight + self.affine_bias, mean, std
-
-    def forward(self, y: Tensor, mean: Tensor, std: Tensor) -> Any:
-        return (y - self.affine_bias) / self.affine_weight * std + mean
-
-
-class InvertedForecast(nn.Module):
-    """Each variable's whole past is one token; its trend goes past the transformer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.revin = Reversible(4)
-        self.smooth = nn.AvgPool1d(7, 1, 3, count_include_pad=False)
-        self.trend = nn.Linear(26, 8)
-        self.embed = nn.Linear(26, 16)
-        self.encoder = nn.ModuleList(
-            nn.TransformerEncoderLayer(16, 4, 30, 0.1, "gelu", batch_first=True) for _ in range(2)
-        )
-        self.projector = nn.Linear(16, 8)
+        self.freq = nn.Parameter(10 * torch.ones(1, width))
 
     def forward(self, x: Tensor) -> Any:
-        x, mean, std = self.revin.normalize(x)
-        x = x.transpose(1, 2)
-        trend = self.smooth(x)
-        y = self.embed(x - trend)
-        for layer in self.encoder:
-            y = layer(y)
-        return self.revin((self.projector(y) + self.trend(trend)).transpose(1, 2), mean, std)
+        return torch.sin(self.freq * x)
 
 
-class Captioner(nn.Module):
-    """Words about a picture, each from those before it and from all places."""
+class ImplicitFilter(nn.Module):
+    """A filter as long as the text, which a small net says from the place; it decays."""
 
-    def __init__(self) -> None:
+    z: Tensor
+    t: Tensor
+    deltas: Tensor
+
+    def __init__(self, width: int, length: int, bands: int = 2) -> None:
         super().__init__()
-        self.see = nn.Sequential(nn.Conv2d(2, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 16, 3, 2, 1), nn.ReLU())
-        self.places = nn.Parameter(0.2 * torch.randn(16, 16))
-        self.words = nn.Embedding(40, 16)
-        self.order = nn.Embedding(11, 16)
-        layer = nn.TransformerDecoderLayer(16, 4, 28, dropout=0.1, batch_first=True)
-        self.decoder = nn.TransformerDecoder(layer, 2)
-        self.out = nn.Linear(16, 40)
+        t = torch.linspace(0, 1, length)[:, None]
+        waves = torch.linspace(1e-4, bands - 1, bands)[None] * 2 * math.pi * torch.arange(length)[:, None] / length
+        self.register_buffer("z", torch.cat([t, waves.cos(), -waves.sin()], dim=-1))
+        self.register_buffer("t", t)
+        self.register_buffer("deltas", torch.linspace(2, 8, width)[None])
+        act = Sin(18)
+        self.implicit_filter = nn.Sequential(
+            nn.Linear(2 * bands + 1, 18), act, nn.Linear(18, 18), act, nn.Linear(18, width, bias=False)
+        )
+        self.bias = nn.Parameter(torch.randn(width))
 
-    def forward(self, picture: Tensor, words: Tensor) -> Any:
-        memory = self.see(picture).flatten(2).permute(0, 2, 1) + self.places
-        x = self.words(words) * 16**0.5 + self.order(torch.arange(words.shape[1]))
-        mask = nn.Transformer.generate_square_subsequent_mask(words.shape[1])
-        return self.out(self.decoder(x, memory, tgt_mask=mask, tgt_is_causal=True))
-
-
-def words(length: int, most: int = 40) -> Any:
-    return lambda batch: (torch.randint(1, most, (batch, length)),)
-
-
-def tagged(batch: int) -> tuple[Tensor, ...]:
-    return tuple(torch.randint(0, most, (batch, 11)) for most in (40, 8, 9))
+    def forward(self, x: Tensor) -> Any:
+        length = x.shape[-1]
+        k = (self.implicit_filter(self.z[:length]) * torch.exp(-self.t[:length] * self.deltas)).transpose(0, 1)
+        y = torch.fft.irfft(torch.fft.rfft(x, n=2 * length) * torch.fft.rfft(k, n=2 * length), n=2 * length)
+        return y[..., :length] + x * self.bias.unsqueeze(-1)
 
 
-def measured(batch: int) -> tuple[Any, ...]:
-    return {name: torch.randn(batch, 13) for name in ("heat", "load", "price")}, torch.randint(0, 9, (batch,))
+class LongConvolution(nn.Module):
+    """Long filters between gates, after short ones; no attention."""
+
+    def __init__(self, width: int, length: int) -> None:
+        super().__init__()
+        self.width = width
+        self.in_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.short_filter = nn.Conv1d(3 * width, 3 * width, 3, padding=2, groups=3 * width)
+        self.filter_fn = ImplicitFilter(width, length)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, u: Tensor) -> Any:
+        length = u.shape[1]
+        u = self.short_filter(self.in_proj(u).transpose(1, 2))[..., :length]
+        x0, x1, v = u.split(self.width, dim=1)
+        v = self.filter_fn(self.dropout(v * x1))
+        return self.out_proj((v * x0).transpose(1, 2))
+
+
+class LongConvolutions(nn.Module):
+    """A language model of long convolutions."""
+
+    def __init__(self, depth: int = 2) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(40, 14)
+        self.mixers = nn.ModuleList(LongConvolution(14, 32) for _ in range(depth))
+        self.mlps = nn.ModuleList(nn.Sequential(nn.Linear(14, 30), nn.GELU(), nn.Linear(30, 14)) for _ in range(depth))
+        self.norms1 = nn.ModuleList(nn.LayerNorm(14) for _ in range(depth))
+        self.norms2 = nn.ModuleList(nn.LayerNorm(14) for _ in range(depth))
+        self.ln_f = nn.LayerNorm(14)
+        self.lm_head = nn.Linear(14, 40, bias=False)
+
+    def forward(self, words: Tensor) -> Any:
+        x = self.embedding(words)
+        for norm1, mixer, norm2, mlp in zip(self.norms1, self.mixers, self.norms2, self.mlps, strict=True):
+            x = x + mixer(norm1(x))
+            x = x + mlp(norm2(x))
+        return self.lm_head(self.ln_f(x))
+
+
+def words(*shape: int, most: int = 40) -> Any:
+    return lambda batch: (torch.randint(1, most, (batch, *shape)),)
+
+
+def asked(batch: int) -> tuple[Tensor, ...]:
+    return (
+        torch.randint(1, 40, (batch, 11)), torch.randint(1, 30, (batch, 11, 8)),
+        torch.randint(1, 40, (batch, 7)), torch.randint(1, 30, (batch, 7, 8)),
+    )  # fmt: skip
 
 
 SEQUENCES: Final = (
-    Family("gated_mlp", "text", GatedMlp, words(11)),
-    Family("state_spaces", "series", StateSpaces, lambda batch: (torch.randn(batch, 22, 4),)),
-    Family("ctc_convolutions", "sound", CtcConvolutions, lambda batch: (torch.randn(batch, 12, 26),)),
-    Family("pointer_net", "points", PointerNet, lambda batch: (torch.randn(batch, 9, 4),)),
-    Family("crf_tagger", "text", CrfTagger, tagged),
-    Family("retnet", "text", RetNet, words(11)),
-    Family("temporal_fusion", "series", TemporalFusion, measured),
-    Family("inverted_forecast", "series", InvertedForecast, lambda batch: (torch.randn(batch, 26, 4),)),
-    Family("captioner", "image and text", Captioner,
-           lambda b: (torch.randn(b, 2, 16, 16), torch.randint(1, 40, (b, 9)))),
-)  # fmt: skip
+    Family("source_separation", "sound", SourceSeparation, lambda batch: (torch.randn(batch, 104),)),
+    Family("transducer", "sound", Transducer, lambda b: (torch.randn(b, 22, 12), torch.randint(1, 29, (b, 7)))),
+    Family("attention_flow", "text", AttentionFlow, asked),
+    Family("expert_transformer", "text", ExpertTransformer, words(11)),
+    Family("hierarchical_attention", "text", HierarchicalAttention, words(6, 11)),
+    Family("long_convolutions", "text", LongConvolutions, words(22)),
+)
