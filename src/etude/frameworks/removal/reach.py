@@ -7,10 +7,12 @@ Layers that mix are another matter: a whole encoder should not fall silent becau
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from torch import nn
 
 from etude.core.errors import RefusalCode, RemovalRefused
+from etude.core.rungs import Rung
 from etude.frameworks.removal.flow import values
 from etude.frameworks.removal.names import is_small, under
 from etude.frameworks.removal.rules import Choice
@@ -48,6 +50,12 @@ class Reach:
         flow = self._mode.flow
         gone = values(flow.reached() & ~flow.reached(self._replaced(chosen)), self._mode.trace)
         return [v for v in gone if v.kind == "parameter" and not under(v.name, self._path)]
+
+    def doubled(self, chosen: list[Choice]) -> str:
+        """Return the operation of which one side would repeat the other one; empty if there is none."""
+        made = self._replaced([replace(c, reads=()) if c.rung is Rung.LEARNED else c for c in chosen])
+        found = self._mode.sources.doubled(made, self._calls)
+        return found.name if found else ""
 
     def unread(self, chosen: list[Choice]) -> list[str]:
         """Return paths of modules without parameters, activations and the like, that nothing reads any more."""
