@@ -50,7 +50,7 @@ def net_and_example(forward: Forward) -> tuple[Any, torch.Tensor]:
 
 REPEATING: dict[str, Forward] = {
     "a sum": lambda s, x: x + s.f(s.block(x)),
-    "a sum of Python": lambda s, x: sum([x, s.f(s.block(x))]),  # type: ignore[arg-type,return-value]
+    "a sum of Python": lambda s, x: sum([x, s.f(s.block(x))]),
     "in place": lambda s, x: s.f(s.block(x)).add_(x),
     "scaled": lambda s, x: 0.7 * x + 0.3 * s.f(s.block(x)),
     "a norm between": lambda s, x: x + s.f(s.normed(x)),
