@@ -13,6 +13,7 @@ from torch import nn
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.rungs import Rung
+from etude.frameworks.removal.edits import Fit
 from etude.frameworks.removal.flow import values
 from etude.frameworks.removal.names import is_small, under
 from etude.frameworks.removal.rules import Choice
@@ -53,7 +54,7 @@ class Reach:
 
     def doubled(self, chosen: list[Choice]) -> str:
         """Return the operation of which one side would repeat the other one; empty if there is none."""
-        made = self._replaced([replace(c, reads=()) if c.rung is Rung.LEARNED else c for c in chosen])
+        made = self._replaced([replace(c, reads=()) if _mixes(c) else c for c in chosen])
         found = self._mode.sources.doubled(made, self._calls)
         return found.name if found else ""
 
@@ -117,3 +118,8 @@ class Reach:
         own = sum(p.numel() for p in self._model.get_submodule(self._path).parameters())
         small = sum(math.prod(v.shape) for v in theirs) < own
         return found if small and all(under(v.name, self._path.rpartition(".")[0]) for v in theirs) else 0
+
+
+def _mixes(choice: Choice) -> bool:
+    """Say whether what stands for an output mixes channels: it says something of its own then."""
+    return choice.rung is Rung.LEARNED or (isinstance(choice.rule, Fit) and choice.rule.channels == "averaged")
