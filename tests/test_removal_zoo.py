@@ -20,7 +20,7 @@ from benchmarks.zoo.counting import outcome  # noqa: E402
 from benchmarks.zoo.depths import DEPTHS, compare_depth  # noqa: E402
 from benchmarks.zoo.families import DEVELOPED, FAMILIES, SPLIT  # noqa: E402
 from benchmarks.zoo.family import Family, call  # noqa: E402
-from benchmarks.zoo.oracles import Judge, Repaired, is_cut  # noqa: E402
+from benchmarks.zoo.oracles import Judge, Repaired, influences, is_cut, run  # noqa: E402
 from benchmarks.zoo.pairs import DEAD, EDGE, MUST, Pair, pairs  # noqa: E402
 from benchmarks.zoo.removers import Refused, blind, cutting, hidden, mixing  # noqa: E402
 from benchmarks.zoo.running import Lines, Task  # noqa: E402
@@ -325,6 +325,35 @@ def test_nodes_of_graphs_that_do_not_touch_stay_apart():
     judge = Judge(family)
     assert {(one, other) for _, one, other in judge.tied if (one < 6) != (other < 6)} == set()
     assert oracles(mixing, "dropout", family) >= {"independent"}
+
+
+class Largest(nn.Module):
+    """All examples of a batch are scaled by what is largest in it, a little."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share, self.low, self.high = share, nn.Linear(7, 7), nn.Linear(7, 11)
+        nn.init.zeros_(self.low.weight)
+        nn.init.zeros_(self.low.bias)
+
+    def forward(self, x: Tensor) -> Any:
+        y = self.low(x)
+        return self.high(y / (1 + self.share * y.abs().max()))
+
+
+@pytest.mark.parametrize(
+    ("share", "remove", "seen"), [(3e-4, blind, False), (3e-4, mixing, True), (0.0, mixing, True), (0.0, blind, False)]
+)
+def test_a_repair_is_not_blamed_for_what_examples_had_to_do_with_each_other(share: float, remove: Any, seen: bool):
+    """Which example is the largest changes with the weights; what it does to the others was there before."""
+    family = Family("largest", "", lambda: Largest(share), lambda batch: (torch.randn(batch, 7),))
+    judge = Judge(family)
+    assert judge.tied == set()  # in single precision it is too little to be seen
+    assert bool(judge.mixed) is bool(share)
+    if share and remove is blind:
+        repaired, _ = remove(family.build(), "low", family.example())
+        assert influences(repaired.model, family, floats(run(repaired.model, family.example())))
+    assert ("independent" in oracles(remove, "low", family)) is seen
 
 
 def test_changed_weights_are_seen_unless_they_are_told():

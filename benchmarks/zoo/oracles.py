@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -24,6 +24,10 @@ CLOSE: Final = 1e-4
 """Relative difference of two outputs in float32 up to which they count as equal."""
 MOST_REBUILT: Final = 0.2
 """The share of what remains that may have been built anew."""
+SOME: Final = 1e-9
+"""Of two outputs in double precision, what is no rounding."""
+WEAK: Final = 0.01
+"""Where examples of the untouched model depend on each other, a repair's may by this share, whichever they are."""
 UNREACHED: Final = "no longer reached: "
 """What a remover's words begin with that name what has no effect any more, by commas."""
 
@@ -164,7 +168,7 @@ class Judge:
                     yield f"{name} is changed"
         rest = sum(parameter.numel() for parameter in repaired.model.parameters())
         if sum(new.values()) > MOST_REBUILT * max(1, rest):
-            yield f"{100 * sum(new.values()) / rest:.0f} % of what remains is built anew"
+            yield f"{100 * sum(new.values()) / rest:.1f} % of what remains is built anew"
         for name in saved(repaired.model) - before.keys():
             yield f"{name} is new"
         tied = [(a, b) for a in left for b in left if a < b and left[a] is left[b]]
@@ -262,8 +266,28 @@ class Judge:
         """An example's output does not depend on another example."""
         if self.family.batched:
             found = influences(repaired.model, self.family, floats(looked.output))
+            if found - self.tied:  # which example it is that changes others may be another one without the part
+                strong = influences(repaired.model, self.family, floats(looked.output), limit=WEAK)
+                found = {one for one in found if one in strong or one[0] not in self.mixed}
             for where, one, other in sorted(found - self.tied):
                 yield f"example {one} changes {where or 'the output'} of example {other}"
+
+    @cached_property
+    def mixed(self) -> set[str]:
+        """What of the untouched model's output depends on other examples at all, in double precision.
+
+        A largest number of a batch, for instance, is that of one example, and the others depend on it: which one it
+        is, and how much comes of it, changes with the weights.
+        """
+        model = copy.deepcopy(self.fresh).double()
+        try:
+            base = floats(run(model, double(self.family.example())))
+            found = [
+                influences(model, self.family, base, limit=SOME, seed=SEED + nth, of=double) for nth in range(2, 5)
+            ]
+        except RuntimeError:  # it is made for single precision
+            return set()
+        return {where for each in found for where, _, _ in each}
 
     def _training(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """A step of training changes weights, and the model runs on."""
@@ -343,11 +367,28 @@ def _detached(value: Any) -> Any:
     return value
 
 
-def influences(model: nn.Module, family: Family, base: dict[str, Tensor]) -> set[tuple[str, int, int]]:
-    """Return which example of a batch changes what the model gives for which other, given what it gives for all."""
-    inputs = family.example()
+def influences(
+    model: nn.Module,
+    family: Family,
+    base: dict[str, Tensor],
+    *,
+    limit: float = CLOSE,
+    seed: int = SEED + 2,
+    of: Callable[[Inputs], Inputs] = lambda inputs: inputs,
+) -> set[tuple[str, int, int]]:
+    """Return which example of a batch changes what the model gives for which other.
+
+    Args:
+        model: The model.
+        family: Whose inputs it reads.
+        base: What it gives for all of them.
+        limit: What differs by no more than this share is the same.
+        seed: Of the examples that take the place of others.
+        of: What is made of inputs before they are used.
+    """
+    inputs = of(family.example())
     size = next(iter(tensors(inputs).values())).shape[0]
-    others = tensors(family.example(seed=SEED + 2))
+    others = tensors(of(family.example(seed=seed)))
     found = set()
     for one in (0, size - 1):
         changed = copy.deepcopy(inputs)  # one example is that of another batch
@@ -359,9 +400,20 @@ def influences(model: nn.Module, family: Family, base: dict[str, Tensor]) -> set
             if axis is None or where not in base or base[where].shape != output.shape:
                 continue
             for other in set(range(size)) - {one}:
-                if not near(output.select(axis, other), base[where].select(axis, other)):
+                if not near(output.select(axis, other), base[where].select(axis, other), limit):
                     found.add((where, one, other))
     return found
+
+
+def double(inputs: Inputs) -> Inputs:
+    """Return inputs whose numbers are in double precision."""
+
+    def wide(value: Any) -> Any:
+        return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+    if isinstance(inputs, dict):
+        return {name: wide(value) for name, value in inputs.items()}
+    return tuple(wide(value) for value in inputs)
 
 
 def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:

@@ -47,3 +47,27 @@ def test_only_activations_and_the_like_are_said_to_be_kept() -> None:
     assert not [word for word in found.changes if word == "shape kept"]
     found = planned(Blocks(), "shape", torch.randn(4, 3, 8, 8))
     assert "act kept" in found.changes
+
+
+def test_a_bias_that_a_block_holds_is_named_and_not_the_block() -> None:
+    class Head(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.transform, self.decoder = nn.Linear(6, 6), nn.Linear(6, 9)
+            self.bias = self.decoder.bias
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.decoder(torch.relu(self.transform(x)))
+
+    class Reader(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.head = nn.Linear(4, 6), Head()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.stem(x))
+
+    found = planned(Reader(), "head.decoder", torch.randn(5, 4))
+    assert found.idle == ("head.bias",)
+    assert "no longer reached: head.bias" in found.changes
+    assert "no longer reached: head" not in found.changes

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from torch import nn
 
+from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers
 from etude.core.rungs import Rung
+from etude.frameworks.removal.budget import DEAR, is_dear
 from etude.frameworks.removal.edits import Attribute, Edit, Plan, Resize, ResizeTensor
 from etude.frameworks.removal.names import n_parameters, under
 from etude.frameworks.removal.resized import resized_names
@@ -38,6 +40,9 @@ def assembled(
         rung: How deep it cuts.
         idle: Names of parameters that have no effect any more.
         notes: What else is good to know.
+
+    Raises:
+        RemovalRefused: All steps together draw too much anew.
     """
     model = runs.copy.model
     before = n_parameters(model)
@@ -48,8 +53,10 @@ def assembled(
     with runs.trying() as carry:
         drawn = carry(kept_edits)
         after = n_parameters(model)
-        kept = {name for name, _ in model.named_parameters()}
-        unreached = sorted(set(idle) & kept)
+        kept = {name: parameter.numel() for name, parameter in model.named_parameters()}
+        if is_dear(sum(kept.get(name, 0) for name in resized.intersection(drawn)), after):
+            raise RemovalRefused(RefusalCode.TOO_MUCH, ", ".join(wholes), f"{DEAR}.")
+        unreached = sorted(set(idle) & kept.keys())
         idle_words = idle_in_words(unreached, model)
     twice = _twice(kept_edits)
     said = [in_words(edit) for edit in (*inside, *twice)]

@@ -25,6 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Whole
+from etude.frameworks.removal.apart import mixed
 from etude.frameworks.removal.apply import apply
 from etude.frameworks.removal.comparing import Examples, Found, is_close, is_equal, loss_of, moved, with_gradients
 from etude.frameworks.removal.edits import Drop, Fill, Freeze, Plan, Resize, ResizeTensor, StandIn
@@ -288,24 +289,9 @@ class _Checks:
 
     def _apart(self) -> None:
         """Change one example: results of others that did not move before must not move."""
-        for model in (self._before, self._after):
-            model.eval()
-        with torch.no_grad():
-            moved_before = self._moved(self._before)
-            moved_after = self._moved(self._after)
-        for name, others in moved_after.items():
-            if name in moved_before and others and not moved_before[name]:
-                self.fail(f"in its result {name or 'as a whole'} examples depend on each other.")
-
-    def _moved(self, model: nn.Module) -> dict[str, bool]:
-        rows = self._examples.rows
-        plain = self._examples.called(model, rows)
-        changed = self._examples.called(model, [*rows[:-1], rows[0]])
-        found = {}
-        for name, value in plain.items():
-            if value.ndim and value.shape[0] == len(rows) and name in changed and value.is_floating_point():
-                found[name] = not is_close(value[:-1], changed[name][:-1], share=1e-5)
-        return found
+        name = mixed(self._before, self._after, self._examples)
+        if name is not None:
+            self.fail(f"in its result {name or 'as a whole'} examples depend on each other.")
 
     def _a_step(self) -> None:
         """Train one step; what had a gradient has one."""

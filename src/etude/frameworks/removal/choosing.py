@@ -38,13 +38,16 @@ class Leaving:
     reach: Sequence[Reach]
     learned: bool
 
-    def stand_in(self, *, level: int, starved: int = 0, learned: bool = False) -> tuple[StandIn, list[list[Choice]]]:
+    def stand_in(
+        self, *, level: int, starved: int = 0, learned: bool = False, dropped: frozenset[Path] = frozenset()
+    ) -> tuple[StandIn, list[list[Choice]]]:
         """Choose a rule for each output of each call; return the stand-in that follows them.
 
         Args:
             level: Where another width may come out; see ``rules.LAST_LEVEL``.
             starved: What must go on having an effect, as bits.
             learned: Whether adapters are learned.
+            dropped: Results whose branches go with all that is left in them.
 
         Raises:
             RemovalRefused: Nothing can stand in.
@@ -57,7 +60,17 @@ class Leaving:
             chosen: list[Choice] = []
             rules: dict[Any, CallRule] = {}
             chooser = Chooser(
-                mode.trace, mode.flow, mode.joins, mode.meaning, of_mode, own, level, learned, starved, reach.controls
+                mode.trace,
+                mode.flow,
+                mode.joins,
+                mode.meaning,
+                of_mode,
+                own,
+                level=level,
+                learned=learned,
+                starved=starved,
+                besides=reach.controls,
+                dropped=dropped,
             )
             for call in of_mode:
                 rule, its = self._call_rule(call, chooser, learned=learned)
@@ -78,6 +91,16 @@ class Leaving:
         """Return what would have no effect any more though it should, as bits of the run that says so first."""
         lost = (reach.starved(chosen) for reach, chosen in zip(self.reach, choices, strict=True))
         return next((bits for bits in lost if bits), 0)
+
+    def doubled(self, choices: list[list[Choice]]) -> str:
+        """Return the operation of which one side would repeat the other one; empty if there is none."""
+        found = (reach.doubled(chosen) for reach, chosen in zip(self.reach, choices, strict=True))
+        return next((name for name in found if name), "")
+
+    def droppable(self) -> list[frozenset[Path]]:
+        """Return results whose branches may go: one, beginning with the last, or all of them."""
+        paths = dict.fromkeys(path for of_mode in self.calls for call in of_mode for path in call.outputs)
+        return list(dict.fromkeys([*(frozenset([path]) for path in reversed(paths)), frozenset(paths)]))
 
     def idle(self, choices: list[list[Choice]]) -> set[str]:
         """Return the names of parameters that stay and have no effect any more; refuse where more than that happens."""

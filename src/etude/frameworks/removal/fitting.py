@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from torch import nn
 
 from etude.core.errors import RefusalCode
+from etude.frameworks.removal.budget import DEAR, is_dear
 from etude.frameworks.removal.edits import Edit, Resize, ResizeTensor, StandIn
 from etude.frameworks.removal.fake import refuse_fakes
 from etude.frameworks.removal.names import tied, under
@@ -19,10 +20,7 @@ from etude.frameworks.removal.resize import Unresizable, resized_tensors
 from etude.frameworks.removal.rules import Front
 from etude.frameworks.removal.trace import Call
 from etude.frameworks.removal.tracing import Mode, Runs, different
-from etude.frameworks.removal.widths import DEAR, Widened, widen
-
-MOST_REBUILT: Final = 0.2
-"""No more than this share of what is left may be drawn anew: more would not leave arms that can be compared."""
+from etude.frameworks.removal.widths import Widened, widen
 
 
 class Fitting:
@@ -31,10 +29,11 @@ class Fitting:
     Args:
         runs: Runs of the copy.
         repeats: What earlier plans found, in the model from which nothing was taken out.
+        wholes: Paths of all modules that go in the end, which count for nothing in what is left.
     """
 
-    def __init__(self, runs: Runs, repeats: Repeats) -> None:
-        self._runs, self._model, self._repeats = runs, runs.copy.model, repeats
+    def __init__(self, runs: Runs, repeats: Repeats, wholes: Sequence[str] = ()) -> None:
+        self._runs, self._model, self._repeats, self._wholes = runs, runs.copy.model, repeats, wholes
 
     def fit(
         self,
@@ -148,9 +147,9 @@ class Fitting:
         every = {*edits, *besides}
         last = {_drawn_by(edit): edit for edit in [*besides, *edits]}  # what is resized again is drawn once
         drawn = sum(map(self._drawn, last.values()))
-        gone = {edit.path for edit in every if isinstance(edit, StandIn)}
+        gone = {*self._wholes, *(edit.path for edit in every if isinstance(edit, StandIn))}
         left = sum(p.numel() for name, p in self._model.named_parameters() if not any(under(name, g) for g in gone))
-        return drawn <= MOST_REBUILT * max(left, 1)
+        return not is_dear(drawn, left)
 
     def _drawn(self, edit: Edit) -> int:
         """Return how many numbers an edit draws anew."""

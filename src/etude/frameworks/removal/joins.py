@@ -21,6 +21,7 @@ from etude.frameworks.removal.operations import (
     STACK,
     STACKED,
     STILL,
+    TAKE,
 )
 from etude.frameworks.removal.trace import Call, Op, Trace
 
@@ -64,7 +65,7 @@ class Joins:
     def __init__(self, flow: Flow) -> None:
         self._flow, self._trace = flow, flow.trace
 
-    def of(self, value: int, own: Call, calls: list[Call]) -> list[Join]:
+    def of(self, value: int, own: Call, calls: list[Call], *, dropped: bool = False) -> list[Join]:
         """Return where a value meets others, for each of its uses; empty unless all of them end so.
 
         A value that meets what was made of it alone joins nothing: that is how activations are written out. Where one
@@ -74,6 +75,7 @@ class Joins:
             value: What a module gave.
             own: In which call.
             calls: All calls of that module: where the value comes back to it, it meets nothing else.
+            dropped: Whether it is known that branches go, whatever they began with.
         """
         found: list[Join] = []
         waiting, seen, ways = [value], set[int](), set[str]()
@@ -97,12 +99,15 @@ class Joins:
                     return []
                 else:
                     found.append(met)
-        if STILL_NOTHING in ways and not all(self._begun(joined, calls) for joined in found):
+        if STILL_NOTHING in ways and not dropped and not all(self._begun(joined, calls) for joined in found):
             return []
         return [] if ways - {AS_IT_IS} and any(joined.kind != "add" for joined in found) else found
 
     def gated(self, value: int) -> tuple[str, list[Join]]:
-        """Return which kind of gate is made of a value, and where that scales something; empty if none is."""
+        """Return which kind of gate is made of a value, and where that scales something; empty if none is.
+
+        It is ``sigmoid``, ``softmax``, or ``one plus``, as of ``x * (1 + f(x))``.
+        """
         found: list[Join] = []
         kind = ""
         waiting, seen = [(value, "")], set[int]()
@@ -117,9 +122,12 @@ class Joins:
                     found.append(joined)
                 elif op.name in SHAPES:
                     waiting += [(out, by) for out in op.outputs]
-                elif op.name in GATES | SHARING and not by:
+                elif op.name in GATES | SHARING and not by and kind != "one plus":
                     kind = "softmax" if op.name in SHARING else kind or "sigmoid"
                     waiting += [(out, op.name) for out in op.outputs]
+                elif self._is_one_plus(op, now) and not by and kind in ("", "one plus"):
+                    kind = "one plus"
+                    waiting += [(out, kind) for out in op.outputs]
                 else:
                     return "", []
         return (kind, found) if found else ("", [])
@@ -243,6 +251,11 @@ class Joins:
         if op.name in MUL or (op.name in DIVIDE and op.inputs[0] == value):
             return self._is_scale(tuple(n for n in op.inputs if n != value))
         return False
+
+    def _is_one_plus(self, op: Op, value: int) -> bool:
+        """Say whether an operation adds a 1 to a value, or takes it from a 1: where it is 0, a 1 comes out."""
+        takes_1 = op.name in TAKE and isinstance(op.args[0], torch.Tensor)
+        return op.name in ADD and not takes_1 and op.inputs == (value,) and _numbers(op) == [1]
 
     def reduced(self, join: Join) -> str:
         """Return the operation that reads a 0 beside the rest of a stack as if it were a part; empty if none does."""

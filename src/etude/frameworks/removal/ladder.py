@@ -49,7 +49,7 @@ class Ladder:
     def __init__(self, runs: Runs, layers: Layers, repeats: Repeats, wholes: list[str]) -> None:
         self._runs, self._model = runs, runs.copy.model
         self._layers, self._wholes = layers, wholes
-        self._fitting = Fitting(runs, repeats)
+        self._fitting = Fitting(runs, repeats, wholes)
         self._edits: list[Edit] = []
         self._words: list[str] = []
         self._rung = Rung.IDENTITY
@@ -131,7 +131,23 @@ class Ladder:
         """Return a stand-in with which nothing loses its effect that should not, if there is one."""
         edit, choices = leaving.stand_in(level=level)
         starved = leaving.starved(choices)
-        return leaving.stand_in(level=level, starved=starved) if starved else (edit, choices)
+        if starved:
+            edit, choices = leaving.stand_in(level=level, starved=starved)
+        doubled = leaving.doubled(choices)
+        return self._dropped(leaving, level, doubled) if doubled else (edit, choices)
+
+    def _dropped(self, leaving: Leaving, level: int, doubled: str) -> tuple[StandIn, list[list[Choice]]]:
+        """Return a stand-in that drops a branch with all that is left in it, where identity would say something twice.
+
+        Raises:
+            RemovalRefused: Layers would lose all effect with it, or something is said twice all the same.
+        """
+        for results in leaving.droppable():
+            edit, choices = leaving.stand_in(level=level, dropped=results)
+            if not leaving.starved(choices) and not leaving.doubled(choices):
+                return edit, choices
+        why = f"without it one side of {doubled!r} would say what the other one says already, as in x + x"
+        raise RemovalRefused(RefusalCode.DOES_NOT_FIT, leaving.what, f"{why}. Take away the block round both.")
 
     def _refuse(self, none: RemovalRefused, failure: str, *, again: bool) -> None:
         """Refuse what nothing can stand in for, unless something else may."""

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-ADD: Final = frozenset(
-    [
-        *("add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__isub__"),
-        *("subtract", "subtract_", "rsub", "__rsub__"),
-    ]
-)
+TAKE: Final = frozenset(["sub", "sub_", "__sub__", "__isub__", "subtract", "subtract_"])
+"""Additions in which what comes second is taken off."""
+ADD: Final = TAKE | frozenset(["add", "add_", "__add__", "__radd__", "__iadd__", "rsub", "__rsub__"])
 MUL: Final = frozenset(["mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply", "multiply_"])
 CAT: Final = frozenset(["cat", "concat", "concatenate"])
 STACK: Final = frozenset(["stack", "hstack", "vstack", "dstack", "column_stack"])
@@ -98,3 +95,39 @@ STACKED: Final = (
     )
 )
 """What may be done to a stack in which a 0 stands for a part that is gone; a product or a maximum would read it."""
+
+LINEAR: Final = (
+    SHAPES
+    | ADD
+    | MUL
+    | DIVIDE
+    | CAT
+    | STACK
+    | PLACES
+    | MASKING
+    | frozenset(["split", "chunk", "unbind", "split_with_sizes", "tensor_split", "pad", "unfold", "mean"])
+)
+"""Operations that move, scale and add what comes."""
+
+STRAIGHT: Final = (
+    LINEAR
+    | GATES
+    | LIMITS
+    | frozenset(
+        [
+            *("relu", "relu_", "relu6", "relu6_", "gelu", "silu", "silu_", "elu", "elu_", "leaky_relu", "leaky_relu_"),
+            *("hardtanh", "hardtanh_", "hardswish", "hardswish_", "tanh", "tanh_", "softplus"),
+            *("layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"),
+            *("pow", "__pow__", "pow_", "square", "sqrt", "rsqrt", "std", "var"),
+        ]
+    )
+)
+"""Operations that have nothing to say of their own: activations and norms as well."""
+
+BLENDS: Final = frozenset(
+    [
+        *("lerp", "lerp_", "addcmul", "addcmul_", "addcdiv", "addcdiv_", "index_add", "index_add_"),
+        *("scatter_add", "scatter_add_"),
+    ]
+)
+"""Additions by other names."""

@@ -7,10 +7,13 @@ Layers that mix are another matter: a whole encoder should not fall silent becau
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from torch import nn
 
 from etude.core.errors import RefusalCode, RemovalRefused
+from etude.core.rungs import Rung
+from etude.frameworks.removal.edits import Fit
 from etude.frameworks.removal.flow import values
 from etude.frameworks.removal.names import is_small, under
 from etude.frameworks.removal.rules import Choice
@@ -48,6 +51,12 @@ class Reach:
         flow = self._mode.flow
         gone = values(flow.reached() & ~flow.reached(self._replaced(chosen)), self._mode.trace)
         return [v for v in gone if v.kind == "parameter" and not under(v.name, self._path)]
+
+    def doubled(self, chosen: list[Choice]) -> str:
+        """Return the operation of which one side would repeat the other one; empty if there is none."""
+        made = self._replaced([replace(c, reads=()) if _mixes(c) else c for c in chosen])
+        found = self._mode.sources.doubled(made, self._calls)
+        return found.name if found else ""
 
     def unread(self, chosen: list[Choice]) -> list[str]:
         """Return paths of modules without parameters, activations and the like, that nothing reads any more."""
@@ -109,3 +118,8 @@ class Reach:
         own = sum(p.numel() for p in self._model.get_submodule(self._path).parameters())
         small = sum(math.prod(v.shape) for v in theirs) < own
         return found if small and all(under(v.name, self._path.rpartition(".")[0]) for v in theirs) else 0
+
+
+def _mixes(choice: Choice) -> bool:
+    """Say whether what stands for an output mixes channels: it says something of its own then."""
+    return choice.rung is Rung.LEARNED or (isinstance(choice.rule, Fit) and choice.rule.channels == "averaged")

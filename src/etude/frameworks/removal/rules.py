@@ -85,6 +85,7 @@ class Chooser:
         learned: Whether an adapter may be learned.
         starved: Parameters and content that would have no effect any more, as bits: what they lead to must be read.
         besides: Values that lead nowhere but to this module and say how it works, as bits: they go idle with it.
+        dropped: Results whose branches go though other layers are left in them, since these lead elsewhere too.
     """
 
     trace: Trace
@@ -97,6 +98,7 @@ class Chooser:
     learned: bool = False
     starved: int = 0
     besides: int = 0
+    dropped: frozenset[Path] = frozenset()
     _asking: bool = False
 
     def choose(self, call: Call, path: Path) -> Choice:
@@ -193,15 +195,18 @@ class Chooser:
         if circle:
             rule = Fill(1 if circle == "cos" else 0, self.meaning.dims(call, value))
             return Choice(rule, Rung.NEUTRAL, why="no rotation")
-        joins = self.joins.of(value, call, self.calls)
+        joins = self.joins.of(value, call, self.calls, dropped=self._is_dropped(call, value))
         kinds = {join.kind for join in joins}
         if len(kinds) != 1 or not all(self._is_whole_branch(join) for join in joins):
-            return self._open_gate(call, value) or self._beside_nothing(call, value, joins)
+            return (
+                self._open_gate(call, value)
+                or self._beside_nothing(call, value, joins)
+                or self._with_all_of_it(call, value, joins)
+            )
         kind = kinds.pop()
-        dims = self.meaning.dims(call, value)
         if kind in NEUTRALS:
-            why = "what it was added to stays" if kind == "add" else "what it was multiplied with stays"
-            return Choice(Fill(NEUTRALS[kind], dims), Rung.NEUTRAL, why=why)
+            return self._neutral_of(kind, call, value)
+        dims = self.meaning.dims(call, value)
         axis = self.meaning.width_axis(value)
         if self.level > 0 or not all(self._joined_along(join, value, axis) for join in joins):
             for met in filter(None, map(self.joins.reduced, joins)):
@@ -211,11 +216,29 @@ class Chooser:
         none = tuple(Dim(0) if n == axis else dim for n, dim in enumerate(dims))
         return Choice(Fill(0, none), Rung.SPLICE, width=True, why="the rest of the concatenation stays")
 
+    def _neutral_of(self, kind: str, call: Call, value: int) -> Choice:
+        why = "what it was added to stays" if kind == "add" else "what it was multiplied with stays"
+        return Choice(Fill(NEUTRALS[kind], self.meaning.dims(call, value)), Rung.NEUTRAL, why=why)
+
+    def _with_all_of_it(self, call: Call, value: int, joins: list[Join]) -> Choice | None:
+        """Return what drops a branch with all that is left in it, if that is asked for."""
+        kinds = {join.kind for join in joins}
+        if not self._is_dropped(call, value) or len(kinds) != 1 or not kinds <= NEUTRALS.keys():
+            return None
+        rest = all(any(self.flow.depends_on_content(n) for n in join.others) for join in joins)
+        return self._neutral_of(kinds.pop(), call, value) if rest else None
+
+    def _is_dropped(self, call: Call, value: int) -> bool:
+        return any(call.outputs.get(path) == value for path in self.dropped)
+
     def _open_gate(self, call: Call, value: int) -> Choice | None:
         """Return what leaves a gate open that has nothing else in it."""
         kind, joins = self.joins.gated(value)
         if not kind or not all(self._is_whole_branch(join) for join in joins):
             return None
+        if kind == "one plus":
+            why = "what was scaled by it stays"
+            return Choice(Fill(0, self.meaning.dims(call, value)), Rung.NEUTRAL, why=why)
         if kind == "sigmoid":
             why = "the gate that was made of it is open"
             return Choice(Fill(OPEN, self.meaning.dims(call, value)), Rung.NEUTRAL, why=why)
@@ -241,7 +264,7 @@ class Chooser:
         rest = all(any(self.flow.depends_on_content(n) for n in join.others) for join in joins)
         if not both or not rest:
             return None
-        return Choice(Fill(0, self.meaning.dims(call, value)), Rung.NEUTRAL, why="what it was added to stays")
+        return self._neutral_of("add", call, value)
 
     def _is_whole_branch(self, join: Join) -> bool:
         rest = any(self.flow.depends_on_content(n) for n in join.others)

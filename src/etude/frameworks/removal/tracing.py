@@ -18,6 +18,7 @@ from etude.frameworks.removal.flow import Flow
 from etude.frameworks.removal.joins import Joins
 from etude.frameworks.removal.meaning import Meaning
 from etude.frameworks.removal.nested import tensors
+from etude.frameworks.removal.sources import Sources
 from etude.frameworks.removal.trace import Recorder, Trace, watched
 
 BATCHES: Final = (7, 11, 13, 17, 19, 23, 29, 31, 5, 3)
@@ -33,6 +34,7 @@ class Mode:
         trace: What happened.
         flow: What depends on what.
         joins: Where values meet.
+        sources: Which layers speak in values.
         meaning: What axes mean.
         train: Whether the model was training.
     """
@@ -41,6 +43,7 @@ class Mode:
         self.trace, self.meaning, self.train = trace, meaning, train
         self.flow = Flow(trace)
         self.joins = Joins(self.flow)
+        self.sources = Sources(self.flow)
 
 
 def different(modes: Sequence[Mode]) -> list[Mode]:

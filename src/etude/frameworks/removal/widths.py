@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from etude.frameworks.removal.apply import carry_out
+from etude.frameworks.removal.budget import DEAR
 from etude.frameworks.removal.channels import RESHAPES, SPLITS, Keep, carried, reshaped
 from etude.frameworks.removal.cuts import spread
 from etude.frameworks.removal.edits import Edit, Padded, Resize, ResizeTensor, StandIn
@@ -29,7 +30,6 @@ from etude.frameworks.removal.standin import adapts
 from etude.frameworks.removal.trace import Call, Op, Recorder, Trace, watched
 
 RESTARTS: Final = 60
-DEAR: Final = "more than 20 % of what is left would have to be rebuilt"
 
 
 @dataclass

@@ -66,11 +66,11 @@ def _how(keep: tuple[int, ...] | None, before: int) -> str:
 
 
 def idle_in_words(idle: Sequence[str], model: nn.Module) -> list[str]:
-    """Name what is kept and has no effect any more: layers, or parameters where others of their layer have one."""
+    """Name what is kept and has no effect any more: layers, or parameters where others in their layer have one."""
     found: list[str] = []
     for name in idle:
         layer = name.rpartition(".")[0]
-        own = [f"{layer}.{other}" for other, _ in model.get_submodule(layer).named_parameters(recurse=False)]
-        whole = layer and all(other in idle for other in own)
+        inside = [f"{layer}.{other}" for other, _ in model.get_submodule(layer).named_parameters()]
+        whole = layer and all(other in idle for other in inside)
         found.append(f"no longer reached: {layer if whole else name}")
     return list(dict.fromkeys(found))
