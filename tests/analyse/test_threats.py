@@ -156,6 +156,14 @@ def test_arms_without_a_search_of_their_own_are_told_where_the_base_had_one() ->
     assert not_retuned(arms()) is None, "nobody tuned the base either"
 
 
+def test_arms_that_were_tuned_are_no_threat_but_for_what_the_whole_had_before() -> None:
+    assert not_retuned(arms(retuned=10)) is None
+    found = of(not_retuned(arms(retuned=10, chosen=CHOSEN)))
+    assert found.numbers == {"trials": 40, "retuned": 10}
+    assert "each arm had a search of 10 trials of its own" in found.finding
+    assert of(tuning_data(arms(retuned=10))).finding.startswith("the configuration of each arm was chosen among 10")
+
+
 def test_arms_that_begin_otherwise_are_told() -> None:
     assert unpaired_arms(arms(pairs={"no conv2": True})) is None
     assert of(unpaired_arms(arms(pairs={"no conv2": False, "x": None}))).numbers["unpaired"] == ["no conv2"]

@@ -23,6 +23,7 @@ class Trial(Protocol):
     reason: str
     same_as: int | None
     arm: str | None
+    tunes: bool
     start: str | None
     attempts: int
     ended_at: float | None

@@ -177,7 +177,9 @@ def _data(study: Study) -> str | None:
     """Return what is known of the first batches of the trial with the least seed; None if nothing is."""
     known = []
     for trial in study.trials:
-        found = getattr(trial, "metrics", {}).get(FINGERPRINTS) if trial.arm in (None, "base") else None
+        found = (
+            getattr(trial, "metrics", {}).get(FINGERPRINTS) if trial.arm in (None, "base") and not trial.tunes else None
+        )
         data = found.get("data") if isinstance(found, Mapping) else None
         if data:
             known.append((trial.seed, str(data)))

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from etude.ablate.naming import nearest
 from etude.ablate.pairing import Pairing, compare
+from etude.ablate.retuned_plan import chosen_of
 from etude.core.errors import ConfigError
 from etude.core.lifecycle import FINAL, State
 from etude.core.removal import FINGERPRINTS, drawn_anew
 from etude.core.text import count, show
 from etude.results.search import Search, TrialResult
+from etude.tune.spaces import Space
 
 if TYPE_CHECKING:
     from etude.analyse.verdicts import Verdicts
@@ -58,7 +60,7 @@ class Ablation(Search):
     def arms(self) -> list[ArmResult]:
         """What came of each arm so far, the base first."""
         by_arm: dict[str, dict[int, float]] = {}
-        for trial in self.trials:
+        for trial in self._compared:
             if trial.arm is not None:
                 done = trial.state == State.FINISHED.value and trial.value is not None
                 by_arm.setdefault(trial.arm, {})[trial.seed] = float(trial.value) if done else math.nan  # type: ignore[arg-type]
@@ -68,6 +70,20 @@ class Ablation(Search):
         order = {name: nth for nth, name in enumerate(planned)}
         names = sorted(by_arm, key=lambda name: order.get(name, len(order)))  # they were run in another order
         return [self._arm(name, by_arm[name], base, sign, self._told(name)) for name in names]
+
+    @property
+    def _compared(self) -> list[TrialResult]:
+        """The trials of the comparison: those that tuned an arm chose its configuration, and show nothing more."""
+        return [trial for trial in self.trials if not trial.tunes]
+
+    @property
+    def retuned(self) -> dict[str, TrialResult | None]:
+        """For each arm that was tuned (``retune=``), the best trial of its search, whose configuration is compared.
+
+        None where no trial came to a number: that arm is compared with the configuration that it was given.
+        """
+        found = chosen_of([trial for trial in self._history.trials if trial.tunes], self.metrics)
+        return {name: None if trial is None else self._result(trial) for name, trial in found.items()}
 
     def _arm(
         self, name: str, values: Mapping[int, float], base: Mapping[int, float], sign: float, told: Mapping[str, Any]
@@ -93,7 +109,21 @@ class Ablation(Search):
 
     def _summary(self) -> list[str]:
         first, *rest = super()._summary()
-        return [first, *self._table(), *self._paired(), *self._judged(), *rest]
+        return [first, *self._tuned(), *self._table(), *self._paired(), *self._judged(), *rest]
+
+    def _tuned(self) -> Iterator[str]:
+        """Say with which configuration arms are compared, if they were tuned."""
+        asked = (self.meta.get("question") or {}).get("retuned")
+        if asked is None:
+            return
+        yield f"Each arm was tuned first, with {count(asked['trials'], 'trial')} of its own. What is compared:"
+        names = Space.from_dict(asked["space"]).names
+        for arm, trial in self.retuned.items():
+            if trial is None:
+                yield f"  {arm}: no trial of its search came to a number, so it has the configuration that was given"
+                continue
+            params = ", ".join(f"{name}={show(value)}" for name, value in trial.params.items() if name in names)
+            yield f"  {arm}: {params or 'nothing was left to search'} (trial {trial.number})"
 
     def _judged(self) -> list[str]:
         """Return the verdicts as lines, or why there are none; what threatens them comes first."""
@@ -138,7 +168,7 @@ class Ablation(Search):
             pairs={arm.name: all(one.is_pair for one in self.pairing(arm.name).values()) for arm in arms[1:]},
             mode=self.metrics.modes[self.metrics.main],
             over=self.complete,
-            ended={(trial.arm or "", trial.seed) for trial in self.trials if State(trial.state) in FINAL},
+            ended={(trial.arm or "", trial.seed) for trial in self._compared if State(trial.state) in FINAL},
             margin=margin,
             level=level,
             test=test,
@@ -190,5 +220,5 @@ class Ablation(Search):
         }
 
     def of(self, arm: str) -> list[TrialResult]:
-        """Return the trials of an arm, by its name."""
-        return [trial for trial in self.trials if trial.arm == arm]
+        """Return the trials of the comparison of an arm, by its name."""
+        return [trial for trial in self._compared if trial.arm == arm]

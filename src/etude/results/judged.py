@@ -147,7 +147,7 @@ def deviation_of(runs: Sequence[Any]) -> float | None:
     """
     by: dict[str, dict[int, float]] = {}
     for trial in runs:
-        if trial.value is not None and trial.state == "finished" and trial.arm in (None, "base"):
+        if trial.value is not None and trial.state == "finished" and trial.arm in (None, "base") and not trial.tunes:
             by.setdefault(repr(sorted(trial.params.items())), {})[trial.seed] = float(trial.value)
     most = max(by.values(), key=len, default={})
     return deviation_of_pairs(list(most.values()))

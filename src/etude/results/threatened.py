@@ -88,7 +88,9 @@ def evidence_of(
     """
     question = meta.get("question") or {}
     given = len(question.get("start") or [])
-    trials = [trial for trial in list(history.trials) if trial.same_as is None and trial.probe is None]
+    trials = [
+        trial for trial in list(history.trials) if trial.same_as is None and trial.probe is None and not trial.tunes
+    ]
     runs = tuple(_run(trial, history, given, (machines or {}).get(trial.number, "")) for trial in trials)
     verb = str(question.get("verb", "tune"))
     arms = question.get("arms") or []
@@ -106,6 +108,7 @@ def evidence_of(
         sessions=tuple(map(_session, runs_of(meta))),
         unseen=tuple(map(str, meta.get("unseen") or ())),
         chosen=_chosen(question.get("chosen")),
+        retuned=(question.get("retuned") or {}).get("trials"),
         on=str(question.get("on") or ""),
         reference=reference if reference is not None else meta.get("reference"),
         over=history.closed is not None and history.closed.complete,

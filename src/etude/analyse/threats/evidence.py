@@ -109,6 +109,7 @@ class Evidence:
         sessions: What was recorded each time it was taken up.
         unseen: What of its code could not be looked into.
         chosen: Who chose the configuration; None if nobody is known to have.
+        retuned: How many trials each arm of an ablation was tuned with; None if none was.
         on: What part of the data the final training used; empty if it is none.
         reference: The value that it is to reproduce; None if none was given.
         over: Whether it has come to its end.
@@ -126,6 +127,7 @@ class Evidence:
     sessions: tuple[Session, ...] = ()
     unseen: tuple[str, ...] = ()
     chosen: Chosen | None = None
+    retuned: int | None = None
     on: str = ""
     reference: float | None = None
     over: bool = True

@@ -9,11 +9,25 @@ from etude.analyse.threats.threat import Seriousness, Threat
 from etude.core.text import count
 
 NAME: Final = "evaluation on tuning data"
+MEND: Final = (
+    "Judge on data that no search saw, such as a test part, under a metric of its own; etude.Data(train, valid, test) "
+    "keeps them apart."
+)
 
 
 def tuning_data(evidence: Evidence) -> Threat | None:
     """Say whether a study is judged by the metric that chose its configuration; None if it is not known to be."""
     chosen = evidence.chosen
+    if evidence.retuned is not None:
+        return Threat(
+            NAME,
+            f"the configuration of each arm was chosen among {count(evidence.retuned, 'trial')} by "
+            f"{evidence.metric!r}, by which it is judged here as well, with other training seeds: all values are "
+            "likely somewhat too good.",
+            Seriousness.MINOR,
+            MEND,
+            {"retuned": evidence.retuned},
+        )
     if chosen is None or chosen.metric != evidence.metric or evidence.on == "train+valid":
         return None
     what = "its value" if evidence.verb == "fit" else "the value of the base"
@@ -22,7 +36,6 @@ def tuning_data(evidence: Evidence) -> Threat | None:
         f"the configuration is trial {chosen.trial} of {chosen.study!r}, chosen among {count(chosen.trials, 'trial')} "
         f"by {chosen.metric!r}, by which it is judged here as well, so {what} is likely too good.",
         Seriousness.MINOR,
-        "Judge on data that no search saw, such as a test part, under a metric of its own; etude.Data(train, valid, "
-        "test) keeps them apart.",
+        MEND,
         {"study": chosen.study, "trial": chosen.trial, "trials": chosen.trials},
     )
