@@ -24,6 +24,7 @@ class Trial(Protocol):
     same_as: int | None
     arm: str | None
     tunes: bool
+    fingerprints: dict[str, Any]
     start: str | None
     attempts: int
     ended_at: float | None

@@ -12,7 +12,7 @@ from etude.ablate.pairing import Pairing, compare
 from etude.ablate.retuned_plan import chosen_of
 from etude.core.errors import ConfigError
 from etude.core.lifecycle import FINAL, State
-from etude.core.removal import FINGERPRINTS, drawn_anew
+from etude.core.removal import drawn_anew
 from etude.core.text import count, show
 from etude.results.search import Search, TrialResult
 from etude.tune.spaces import Space
@@ -211,8 +211,8 @@ class Ablation(Search):
         base = {trial.seed: trial for trial in self.of(names[0])}
         return {
             trial.seed: compare(
-                base[trial.seed].metrics.get(FINGERPRINTS, {}),
-                trial.metrics.get(FINGERPRINTS, {}),
+                base[trial.seed].fingerprints,
+                trial.fingerprints,
                 data_differ=bool(self._told(arm).get("features")),
             )
             for trial in self.of(arm)

@@ -114,7 +114,11 @@ class TrialResult:
         self.state = trial.state.value
         self.value = trial.value
         self.values = metrics.values(trial) if trial.state is State.FINISHED else {}
-        self.metrics: dict[str, Any] = dict(trial.extra) if trial.state is State.FINISHED else {}
+        told = dict(trial.extra) if trial.state is State.FINISHED else {}
+        self.fingerprints: dict[str, Any] = told.pop(FINGERPRINTS, {})
+        """Of the data that it had, as far as its rows can be told (``rows``); of an arm of an ablation also of its
+        first weights and batches."""
+        self.metrics: dict[str, Any] = told
         self.reason = trial.reason
         self.same_as = trial.same_as
         self.reused_from = trial.taken_from

@@ -17,6 +17,7 @@ from etude.core.events import AnyFact, Assigned, Joined
 from etude.core.history import History, Trial
 from etude.core.lifecycle import FINAL, State
 from etude.core.numbers import is_finite
+from etude.core.removal import FINGERPRINTS, ROWS
 from etude.core.text import brief
 from etude.results.placed import columns_of
 from etude.store.journal import Journal
@@ -145,6 +146,7 @@ def _run(trial: Trial, history: History, given: int, machine: str) -> Run:
         last=curve[-1] if curve else None,
         machine=machine,
         taken=trial.taken_from is not None,
+        data=trial.extra.get(FINGERPRINTS, {}).get(ROWS, {}),
     )
 
 
@@ -180,4 +182,6 @@ def _session(recorded: Mapping[str, Any]) -> Session:
 def _chosen(plain: Any) -> Chosen | None:
     if not isinstance(plain, Mapping):
         return None
-    return Chosen(str(plain["study"]), int(plain["trial"]), int(plain["trials"]), str(plain["metric"]))
+    return Chosen(
+        str(plain["study"]), int(plain["trial"]), int(plain["trials"]), str(plain["metric"]), plain.get("data") or {}
+    )

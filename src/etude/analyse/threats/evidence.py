@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ class Run:
         last: The newest value on its learning curve; None if it has none.
         machine: The machine that it ran on; empty if nobody knows.
         taken: Whether its outcome is another study's.
+        data: The fingerprints of its data, by part: how many rows, their digest, and whether all were looked at.
     """
 
     number: int
@@ -45,6 +46,7 @@ class Run:
     last: float | None = None
     machine: str = ""
     taken: bool = False
+    data: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def known(self) -> bool:
@@ -84,12 +86,14 @@ class Chosen:
         trial: The number of the trial.
         trials: How many trials it was chosen among.
         metric: By which metric.
+        data: The fingerprints of the data that it was chosen on, by part; empty if they are not known.
     """
 
     study: str
     trial: int
     trials: int
     metric: str
+    data: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
