@@ -97,6 +97,34 @@ def test_the_way_to_the_best_begins_with_the_defaults(search: etude.Search) -> N
         etude.open(search.folder).steps()
 
 
+def test_the_way_leads_through_parameters_that_not_all_configurations_have(search: etude.Search) -> None:
+    assert search.best.params["opt"] == "sgd"
+    found = search.steps({"lr": 0.001, "opt": "adam", "width": 3})
+    [opt] = [one for one in found if one.parameter == "opt"]
+    assert opt.along == (("momentum", search.best.params["momentum"]),)
+    assert all(search.best.params[one.parameter] == one.after for one in found)
+    same = search.steps({"lr": 0.001, "momentum": 0.0})
+    assert "opt=sgd/momentum" in {one.parameter for one in same}, "both have it, so it is a step of its own"
+    assert {one.parameter for one in search.steps()} <= {"lr", "width", "opt=sgd/momentum"}, "from the defaults"
+    with pytest.raises(ConfigError, match=r"The way cannot start with lr=5.0 \(float\), which is above 1.0"):
+        search.steps({"lr": 5.0})
+
+
+def other_way(lr: float = 0.1, opt: str = "sgd", momentum: float = 0.5) -> float:
+    return lr + (1.0 if opt == "adam" else momentum)
+
+
+def test_the_way_may_start_under_a_value_that_the_best_trial_has_not(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path))
+    experiment = etude.Experiment(other_way, metric="score", mode="max")
+    space = {"lr": SPACE["lr"], "opt": SPACE["opt"]}
+    found = experiment.tune(space, trials=30, sampler="random", workers=1, reuse_child=True, progress=False)
+    assert found.best.params["opt"] == "adam"
+    for start in (None, {"opt": "sgd"}, {"opt": "sgd", "momentum": 0.9}):
+        [opt] = [one for one in found.steps(start) if one.parameter == "opt"]
+        assert (opt.before, opt.after, opt.along) == ("sgd", "adam", ())
+
+
 def test_fewer_trials_would_have_found_less(search: etude.Search) -> None:
     curve = search.budget()
     assert not curve.random
