@@ -104,7 +104,8 @@ def steps(
 
     if not columns:
         raise ConfigError("Nothing was varied, so there is no way from one configuration to another.")
-    known = np.flatnonzero(~np.isnan([one.places for one in columns]).all(axis=0)[:-2])  # of this space
+    absent = np.stack([np.isnan(one.places) for one in columns])
+    known = np.flatnonzero(~absent[:, :-2].all(axis=0))  # configurations of this space
     if len(known) < FEWEST:
         raise ConfigError(f"{count(len(known), 'trial')} with a value are too few for a forest; it takes {FEWEST}.")
     sign = 1.0 if mode == "max" else -1.0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from etude.ablate.naming import nearest
 from etude.ablate.pairing import Pairing, compare
@@ -13,12 +14,15 @@ from etude.ablate.retuned_plan import chosen_of
 from etude.core.errors import ConfigError
 from etude.core.lifecycle import FINAL, State
 from etude.core.removal import drawn_anew
-from etude.core.text import count, show
+from etude.core.text import brief, count, show
 from etude.results.search import Search, TrialResult
 from etude.tune.spaces import Space
 
 if TYPE_CHECKING:
     from etude.analyse.verdicts import Verdicts
+
+
+BESIDE: Final = ("base", "controls")
 
 
 class ArmResult(NamedTuple):
@@ -130,9 +134,12 @@ class Ablation(Search):
         if not any(math.isfinite(value) for arm in self.arms[1:] for value in arm.values.values()):
             return super()._threatened() if self.complete else []
         try:
-            return str(self.verdicts()).splitlines()
+            found = str(self.verdicts()).splitlines()
         except ConfigError as without:  # scipy is missing
             return [*super()._threatened(), f"No verdicts: {without}"]
+        with contextlib.suppress(ConfigError):  # there are no controls, or it is a race
+            found += ["Is it the part, or the size?", *str(self.verdicts(beside="controls")).splitlines()]
+        return found
 
     def compared(self) -> Verdicts:
         """Return the verdicts on its arms, as a report has them."""
@@ -144,6 +151,7 @@ class Ablation(Search):
         margin: float | None = None,
         level: float | None = None,
         test: Literal["sign flips", "signed ranks", "t"] | None = None,
+        beside: Literal["base", "controls"] = "base",
     ) -> Verdicts:
         """Say of each component whether it matters, as far as that is known by now.
 
@@ -154,14 +162,22 @@ class Ablation(Search):
             margin: How small a difference does not matter, in the metric's unit; that of the call of ``ablate`` if left
                 out. Fix it before you see any runs.
             level: How often one verdict or more may be wrong; that of the call if left out.
-            test: See ``etude.verdicts``.
+            test: See ``etude.verdicts``; of arms beside the base.
+            beside: With what each arm is compared: the base, or its control, the whole with as many parameters
+                (``ablate(..., controls=True)``); arms without one are left out then.
 
         Raises:
             ConfigError: Nothing has begun yet, an argument cannot be, or scipy is missing.
         """
-        from etude.results.judged import verdicts_of
+        from etude.results.judged import beside_controls, verdicts_of
 
         arms = self.arms
+        if beside not in BESIDE:
+            raise ConfigError(f"beside={brief(beside)} is not known. Pass one of {', '.join(map(repr, BESIDE))}.")
+        if beside == "controls":
+            mode = self.metrics.modes[self.metrics.main]
+            asked = self.meta.get("question") or {}
+            return beside_controls(arms, question=asked, mode=mode, margin=margin, level=level)
         return verdicts_of(
             arms,
             question=self.meta.get("question") or {},

@@ -130,10 +130,14 @@ class AblationDraft:
     def outlook(self) -> tuple[str, ...]:
         """What it could find, in words; why that is not known, if scipy is missing."""
         if self.race is not None:
+            hardly = (
+                f"what hardly has an effect of {self.race.effect:g} deviations of a pair's difference is given up."
+                if self.race.margin is None
+                else f"nothing is given up, since it may be within the margin of {self.race.margin:g}."
+            )
             return (
                 f"Seeds are added until each of {count(self.race.components, 'component')} is decided, "
-                f"{self.race.most} at most; what hardly has an effect of {self.race.effect:g} deviations of a pair's "
-                "difference is given up.",
+                f"{self.race.most} at most; {hardly}",
             )
         if not self.judging.judged:
             return ()
@@ -283,7 +287,13 @@ class Draft:
                 f"The policy {name_of(self.policy)} goes on by the means of its arms, and with seeds={WORDS!r} these "
                 "have different seeds. Pass how many seeds there are to be."
             )
-        rules = rules_for(components, most=until.most, effect=until.effect, level=self._judging.level)
+        rules = rules_for(
+            components,
+            most=until.most,
+            effect=until.effect,
+            level=self._judging.level,
+            margin=self._judging.margin,
+        )
         if rules.most > len(self.seeds.listed):
             raise ConfigError(
                 f"A race for an effect of {until.effect:g} deviations takes up to {rules.most} seeds, more than "
@@ -324,6 +334,7 @@ class Draft:
                 "metric": repr(self.experiment.metrics),
                 "seeds": f"stream {self.seeds.stream}" if grows else ", ".join(map(str, seeds)),
                 **({"race": repr(race)} if race is not None else {}),
+                **({"margin of the race": repr(race.margin)} if race is not None and race.margin is not None else {}),
                 "policy": repr(self.policy),
                 "arms": json.dumps([msgspec.to_builtins(arm) for arm in arms], sort_keys=True, default=repr),
                 **({"stopper": stop.describe(self._stopper)} if self._stops else {}),
@@ -366,7 +377,7 @@ def question_again(told: Mapping[str, Any], parts: Mapping[str, str], experiment
         arms, tuple(told["seeds"]), dict(told["params"]), policy=policy_of("leave_one_out"), sizes=sizes
     )
     race = (told.get("verdicts") or {}).get("race")
-    names = ("params", "seeds", "race", "policy", "arms", "stopper")
+    names = ("params", "seeds", "race", "margin of the race", "policy", "arms", "stopper")
     kept = {"metric": repr(metrics), **{name: parts[name] for name in names if name in parts}}
     raced = _raced(plan, None if race is None else Rules(**race))
     question = _question(raced, metrics, stop.from_plain(told["stopper"]), parts=kept, told=told)
