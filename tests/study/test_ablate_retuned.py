@@ -108,6 +108,20 @@ def test_no_search_has_more_trials_than_there_are_configurations(experiment: etu
     assert "over nothing, " in str(draft)
 
 
+class Picky:
+    """A sampler that searches no space of fewer than three parameters."""
+
+    def why_not(self, space: Any, metrics: int) -> str | None:
+        return None if len(space.names) > 2 else "it takes three"
+
+    def tell(self, told: Any) -> None:
+        """Forget it."""
+
+    def suggest(self, request: Any) -> Any:
+        """Draw at random."""
+        return request.space.sample(request.stream())
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -119,6 +133,7 @@ def test_no_search_has_more_trials_than_there_are_configurations(experiment: etu
         ({"retune": 5, "space": SPACE, "stopper": "median"}, "retune=5 and stopper= cannot be together"),
         ({"retune": 5, "space": SPACE, "sampler": "cmaes"}, "cannot be used here"),
         ({"retune": 5, "space": {"depth": [1, 2]}}, "No function takes 'depth'"),
+        ({"retune": 5, "space": {**SPACE, "helps": 1}, "sampler": Picky()}, "cannot be used here: it takes three"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused(experiment: etude.Experiment, options: dict[str, Any], said: str) -> None:

@@ -171,6 +171,8 @@ class Retuned:
             space.completed(_active(whole, asked.space, {*space.names, *fixed}), defaults)
             for whole, space in zip(wholes, spaces, strict=True)
         )
+        for space in filter(None, spaces):  # what fits the whole space may not fit what an arm leaves of it
+            make_sampler(asked.sampler, space)
         order = in_rotation([_trials(asked, *one) for one in zip(spaces, first, strict=True)])
         plan = Retuning(order, seed, first, tuple(frozenset(space.names) for space in spaces))
         sampler = Separate(own_copy("sampler", asked.sampler), spaces, order)
