@@ -18,9 +18,11 @@ def ablations(experiment: etude.Experiment) -> None:
     assert_type(experiment.ablate("lr", seeds=3, margin=0.1, engine="local"), etude.Ablation)
     assert_type(experiment.ablate(["lr"], seeds=3, dry_run=False), etude.Ablation)
     assert_type(experiment.ablate("lr", seeds=range(3), dry_run=True), AblationDraft)
+    assert_type(experiment.ablate("lr", retune=10, space={"wd": [0.0, 0.1]}, sampler="random"), etude.Ablation)
     assert_type(experiment.ablate("lr", across={"size": [1, 2]}), AblationAcross)
     assert_type(experiment.ablate("lr", folds=5, dry_run=True), DraftAcross)
     experiment.ablate("lr", seed_count=3)  # type: ignore[call-overload]
     experiment.ablate("lr", seeds=3, dry_run=True, margins=0.1)  # type: ignore[call-overload]
     experiment.ablate("lr", seeds=3.5)  # type: ignore[call-overload]
+    experiment.ablate("lr", retune="10")  # type: ignore[call-overload]
     experiment.ablate("lr", on_refusal="stop")  # type: ignore[call-overload]

@@ -370,6 +370,9 @@ class Experiment:
         seed: int = 0,
         controls: bool | None = None,
         stopper: str | Stopper | Sequence[str | Stopper] = "none",
+        retune: int | None = None,
+        space: Mapping[str, object] | None = None,
+        sampler: str | Sampler | None = None,
         margin: float | None = None,
         level: float = 0.05,
         force: bool = False,
@@ -422,6 +425,12 @@ class Experiment:
                 with ``repair="learned"``.
             stopper: As in ``tune``, and ``"none"`` by default: an arm that begins slowly would be stopped more often,
                 and effects would lean towards those that begin fast.
+            retune: Gives every arm, the whole included, a search of so many trials first, with a training seed of its
+                own: what is compared is the best configuration of each. The first trial of each search has that of the
+                whole. ``None`` compares all arms with that one.
+            space: What these searches may vary, as in ``tune``; that of the search whose trial ``at=`` is, if left out.
+                What an arm sets is not searched in it.
+            sampler: Who proposes there, as in ``tune``; that of the same search if left out, or else ``"tpe"``.
             margin: How small a difference does not matter, in the metric's unit: verdicts need it to find that
                 something does not matter.
             level: How often one verdict or more may be wrong, of all together.
@@ -468,6 +477,7 @@ class Experiment:
         from etude.ablate.until import read_until
         from etude.analyse.arms import check_margin
         from etude.analyse.power import check_level
+        from etude.core.numbers import seed_of
         from etude.launching.call import Call
         from etude.launching.launch import Launch
         from etude.results.ablated import Ablation
@@ -476,7 +486,12 @@ class Experiment:
         from etude.verbs.across import ablate_across
         from etude.verbs.asked import as_asked
         from etude.verbs.options import AblateOptions
+        from etude.verbs.retuning import read_retune
 
+        params = self.checked(at, self.signature)
+        asked = read_retune(retune, space, sampler, at=at, experiment=self, seed=seed_of(seed))
+        if asked is not None:
+            space, sampler = asked.space, asked.sampler
         if across is not None or folds is not None:
             given = {name: value for name, value in locals().items() if name in AblateOptions.__annotations__}
             ablate = partial(self.ablate, components)
@@ -486,7 +501,7 @@ class Experiment:
         draft = Draft(
             self,
             components,
-            self.checked(at, self.signature),
+            params,
             policy=policy,
             seeds=read_seeds(seeds, seed, chose=chose),
             controls=controls,
@@ -497,6 +512,7 @@ class Experiment:
                 until=read_until(seeds),
                 deviation=deviation_of(self.last.trials) if self.last is not None else None,
             ),
+            retune=asked,
         )
         drafted, forced = draft.draft(), ""
         if not dry_run:
@@ -539,7 +555,10 @@ class Experiment:
         )
         launch = Launch(draft.experiment, question, call, result=Ablation, reuse=reuse)
         if dry_run:
-            return replace(drafted, done=launch.known_already(draft.trials(drafted)))
+            tuned = drafted.retuned is not None  # then it is not known which configurations are compared
+            return replace(
+                drafted, done=launch.finished_there() if tuned else launch.known_already(draft.trials(drafted))
+            )
         live = launch.start()
         self.last = live.search
         if wait:

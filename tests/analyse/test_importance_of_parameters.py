@@ -156,6 +156,40 @@ def test_the_way_to_the_best_takes_the_largest_gain_first() -> None:
     assert [one.parameter for one in down] == ["x0", "c", "x1"]
 
 
+def branching(start: tuple[float, float, float], end: tuple[float, float, float], n: int = 400) -> Any:
+    """A choice with a parameter under each value, and trials of it; both ends are appended."""
+    rng = np.random.default_rng(0)
+    opt = np.append(rng.integers(0, 2, n), [int(start[0]), int(end[0])]).astype(float)
+    sgd, adam = (np.append(rng.random(n), [start[nth], end[nth]]) for nth in (1, 2))
+    sgd[opt != 0], adam[opt != 1] = np.nan, np.nan
+    columns = [
+        Column("opt", opt, [("sgd", "adam")[int(one)] for one in opt], ("sgd", "adam"), 2),
+        Column("opt=sgd/momentum", sgd, [None if np.isnan(one) else one for one in sgd]),
+        Column("opt=adam/beta", adam, [None if np.isnan(one) else one for one in adam]),
+    ]
+    values = np.where(opt == 0, np.nan_to_num(sgd), 1.0 + 2 * np.nan_to_num(adam))[:-2]
+    return columns, values
+
+
+def test_a_parameter_under_a_value_comes_and_goes_with_it() -> None:
+    columns, values = branching((0, 0.2, np.nan), (1, np.nan, 0.9))
+    found = steps(columns, values)
+    assert [(one.parameter, one.before, one.after, one.along) for one in found] == [
+        ("opt", "sgd", "adam", (("beta", 0.9),))
+    ]
+    assert found.start == pytest.approx(0.2, abs=0.1)
+    assert found[0].expected == pytest.approx(2.8, abs=0.2), "with the value that comes along, and not an average"
+    assert "sgd to adam with beta=0.9" in str(found)
+    back = steps(*branching((1, np.nan, 0.9), (0, 0.2, np.nan)), mode="min")
+    assert (back[0].along, back[0].expected) == ((("momentum", 0.2),), pytest.approx(0.2, abs=0.1))
+
+
+def test_a_parameter_that_both_ends_have_is_a_step_of_its_own() -> None:
+    found = steps(*branching((1, np.nan, 0.1), (1, np.nan, 0.9)))
+    assert [(one.parameter, one.before, one.after) for one in found] == [("opt=adam/beta", 0.1, 0.9)]
+    assert found[0].gain == pytest.approx(1.6, abs=0.2)
+
+
 def test_little_is_refused_with_what_it_takes() -> None:
     columns, values, _ = additive(8)
     with pytest.raises(ConfigError) as refused:

@@ -79,6 +79,29 @@ def test_the_error_is_kept(noise: str):
     assert wrong <= 17  # of 200 at 5 %, more than that in one case of 100
 
 
+def test_what_is_surely_within_a_margin_is_found_to_be_so_and_nothing_is_given_up():
+    rules = rules_for(4, most=30, margin=1.0)
+    standing, looks = looks_of(rules, pairs([3.0, 0.0, 0.0, 0.9], rules.most, seed=1))
+    assert standing.stands[:3] == (Stand.FOUND, Stand.WITHIN, Stand.WITHIN)
+    assert standing.stands[3] is not Stand.WITHIN
+    assert not any(Stand.GIVEN_UP in look.settled.values() for look in looks)
+    assert max(standing.pairs[1:3]) < rules.most, "it did not take all seeds"
+    small = looks_of(rules, {name: [d / 9 for d in row] for name, row in pairs([3.0] * 4, rules.most).items()})[0]
+    assert Stand.WITHIN in small.stands, "however surely it is not zero"
+
+
+@pytest.mark.parametrize("effect", [0.8, -0.8])
+def test_the_error_of_what_is_within_a_margin_is_kept(effect: float):
+    """The worst case: all effects are just as large as the margin. 200 studies of 4 components."""
+    rules, wrong = rules_for(4, most=16, margin=0.8), 0
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        runs = rng.normal(size=(5, rules.most))
+        standing, _ = looks_of(rules, {str(n): list(runs[0] - runs[n] + effect) for n in range(1, 5)})
+        wrong += Stand.WITHIN in standing.stands
+    assert wrong <= 17  # of 200 at 5 %, more than that in one case of 100
+
+
 def test_no_way_but_those_that_were_paid_for_is_ruled_out():
     rules = Rules(components=2, most=12)
     race, given = Race(rules), pairs([1.0, 0.0], 12)
@@ -86,7 +109,7 @@ def test_no_way_but_those_that_were_paid_for_is_ruled_out():
         if not race.look([row[:n] for row in given.values()]).open:
             break
         room = np.floor(rules.level / np.arange(1, 3) * rules.spent(n) * 4000 + 1e-9)
-        assert (race._out.sum(axis=2) <= room).all()
+        assert (race._nothing._out.sum(axis=2) <= room).all()
 
 
 def test_a_race_that_can_find_nothing_is_refused():

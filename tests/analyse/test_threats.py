@@ -10,6 +10,7 @@ import pytest
 
 from etude.analyse.columns import Column
 from etude.analyse.threats.budget import budget_sensitivity
+from etude.analyse.threats.data import different_data
 from etude.analyse.threats.evidence import Chosen, Evidence, Run, Session
 from etude.analyse.threats.hardware import unequal_hardware
 from etude.analyse.threats.listed import ALL, MAY_BE_SERIOUS, threats_of
@@ -156,6 +157,55 @@ def test_arms_without_a_search_of_their_own_are_told_where_the_base_had_one() ->
     assert not_retuned(arms()) is None, "nobody tuned the base either"
 
 
+DATA = {"train": [80, "0a", True], "valid": [20, "01", True]}
+SPLIT = {"train": [80, "09", True], "valid": [20, "02", True]}
+CHANGED = {"train": [80, "0b", True], "valid": [20, "07", True]}
+SAMPLED = {"train": [80, "09", False], "valid": [20, "02", True]}
+
+
+def on(*data: Any, before: Any = DATA) -> Evidence:
+    """An ablation whose seeds had some data, one after the other, and a search that had other data before."""
+    runs = tuple(Run(nth, seed=nth, value=0.5, arm="base", data=one) for nth, one in enumerate(data))
+    return arms(runs=runs, chosen=replace(CHOSEN, data=before))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "other", "tuning"),
+    [
+        (on(DATA, DATA), None, ", on the same rows, so the value of the base is likely too good"),
+        (on(SPLIT, DATA), None, ", on rows of the same data, so"),
+        (on({**DATA, "train": [90, "0b", True]}), MINOR, ", on the same rows, so"),
+        (on(CHANGED, CHANGED), MINOR, ", though on other rows, some of which may be the same, so"),
+        (on(CHANGED, DATA), None, ""),  # each seed draws data of its own
+        (on(SAMPLED), UNKNOWN, "by which it is judged here as well, so"),
+        (on({}), UNKNOWN, "by which it is judged here as well, so"),
+        (on(DATA, before={}), UNKNOWN, "by which it is judged here as well, so"),
+    ],
+)
+def test_whether_the_data_is_that_which_chose_goes_by_fingerprints(
+    evidence: Evidence, other: Seriousness | None, tuning: str
+) -> None:
+    found, judged = different_data(evidence), tuning_data(evidence)
+    assert (None if found is None else found.seriousness) is other
+    assert tuning in (judged.finding if judged is not None else "")
+    assert (judged is None) == (tuning == "")
+
+
+def test_data_that_changed_is_told_with_its_sizes() -> None:
+    found = of(different_data(on({"train": [90, "0b", True], "valid": [20, "01", True]})))
+    assert "rows were train 80, valid 20, and are train 90, valid 20." in found.finding
+    assert "with other values" in of(different_data(on(CHANGED))).finding
+    assert different_data(arms()) is None, "nobody chose"
+
+
+def test_arms_that_were_tuned_are_no_threat_but_for_what_the_whole_had_before() -> None:
+    assert not_retuned(arms(retuned=10)) is None
+    found = of(not_retuned(arms(retuned=10, chosen=CHOSEN)))
+    assert found.numbers == {"trials": 40, "retuned": 10}
+    assert "each arm had a search of 10 trials of its own" in found.finding
+    assert of(tuning_data(arms(retuned=10))).finding.startswith("the configuration of each arm was chosen among 10")
+
+
 def test_arms_that_begin_otherwise_are_told() -> None:
     assert unpaired_arms(arms(pairs={"no conv2": True})) is None
     assert of(unpaired_arms(arms(pairs={"no conv2": False, "x": None}))).numbers["unpaired"] == ["no conv2"]
@@ -214,10 +264,10 @@ def test_the_interval_of_a_base_is_that_of_students_t() -> None:
 
 def test_the_most_serious_comes_first_and_a_summary_has_those_alone() -> None:
     found = threats_of(arms(chosen=CHOSEN, pairs={"no conv2": None}, reference=0.97))
-    assert [one.seriousness for one in found] == [SERIOUS, MINOR, MINOR, UNKNOWN]
+    assert [one.seriousness for one in found] == [SERIOUS, MINOR, MINOR, UNKNOWN, UNKNOWN]
     assert found.serious == [found["reference not reproduced"]]
     assert len(found.lines()) == 1
-    assert str(found).startswith("4 threats to what this study says.\n  reference not reproduced (serious): ")
+    assert str(found).startswith("5 threats to what this study says.\n  reference not reproduced (serious): ")
     assert set(MAY_BE_SERIOUS) <= set(ALL)
 
 

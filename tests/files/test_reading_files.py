@@ -174,6 +174,18 @@ def test_what_the_script_has_goes_by_its_name(files: Files) -> None:
     assert asked.arguments["weights"] == "auto"
 
 
+def test_arms_are_tuned_by_a_file_that_says_so_and_what_is_there_for_a_search_is_left_aside_else(files: Files) -> None:
+    text = "experiment: script.py:experiment\nverb: ablate\ncomponents: bias\nspace: {width: [3, 4]}\nsampler: random\n"
+    asked = files.ask(text)
+    assert asked.arguments.keys() == {"components"}
+    assert "ablate leaves aside what is for other verbs: space, sampler." in asked.notes
+    asked = files.ask(f"{text}retune: 4\nparameters: {{width: 3}}\n")
+    assert asked.arguments["retune"] == 4
+    assert asked.arguments["space"] == etude.tune.spaces.Space.of({"width": [3, 4]})
+    assert asked.arguments["at"] == {"width": 3}
+    assert not asked.notes
+
+
 def test_every_argument_of_a_verb_can_stand_in_a_file() -> None:
     for verb in VERBS:
         arguments = {*inspect.signature(getattr(etude.Experiment, verb)).parameters} - NOT_IN_FILES

@@ -78,6 +78,27 @@ def test_what_is_the_default_is_left_out() -> None:
     )
 
 
+def test_the_searches_of_arms_are_written_with_their_space() -> None:
+    question = {
+        "verb": "ablate",
+        "params": {"lr": 0.1},
+        "policy": "leave_one_out",
+        "retuned": {"trials": 8, "space": QUESTION["space"], "sampler": TPE, "seed": 0, "held": []},
+        "asked": {"components": ["bias"], "policy": "LeaveOneOut()", "seeds": 12},
+    }
+    said = as_file({"verb": "ablate", "engine": "local"}, question, name="one")
+    assert as_yaml(said).splitlines()[2:] == [
+        "parameters:",
+        "  lr: 0.1",
+        "space:",
+        "  lr: uniform(0.0, 1.0)",
+        "components: [bias]",
+        "seeds: 12",
+        "retune: 8",
+        'sampler: "tpe(startup=3)"',
+    ]
+
+
 def test_stoppers_and_ranks_are_texts() -> None:
     median = {"name": "median", "first_after": 8, "best_so_far": False, "metric": None}
     call = {**CALL, "sampler": {"name": "random"}, "stopper": [median, {"name": "divergence"}]}

@@ -105,7 +105,7 @@ def test_arms_of_a_seed_begin_with_the_same_weights_and_see_the_same_batches(abl
         pairings = ablation.pairing(name)
         assert len(pairings) == 3
         assert all(pair.is_pair and pair.batches and pair.shared == shared for pair in pairings.values()), pairings
-    base = [trial.metrics["fingerprints"] for trial in ablation.of("base")]
+    base = [trial.fingerprints for trial in ablation.of("base")]
     assert len({one["batches"] for one in base}) == 3, "other seeds, other orders"
 
 

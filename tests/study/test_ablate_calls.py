@@ -54,6 +54,39 @@ def test_a_control_is_the_whole_with_as_many_parameters_as_its_arm(experiment: e
     assert control.changes
     assert ablation.counts() == {"finished": 3}
     assert ablation.pairing(control.name).keys() == base.values.keys()
+    assert [one.component for one in ablation.verdicts(beside="controls")] == ["layer:middle"]
+    assert "Is it the part, or the size?" in str(ablation)
+    with pytest.raises(ConfigError, match="beside='size'"):
+        ablation.verdicts(beside="size")
+
+
+def test_an_arm_is_judged_beside_its_control_as_a_claim_of_its_own() -> None:
+    pytest.importorskip("scipy")
+    from etude.results.ablated import ArmResult
+    from etude.results.judged import beside_controls
+
+    def arm(name: str, values: list[float]) -> ArmResult:
+        return ArmResult(name, dict(enumerate(values)), 0.0, 8, (), None)
+
+    base = [0.9 + 0.01 * (seed % 3) for seed in range(8)]
+    arms = [
+        arm("base", base),
+        arm("part", [value - 0.2 - 0.001 * nth for nth, value in enumerate(base)]),
+        arm("size of part", [value - 0.1 for value in base]),
+        arm("small", [value - 0.1 - 0.001 * (nth % 2) for nth, value in enumerate(base)]),
+        arm("size of small", [value - 0.1 - 0.001 * (nth < 4) for nth, value in enumerate(base)]),
+        arm("alone", base),
+    ]
+    asked = {"verdicts": {"judged": ["part", "small", "alone"], "level": 0.05}}
+    part, small = beside_controls(arms, question=asked, mode="max", margin=0.02)
+    assert (part.component, part.verdict, part.n) == ("part", "matters", 8)
+    assert part.effect == pytest.approx(0.1035), "of its size it is worse by so much"
+    assert (small.component, small.verdict) == ("small", "does not matter"), "it was the size"
+    with pytest.raises(ConfigError, match="No arm of this ablation has a control"):
+        beside_controls(arms[:2], question=asked, mode="max")
+    race = {"verdicts": {"judged": ["part"], "race": {"components": 1}}}
+    with pytest.raises(ConfigError, match="no verdict on it would have an error rate"):
+        beside_controls(arms, question=race, mode="max")
 
 
 def test_controls_are_for_arms_of_another_size_and_it_is_said_where_there_is_none(

@@ -98,3 +98,14 @@ def test_seeds_are_added_until_it_is_decided(experiment: etude.Experiment) -> No
     assert "decided after" in ablation.summary().lower()
     again = experiment.ablate(TWO, seeds="until decided", workers=1, reuse_child=True)
     assert len(again.trials) == len(ablation.trials), "it is decided, and nothing runs again"  # type: ignore[arg-type]
+
+
+def test_a_race_with_a_margin_also_finds_what_does_not_matter(experiment: etude.Experiment) -> None:
+    ablation = experiment.ablate(TWO, seeds="until decided", margin=0.3, workers=2, reuse_child=True)
+    assert isinstance(ablation, etude.Ablation)
+    helps, idle = ablation.verdicts()
+    assert (helps.verdict, idle.verdict) == ("matters", "does not matter")
+    assert "within the margin by the race" in idle.says
+    assert ablation.verdicts().margin == 0.3
+    assert "within the margin of 0.3" in str(experiment.ablate(TWO, seeds="until decided", margin=0.3, dry_run=True))
+    assert str(etude.open(ablation.folder).verdicts()) == str(ablation.verdicts())  # type: ignore[attr-defined]

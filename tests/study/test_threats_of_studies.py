@@ -97,6 +97,34 @@ def test_the_way_to_the_best_begins_with_the_defaults(search: etude.Search) -> N
         etude.open(search.folder).steps()
 
 
+def test_the_way_leads_through_parameters_that_not_all_configurations_have(search: etude.Search) -> None:
+    assert search.best.params["opt"] == "sgd"
+    found = search.steps({"lr": 0.001, "opt": "adam", "width": 3})
+    [opt] = [one for one in found if one.parameter == "opt"]
+    assert opt.along == (("momentum", search.best.params["momentum"]),)
+    assert all(search.best.params[one.parameter] == one.after for one in found)
+    same = search.steps({"lr": 0.001, "momentum": 0.0})
+    assert "opt=sgd/momentum" in {one.parameter for one in same}, "both have it, so it is a step of its own"
+    assert {one.parameter for one in search.steps()} <= {"lr", "width", "opt=sgd/momentum"}, "from the defaults"
+    with pytest.raises(ConfigError, match=r"The way cannot start with lr=5.0 \(float\), which is above 1.0"):
+        search.steps({"lr": 5.0})
+
+
+def other_way(lr: float = 0.1, opt: str = "sgd", momentum: float = 0.5) -> float:
+    return lr + (1.0 if opt == "adam" else momentum)
+
+
+def test_the_way_may_start_under_a_value_that_the_best_trial_has_not(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path))
+    experiment = etude.Experiment(other_way, metric="score", mode="max")
+    space = {"lr": SPACE["lr"], "opt": SPACE["opt"]}
+    found = experiment.tune(space, trials=30, sampler="random", workers=1, reuse_child=True, progress=False)
+    assert found.best.params["opt"] == "adam"
+    for start in (None, {"opt": "sgd"}, {"opt": "sgd", "momentum": 0.9}):
+        [opt] = [one for one in found.steps(start) if one.parameter == "opt"]
+        assert (opt.before, opt.after, opt.along) == ("sgd", "adam", ())
+
+
 def test_fewer_trials_would_have_found_less(search: etude.Search) -> None:
     curve = search.budget()
     assert not curve.random
@@ -130,3 +158,44 @@ def test_serious_threats_stand_above_verdicts(tmp_path, monkeypatch: pytest.Monk
     assert str(ablation.verdicts()).startswith("Threat: reference not reproduced: the mean of 7 runs of the base is ")
     assert str(ablation).count("Threat: ") == 1
     assert str(etude.open(ablation.folder)).count("Threat: ") == 1, "the journal has the reference"
+
+
+def loads(folder: str = "."):
+    import numpy as np
+
+    rows = np.load(f"{folder}/rows.npy")
+    return etude.Data(rows[:40], rows[40:])
+
+
+def looks(data, run, lr: float = 0.1) -> float:
+    return float(data().train.mean()) + lr + run.seed % 7
+
+
+def test_a_data_set_that_changed_between_a_search_and_an_ablation_is_told(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np = pytest.importorskip("numpy")
+    monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path / "studies"))
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    np.save(tmp_path / "rows.npy", rows)
+    experiment = etude.Experiment(looks, data=loads, metric="score", mode="max")
+    space = {"lr": [0.1, 0.2], "folder": [str(tmp_path)]}
+    chosen = experiment.tune(space, trials=2, workers=1, reuse_child=True, progress=False).best
+    assert chosen.fingerprints["rows"]["train"][::2] == [40, True]
+    assert chosen.metrics == {}, "they are no metric"
+
+    def ablate(name: str) -> etude.Ablation:
+        found = experiment.ablate(
+            etude.setting("lr", off=0.0), at=chosen, seeds=6, workers=1, reuse_child=True, progress=False, name=name
+        )
+        assert isinstance(found, etude.Ablation)
+        return found
+
+    threats = ablate("same").threats()
+    assert threats["different data"] is None
+    assert "on the same rows" in threats["evaluation on tuning data"].finding
+    np.save(tmp_path / "rows.npy", np.concatenate([rows, rows + 1]))
+    ablation = ablate("changed")
+    found = ablation.threats()["different data"]
+    assert "rows were train 40, valid 10, and are train 40, valid 60." in found.finding
+    assert str(etude.open(ablation.folder).threats()["different data"]) == str(found), "it is in the journal"

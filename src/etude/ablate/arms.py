@@ -13,6 +13,16 @@ BASE: Final = Arm("base")
 """The arm with nothing taken away."""
 
 
+def control_of(arm: str) -> str:
+    """Return what the control of an arm is called: the whole, with as many parameters as that arm has.
+
+    Example:
+        >>> control_of("layer:conv2")
+        'size of layer:conv2'
+    """
+    return f"size of {arm}"
+
+
 def together(arms: Sequence[Arm], name: str = "") -> Arm:
     """Return the arm that takes away everything that these take away.
 

@@ -48,6 +48,7 @@ class AblationPlan:
         finish: Returns an arm with how the rest still runs, or raises ConfigError.
         sizes: By the name of an arm, how many parameters it trains, where that is known.
         judge: Decides after a report whether a trial goes on.
+        chosen: By the name of an arm, with which configuration it is run, where it has one of its own.
     """
 
     arms: tuple[Arm, ...]
@@ -58,12 +59,17 @@ class AblationPlan:
     finish: Callable[[Arm], Arm] = field(default=lambda arm: arm)
     sizes: Mapping[str, int] = field(default_factory=dict)
     judge: Callable[[Report, Standing], Decision] = field(default=lambda report, standing: GO_ON)
+    chosen: Mapping[str, Params] = field(default_factory=dict)
     resumes: ClassVar[bool] = False
 
     @property
     def trials(self) -> int:
         """How many trials it begins with."""
         return len(self.arms) * len(self.seeds)
+
+    def configuration(self, arm: Arm) -> Params:
+        """Return with which configuration an arm is run."""
+        return self.chosen.get(arm.name, {**self.params, **arm.settings})
 
     def ask(self, standing: Standing, *, pending: Sequence[Propose]) -> Answer:
         """Ask for the next arm of the seed that is at turn; for further arms when all before them have ended."""
@@ -73,7 +79,7 @@ class AblationPlan:
         while arms:
             if (next_ := self._next(arms, standing.trials[begin:], pending)) is not None:
                 seed, arm = next_
-                return Propose(seed, {**self.params, **arm.settings}, arm=arm)
+                return Propose(seed, self.configuration(arm), arm=arm)
             begin += len(arms) * len(self.seeds)
             before = standing.trials[:begin]
             if len(before) < begin or any(trial.state not in FINAL for trial in before):

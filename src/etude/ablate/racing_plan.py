@@ -49,7 +49,7 @@ class RacingPlan(AblationPlan):
         for nth, arm in self._needed(race, ended):
             chosen = self.arms[arm]
             if (chosen.name, self.seeds[nth]) not in asked:
-                return Propose(self.seeds[nth], {**self.params, **chosen.settings}, arm=chosen, because=because)
+                return Propose(self.seeds[nth], self.configuration(chosen), arm=chosen, because=because)
         return Wait()
 
     def race(self, ended: Sequence[Trial], metrics: Metrics) -> tuple[Standing, list[Look]]:

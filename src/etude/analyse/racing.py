@@ -10,6 +10,11 @@ noise, as with the sign-flip test at a single look, if only differences lie as f
 Over components it is Hochberg's step-up rule on what was ruled out at which level. It asks that p-values of components
 without an effect depend on each other in a positive way, as they do if all are compared with one base.
 
+With a margin, it is also found where an effect is surely within it: two hypotheses, that the effect is above the margin
+and that it is below its negative, are each tested in the same way, one-sidedly, on differences from which the margin
+is taken; both have to be ruled out. These claims have the level once more, and the step-up rule, among themselves, as
+without a race. Nothing is given up then: who hardly has an effect may still be found to be within the margin.
+
 A component is given up when it is unlikely to have an effect of the size that the race was planned for: by Bayes' rule,
 with normal noise, where how many of the components have one is estimated from all of them together. That costs power,
 and no error, whatever the noise.
@@ -26,8 +31,8 @@ Source:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -70,6 +75,7 @@ class Stand(StrEnum):
 
     OPEN = "open"
     FOUND = "found"
+    WITHIN = "within the margin"
     GIVEN_UP = "given up"
     AT_CAP = "at the cap"
 
@@ -84,6 +90,8 @@ class Rules:
         effect: The effect worth finding, in standard deviations of the difference of a pair.
         level: How often one component or more may be found that has no effect.
         doubt: A component is given up if it has an effect of that size with no larger probability.
+        margin: How small an effect is none, in the unit of the differences; None if nothing is to be found to be so
+            small, and then components may be given up.
     """
 
     components: int
@@ -91,6 +99,7 @@ class Rules:
     effect: float = 1.0
     level: float = 0.05
     doubt: float = 0.14
+    margin: float | None = field(default=None, repr=False)  # so that a race without one is called as it always was
 
     def spent(self, pairs: int) -> float:
         """Return which share of the level may be spent by a number of pairs."""
@@ -124,7 +133,14 @@ class Standing:
         return tuple(place for place, stand in enumerate(self.stands) if stand is Stand.OPEN)
 
 
-def rules_for(components: int, *, most: int | None = None, effect: float = 1.0, level: float = 0.05) -> Rules:
+def rules_for(
+    components: int,
+    *,
+    most: int | None = None,
+    effect: float = 1.0,
+    level: float = 0.05,
+    margin: float | None = None,
+) -> Rules:
     """Return the rules of a race.
 
     Raises:
@@ -147,7 +163,7 @@ def rules_for(components: int, *, most: int | None = None, effect: float = 1.0, 
             f"{components} components at a level of {level:g} are too many for a race, which tells shares of "
             f"{1 / WAYS:g} apart. Pass a number of seeds."
         )
-    return Rules(components, most, effect=effect, level=level)
+    return Rules(components, most, effect=effect, level=level, margin=margin)
 
 
 class Race:
@@ -162,10 +178,11 @@ class Race:
 
         m = rules.components
         self.rules = rules
-        self._levels = rules.level / np.arange(1, m + 1)  # of the step-up: the i-th is the level over i
-        self._out = np.zeros((m, m, WAYS), dtype=bool)  # component, level, way: ruled out
-        self._count = np.zeros((m, m), dtype=int)
-        self._deepest = np.zeros(m, dtype=int)  # the largest i at whose level it was ruled out that nothing matters
+        self._nothing = _Hypotheses(rules, m, lambda row, ways: np.abs(ways @ row))
+        self._large: tuple[_Hypotheses, ...] = ()
+        if (margin := rules.margin) is not None:
+            above = _Hypotheses(rules, m, lambda row, ways: -(ways @ row), shift=-margin)
+            self._large = above, _Hypotheses(rules, m, lambda row, ways: ways @ row, shift=margin)
         self._stands = [Stand.OPEN] * m
         self._pairs = [0] * m
         self._likelier = np.ones(m)  # how much likelier an effect as planned is than none
@@ -191,25 +208,71 @@ class Race:
         self._looked = pairs
         for place, row in zip(places, rows, strict=True):
             self._pairs[place] = pairs
-            self._rule_out(place, np.nan_to_num(row, nan=0.0), pairs)  # no difference: it has no sign to change
+            for hypotheses in (self._nothing, *self._large):
+                hypotheses.rule_out(place, row, pairs)
             self._likelier[place] = _likelier(row[np.isfinite(row)], self.rules.effect)
-        self._step_up()
+        if self._large:  # first: what is surely so small does not matter, however surely it is not zero
+            self._settle(np.min([one.deepest for one in self._large], axis=0), Stand.WITHIN)
+        self._settle(self._nothing.deepest, Stand.FOUND)
         hopes = self._hopes()
         for place in places:
             if self._stands[place] is Stand.OPEN and pairs >= self.rules.most:
                 self._stands[place] = Stand.AT_CAP
-            elif self._stands[place] is Stand.OPEN and hopes[place] <= self.rules.doubt:
+            elif self._stands[place] is Stand.OPEN and not self._large and hopes[place] <= self.rules.doubt:
                 self._stands[place] = Stand.GIVEN_UP
         return self.standing
 
-    def _rule_out(self, place: int, row: Array, pairs: int) -> None:
+    def _settle(self, deepest: Array, stand: Stand) -> None:
+        """Settle that of which enough is ruled out, by the step-up rule over all; what was found before stays so."""
+        for place, is_found in enumerate(step_up(deepest)):
+            if is_found and self._stands[place] not in (Stand.FOUND, Stand.WITHIN):
+                self._stands[place] = stand
+
+    def _hopes(self) -> Array:
+        """Return for each component how probable an effect as planned is."""
+        import numpy as np
+
+        share = 0.5
+        for _ in range(ROUNDS):
+            odds = share * self._likelier
+            hopes = odds / (odds + 1 - share)
+            share = (float(hopes.sum()) + PRIOR / 2) / (len(hopes) + PRIOR)
+        found: Array = np.asarray(hopes)
+        return found
+
+
+class _Hypotheses:
+    """The same hypothesis about each component: which of the ways to swap pairs are ruled out by now, at which level.
+
+    Args:
+        rules: What the race goes by.
+        components: How many there are.
+        speaks: Returns of each way how much it speaks against the hypothesis, from differences and ways.
+        shift: What is added to differences, so that they lie as far above zero as below if it just holds.
+    """
+
+    def __init__(
+        self, rules: Rules, components: int, speaks: Callable[[Array, Array], Array], shift: float = 0.0
+    ) -> None:
+        import numpy as np
+
+        m = components
+        self._rules, self._speaks, self._shift = rules, speaks, shift
+        self._levels = rules.level / np.arange(1, m + 1)  # of the step-up: the i-th is the level over i
+        self._out = np.zeros((m, m, WAYS), dtype=bool)  # component, level, way: ruled out
+        self._count = np.zeros((m, m), dtype=int)
+        self.deepest = np.zeros(m, dtype=int)
+        """For each component the largest i at whose level what was found is ruled out."""
+
+    def rule_out(self, place: int, differences: Array, pairs: int) -> None:
         """Rule out as many ways as have been paid for by now, at each level."""
         import numpy as np
 
-        room = np.floor(self._levels * self.rules.spent(pairs) * WAYS + ROUNDING).astype(int)
+        row = np.nan_to_num(differences + self._shift, nan=0.0)  # no difference: it has no sign to change
+        room = np.floor(self._levels * self._rules.spent(pairs) * WAYS + ROUNDING).astype(int)
         if room[0] <= 0:
             return
-        sums = np.abs(_ways(self.rules.most)[:, :pairs] @ row)
+        sums = self._speaks(row, _ways(self._rules.most)[:, :pairs])
         near = 2 * int(room[0]) + 1  # those that are ruled out already may be among the largest
         largest = np.argpartition(-sums, min(near, WAYS - 1))[: near + 1]
         largest = largest[np.argsort(-sums[largest], kind="stable")]
@@ -223,29 +286,18 @@ class Race:
             self._out[place, nth, out] = True
             self._count[place, nth] += len(out)
             if self._out[place, nth, 0]:
-                self._deepest[place] = max(self._deepest[place], nth + 1)
+                self.deepest[place] = max(self.deepest[place], nth + 1)
 
-    def _step_up(self) -> None:
-        """Find all components of a level if there are enough of them."""
-        m = self.rules.components
-        for nth in range(1, m + 1):
-            if (self._deepest >= nth).sum() >= m - nth + 1:
-                for place in range(m):
-                    if self._deepest[place] >= nth:
-                        self._stands[place] = Stand.FOUND
-                return
 
-    def _hopes(self) -> Array:
-        """Return for each component how probable an effect as planned is."""
-        import numpy as np
+def step_up(deepest: Array) -> Array:
+    """Return which components are found: all of a level, if there are enough of them (Hochberg)."""
+    import numpy as np
 
-        share = 0.5
-        for _ in range(ROUNDS):
-            odds = share * self._likelier
-            hopes = odds / (odds + 1 - share)
-            share = (float(hopes.sum()) + PRIOR / 2) / (len(hopes) + PRIOR)
-        found: Array = np.asarray(hopes)
-        return found
+    m = len(deepest)
+    for nth in range(1, m + 1):
+        if (deepest >= nth).sum() >= m - nth + 1:
+            return np.asarray(deepest >= nth)
+    return np.zeros(m, dtype=bool)
 
 
 @lru_cache(maxsize=4)

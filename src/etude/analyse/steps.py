@@ -7,7 +7,7 @@ forest, which has learned from a search's trials, expects.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from etude.analyse.columns import Column
@@ -34,6 +34,7 @@ class Step:
         after: Its value from here on.
         expected: What the forest expects after this step, in the metric's unit.
         gain: How much better that is than before it, in the metric's direction.
+        along: Parameters that come with this value and were not there before, with their values.
     """
 
     parameter: str
@@ -41,6 +42,7 @@ class Step:
     after: Any
     expected: float
     gain: float
+    along: tuple[tuple[str, Any], ...] = ()
 
 
 class Steps(Sequence[Step]):
@@ -71,7 +73,7 @@ class Steps(Sequence[Step]):
     def __str__(self) -> str:
         rows = [["start", "", f"{self.start:.4g}", ""]]
         rows += [
-            [one.parameter, f"{show(one.before)} to {show(one.after)}", f"{one.expected:.4g}", f"{one.gain:+.4g}"]
+            [one.parameter, f"{show(one.before)} to {_after(one)}", f"{one.expected:.4g}", f"{one.gain:+.4g}"]
             for one in self
         ]
         head = ["step", "", f"expected {self.metric}", "gain"]
@@ -84,8 +86,8 @@ def steps(
     """Return the greedy way from one configuration to another.
 
     Args:
-        columns: What was varied, with two rows more than trials: where the way starts, and where it ends. Parameters
-            that not all of these have are left out.
+        columns: What was varied, with two rows more than trials: where the way starts, and where it ends. What exists
+            under a value of a choice only comes with that value, and goes with it.
         values: What the trials came to, finite.
         mode: In which direction values are better.
         metric: What they are called.
@@ -100,31 +102,52 @@ def steps(
     """
     import numpy as np
 
-    if len(values) < FEWEST:
-        raise ConfigError(f"{count(len(values), 'trial')} with a value are too few for a forest; it takes {FEWEST}.")
+    if not columns:
+        raise ConfigError("Nothing was varied, so there is no way from one configuration to another.")
+    absent = np.stack([np.isnan(one.places) for one in columns])
+    known = np.flatnonzero(~absent[:, :-2].all(axis=0))  # configurations of this space
+    if len(known) < FEWEST:
+        raise ConfigError(f"{count(len(known), 'trial')} with a value are too few for a forest; it takes {FEWEST}.")
     sign = 1.0 if mode == "max" else -1.0
-    kept = [one for one in columns if one.always]
-    left = [one.name for one in columns if not one.always]
-    if not kept:
-        raise ConfigError("No parameter is in all configurations, so there is no way from one to another.")
-    forest = Forest([one.taken(np.arange(len(values))) for one in kept], values, seed=seed)
-    *_, here, end = unit(kept)
-    open_ = [nth for nth in range(len(kept)) if here[nth] != end[nth]]
+    forest = Forest([one.taken(known) for one in map(_filled, columns)], values[known], seed=seed)
+    *_, here, end = unit(list(map(_filled, columns)))
+    there = [not np.isnan(one.places[-2:]).any() for one in columns]
+    open_ = [nth for nth in range(len(columns)) if there[nth] and here[nth] != end[nth]]
     if not open_:
         raise ConfigError("The way ends where it starts: both configurations are the same. Pass start={...}.")
+    goes = {nth: [nth, *_under(columns, nth)] for nth in open_}
     start = before = float(forest.predict(here[None])[0])
     found = []
     while open_:
         tried = np.repeat(here[None], len(open_), axis=0)
         for row, nth in enumerate(open_):
-            tried[row, nth] = end[nth]
+            tried[row, goes[nth]] = end[goes[nth]]
         said = forest.predict(tried)
         row = int(np.argmax(sign * said))
         nth, here = open_.pop(row), tried[row]
         now = float(said[row])
-        was, is_ = kept[nth].values[-2:]
-        found.append(Step(kept[nth].name, was, is_, expected=now, gain=sign * (now - before)))
+        was, is_ = columns[nth].values[-2:]
+        new = [columns[one] for one in goes[nth][1:] if not np.isnan(columns[one].places[-1])]
+        along = tuple((one.name.rpartition("/")[2], one.values[-1]) for one in new)
+        found.append(Step(columns[nth].name, was, is_, expected=now, gain=sign * (now - before), along=along))
         before = now
-    says = ["Expected by a forest, and not run."]
-    says += [f"Left out, since not all configurations have them: {', '.join(left)}."] if left else []
-    return Steps(found, start=start, metric=metric, says=says)
+    return Steps(found, start=start, metric=metric, says=["Expected by a forest, and not run."])
+
+
+def _under(columns: Sequence[Column], nth: int) -> list[int]:
+    """Return the parameters that exist under a value of this one only."""
+    return [place for place, one in enumerate(columns) if one.name.startswith(f"{columns[nth].name}=")]
+
+
+def _filled(column: Column) -> Column:
+    """Return a parameter with a place in every row: where it does not exist any will do, since the choice tells."""
+    import numpy as np
+
+    middle = 0.0 if column.is_choice else 0.5
+    return replace(column, places=np.where(np.isnan(column.places), middle, column.places))
+
+
+def _after(step: Step) -> str:
+    """Return to what a step goes, with what comes with it."""
+    along = ", ".join(f"{name}={show(value)}" for name, value in step.along)
+    return f"{show(step.after)}{f' with {along}' if along else ''}"

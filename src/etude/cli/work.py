@@ -321,7 +321,7 @@ def _ablate_again(
     from etude.results.ablated import Ablation
     from etude.verbs.ablating import question_again
 
-    question = question_again(told, study.meta["definition"], experiment.metrics)
+    question = question_again(told, study.meta["definition"], experiment)
     live = Launch(experiment, question, Call.read(name=name, **given), result=Ablation).start()
     experiment.last = live.search
     live.wait(progress=progress)

@@ -325,6 +325,7 @@ class Queued(Fact, frozen=True):
         start: The weights that it begins with; None if they are random.
         probe: How much of a run it is, if it is none.
         arm: What is taken away; None if nothing but settings is.
+        tunes: Whether it is one of a search within the study, which chooses with what others are run.
     """
 
     trial: int
@@ -338,6 +339,7 @@ class Queued(Fact, frozen=True):
     start: Start | None = None
     probe: Probe | None = None
     arm: Arm | None = None
+    tunes: bool = False
 
 
 class Assigned(Fact, frozen=True):

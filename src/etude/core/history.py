@@ -40,6 +40,7 @@ from etude.core.lifecycle import FINAL, LIVE, State, Turn, after
 from etude.core.memories import Memories, Site
 from etude.core.metrics import Metrics
 from etude.core.packed import NOTHING, Loose, Packed, slim
+from etude.core.removal import Arm
 from etude.core.shares import Shares
 from etude.core.shelf import POINTS, Files, Rank, Shelf
 from etude.core.spending import Spending
@@ -78,6 +79,7 @@ class Trial:
         start: The weights that it begins with; None if they are random.
         probe: How much of a run it is, if it is none.
         arm: What is taken away; None if nothing but settings is.
+        tunes: Whether it is one of a search within the study, which chooses with what others are run.
         because: Why the plan decided on it, where that was a decision.
         redraw: How many proposals before this one were already taken.
         upto: The last fact that the sampler had seen when it proposed this trial.
@@ -108,6 +110,7 @@ class Trial:
         "state",
         "taken_from",
         "tried_on",
+        "tunes",
         "upto",
         "withdrawn",
         "worker",
@@ -138,6 +141,7 @@ class Trial:
         self.start = fact.start
         self.probe = fact.probe
         self.arm = fact.arm
+        self.tunes = fact.tunes
         self._ends: Loose | Packed = Loose(fact.at)
 
     @property
@@ -268,7 +272,7 @@ class History:
         """Trials that were handed out, went on from a state, reported although they were to stop, or ended, one for
         each time."""
         self.first_with: dict[object, int] = {}
-        """Configuration -> the first trial that has it."""
+        """Configuration, and arm if it is of one (``first_key``) -> the first trial that has it."""
         self.followers: dict[int, list[int]] = {}
         """Unsettled trial -> later trials with the same configuration, which wait for it."""
         self.unsettled = 0
@@ -392,7 +396,7 @@ class History:
         self.trials.append(trial)
         self.unsettled += 1
         if fact.same_as is None:
-            self.first_with.setdefault(identity(fact.params), fact.trial)
+            self.first_with.setdefault(first_key(fact.params, fact.arm), fact.trial)
             self.ready.append(fact.trial)
         else:
             self.followers.setdefault(fact.same_as, []).append(fact.trial)
@@ -587,6 +591,11 @@ class History:
         assert [t for t in self.finished if t.state is not State.FINISHED] == []
         assert sorted(t.number for t in self.ended) == [t.number for t in self.trials if t.state in FINAL]
         assert {t.number for t in self.live()} == set(held), "live trials are those that are held"
+
+
+def first_key(params: Params, arm: Arm | None) -> object:
+    """Return what is equal for trials of one search with equal configurations: each arm that is tuned has its own."""
+    return identity(params) if arm is None else (identity(params), arm.name)
 
 
 def identity(params: Params) -> object:

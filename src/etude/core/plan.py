@@ -70,6 +70,7 @@ class Propose(msgspec.Struct, frozen=True):
         start: The weights that it begins with; None for random ones.
         probe: How much of a run it is, if it is none.
         arm: What is taken away; None if nothing but settings is.
+        tunes: Whether it is one of a search within the study, which chooses with what others are run.
     """
 
     seed: int
@@ -80,6 +81,7 @@ class Propose(msgspec.Struct, frozen=True):
     start: Start | None = None
     probe: Probe | None = None
     arm: Arm | None = None
+    tunes: bool = False
 
 
 class Promote(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from etude.core.events import Params, Queued, Suggest, Suggested
-from etude.core.history import History, identity
+from etude.core.history import History, first_key
 from etude.core.pace import Pace
 from etude.core.plan import Propose
 
@@ -106,13 +106,14 @@ class Proposals:
                     start=wanted.start,
                     probe=wanted.probe,
                     arm=wanted.arm,
+                    tunes=wanted.tunes,
                 )
             )
         answer = self._early.pop(k, None)
         if answer is None:
             return None
         params = {**answer.params, **wanted.fixed}
-        first = history.first_with.get(identity(params))
+        first = history.first_with.get(first_key(params, wanted.arm))
         if first is None and alike is not None:
             first = alike(params, wanted.seed)
         if (first is not None or answer.forbidden is not None) and answer.redraw < MAX_REDRAWS:
@@ -126,6 +127,8 @@ class Proposals:
             upto=answer.upto,
             redraw=answer.redraw,
             same_as=first,
+            arm=wanted.arm,
+            tunes=wanted.tunes,
         )
         return Made(fact, answer.forbidden if first is None else None)
 

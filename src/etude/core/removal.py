@@ -15,7 +15,10 @@ from msgspec.json import encode
 from etude.core.text import count
 
 FINGERPRINTS: Final = "fingerprints"
-"""Where beside the metrics of an arm's trial it stands how it began."""
+"""Where beside the metrics of a trial it stands how it began: of any its data, of an arm of an ablation more."""
+
+ROWS: Final = "rows"
+"""Where among these the fingerprints of the data stand."""
 
 
 class Whole(Struct, frozen=True, tag="whole"):

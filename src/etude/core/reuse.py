@@ -74,6 +74,8 @@ def key(params: Params, seed: int, arm: Arm | None = None) -> Key:
 def is_of_its_own(trial: Trial) -> bool:
     """Say whether its configuration, its seed and what it goes without say all of it, and its experiment has its code.
 
-    The functions of a variant are in the call alone.
+    The functions of a variant are in the call alone. What took part in choosing a configuration gives nothing to what
+    is compared.
     """
-    return trial.start is None and trial.probe is None and (trial.arm is None or not trial.arm.variant)
+    whole = trial.start is None and trial.probe is None and not trial.tunes
+    return whole and (trial.arm is None or not trial.arm.variant)

@@ -63,6 +63,15 @@ def rows_of(part: Any, known: Known | None = None) -> Hashes:
     return distinct
 
 
+def hashes_of(part: Any) -> Hashes:
+    """Return the hash of each row of a part, in order, also of those that are there several times.
+
+    Raises:
+        UnknownRowsError: As of ``rows_of``.
+    """
+    return _hashes(part, 0, {})
+
+
 def _hashes(part: Any, depth: int, known: Known) -> Hashes:
     """Return the hash of each row, in order."""
     if depth == DEEPEST:

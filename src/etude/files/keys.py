@@ -50,6 +50,9 @@ SAYS: Final[Mapping[str, str]] = {
 }
 """What arguments mean in a file, where that is not what they mean in Python."""
 
+ONLY_WITH: Final[Mapping[str, Mapping[str, str]]] = {"ablate": {"space": "retune", "sampler": "retune"}}
+"""Verb -> keys that mean nothing to it without another one: they are there for another verb."""
+
 NOT_IN_FILES: Final = frozenset({"self", "params", "wait", "progress"})
 """Arguments that are none of a file's: they are about the one who calls."""
 

@@ -12,7 +12,7 @@ from etude.core.errors import ConfigError, FileError, SignatureError, SpaceError
 from etude.core.signature import MISSING
 from etude.files.document import Document, is_nothing, tried, verb_of
 from etude.files.given import below
-from etude.files.keys import FREE, arguments_of, check_name, groups_of, keys
+from etude.files.keys import FREE, ONLY_WITH, arguments_of, check_name, groups_of, keys
 from etude.files.nodes import Entry, Fields, Items, Scalar, plain
 from etude.files.source import Place, Problems, nearest
 from etude.files.spaces import CALL, flat, read_domain_of
@@ -146,8 +146,12 @@ class _Reading:
         self._check_complete(verb, takes, given, values, searched)
         self._problems.check()
         self._add_parameters(verb, given, values, searched)
+        if verb == "ablate" and domains:
+            given["space"] = Space(domains)
         self._problems.check()
-        others = [name for name in self._entries if name in keys() and verb not in keys()[name].verbs]
+        idle = {name for name, other in ONLY_WITH.get(verb, {}).items() if other not in given}
+        given = {name: value for name, value in given.items() if name not in idle}
+        others = [name for name in self._entries if name in keys() and (verb not in keys()[name].verbs or name in idle)]
         if others:
             notes.append(f"{verb} leaves aside what is for other verbs: {', '.join(others)}.")
         places = {name: entry.key.place for name, entry in self._entries.items()}

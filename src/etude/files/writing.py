@@ -30,7 +30,7 @@ BARE: Final = re.compile(r"[A-Za-z_./~][\w./~+=*-]*(:[\w./~+=*-]+)*")
 DOMAIN: Final = re.compile(r"[a-z]+\([^#]*\)")
 FIRST: Final = (
     *("verb", "name", "parameters", "space", "components", "policy"),
-    *("trials", "seeds", "seed", "sampler", "stopper"),
+    *("trials", "seeds", "seed", "retune", "sampler", "stopper"),
 )
 
 
@@ -112,7 +112,16 @@ def _ablate(name: str, call: Mapping[str, Any], question: Mapping[str, Any]) -> 
         **{option: value for option, value in asked.items() if option in keys()},
         "policy": _policy(name, question["policy"], asked["policy"]),
         "stopper": _called(question.get("stopper")),
+        **_retuned(question.get("retuned")),
     }
+
+
+def _retuned(retuned: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a file says of the searches of an ablation's arms."""
+    if retuned is None:
+        return {}
+    space = Space.from_dict(retuned["space"])
+    return {"retune": retuned["trials"], "space": space, "sampler": _called(retuned["sampler"])}
 
 
 def _policy(name: str, short: str, called: str) -> str:

@@ -131,6 +131,11 @@ class Launch:
         whole, donors = self._reuse.whole, self._reuse.donors
         return sum(key(*one) in here or key(whole(one.params), one.seed, one.arm) in donors for one in trials)
 
+    def finished_there(self) -> int:
+        """Return how many trials have finished in its folder."""
+        folder = (studies_folder() / self._name).absolute()
+        return len(history_of(folder).finished) if (folder / FILE).exists() else 0
+
     def start(self) -> LiveStudy:
         """Open or make the study's folder, and start working.
 
@@ -238,7 +243,7 @@ class Launch:
         journal = self._open(folder)
         simulation = Simulation(journal, rehearsal, driver_id=DRIVER_ID)
         simulation.start(self._notes)
-        return LiveStudy(simulation)
+        return LiveStudy(simulation, result=self._result)
 
     def _serve(self, content: bytes, folder: Path) -> Serve:
         metrics = self._question.metrics

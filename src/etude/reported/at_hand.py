@@ -23,6 +23,8 @@ class Trial(Protocol):
     reason: str
     same_as: int | None
     arm: str | None
+    tunes: bool
+    fingerprints: dict[str, Any]
     start: str | None
     attempts: int
     ended_at: float | None

@@ -17,7 +17,6 @@ from etude.analyse.report.facts import Facts, as_json
 from etude.analyse.report.tables import Table
 from etude.analyse.report.writer import painter, put
 from etude.core.errors import ConfigError
-from etude.core.removal import FINGERPRINTS
 from etude.core.text import count, seconds, show
 from etude.reported.at_hand import Study
 from etude.reported.gathering import facts_of
@@ -177,7 +176,7 @@ def _data(study: Study) -> str | None:
     """Return what is known of the first batches of the trial with the least seed; None if nothing is."""
     known = []
     for trial in study.trials:
-        found = getattr(trial, "metrics", {}).get(FINGERPRINTS) if trial.arm in (None, "base") else None
+        found = trial.fingerprints if trial.arm in (None, "base") and not trial.tunes else None
         data = found.get("data") if isinstance(found, Mapping) else None
         if data:
             known.append((trial.seed, str(data)))

@@ -106,14 +106,14 @@ def _ran(trial: Trial, began: float, group: str, ranked: set[int], groups: Seque
         ended_s=trial.ended_at - began if trial.ended_at is not None else None,
         attempts=trial.attempts,
         reason=trial.reason,
-        counts=trial.number in ranked or (bool(groups) and trial.probe is None),
+        counts=not trial.tunes and (trial.number in ranked or (bool(groups) and trial.probe is None)),
     )
 
 
 def _groups(verb: str, question: Mapping[str, Any], found: Sequence[Trial]) -> tuple[list[str], dict[int, str]]:
     """Return the arms of an ablation, or the starts of a training that has several, base first; and whose is what."""
     if verb == "ablate":
-        of = {trial.number: trial.arm for trial in found if trial.arm is not None}
+        of = {trial.number: trial.arm for trial in found if trial.arm is not None and not trial.tunes}
         planned = {one["name"]: nth for nth, one in enumerate(question.get("arms") or [])}
         return sorted(dict.fromkeys(of.values()), key=lambda name: planned.get(name, len(planned))), of
     if verb == "fit":

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from etude.ablate.naming import nearest
 from etude.ablate.pairing import Pairing, compare
+from etude.ablate.retuned_plan import chosen_of
 from etude.core.errors import ConfigError
 from etude.core.lifecycle import FINAL, State
-from etude.core.removal import FINGERPRINTS, drawn_anew
-from etude.core.text import count, show
+from etude.core.removal import drawn_anew
+from etude.core.text import brief, count, show
 from etude.results.search import Search, TrialResult
+from etude.tune.spaces import Space
 
 if TYPE_CHECKING:
     from etude.analyse.verdicts import Verdicts
+
+
+BESIDE: Final = ("base", "controls")
 
 
 class ArmResult(NamedTuple):
@@ -58,7 +64,7 @@ class Ablation(Search):
     def arms(self) -> list[ArmResult]:
         """What came of each arm so far, the base first."""
         by_arm: dict[str, dict[int, float]] = {}
-        for trial in self.trials:
+        for trial in self._compared:
             if trial.arm is not None:
                 done = trial.state == State.FINISHED.value and trial.value is not None
                 by_arm.setdefault(trial.arm, {})[trial.seed] = float(trial.value) if done else math.nan  # type: ignore[arg-type]
@@ -68,6 +74,20 @@ class Ablation(Search):
         order = {name: nth for nth, name in enumerate(planned)}
         names = sorted(by_arm, key=lambda name: order.get(name, len(order)))  # they were run in another order
         return [self._arm(name, by_arm[name], base, sign, self._told(name)) for name in names]
+
+    @property
+    def _compared(self) -> list[TrialResult]:
+        """The trials of the comparison: those that tuned an arm chose its configuration, and show nothing more."""
+        return [trial for trial in self.trials if not trial.tunes]
+
+    @property
+    def retuned(self) -> dict[str, TrialResult | None]:
+        """For each arm that was tuned (``retune=``), the best trial of its search, whose configuration is compared.
+
+        None where no trial came to a number: that arm is compared with the configuration that it was given.
+        """
+        found = chosen_of([trial for trial in self._history.trials if trial.tunes], self.metrics)
+        return {name: None if trial is None else self._result(trial) for name, trial in found.items()}
 
     def _arm(
         self, name: str, values: Mapping[int, float], base: Mapping[int, float], sign: float, told: Mapping[str, Any]
@@ -93,16 +113,33 @@ class Ablation(Search):
 
     def _summary(self) -> list[str]:
         first, *rest = super()._summary()
-        return [first, *self._table(), *self._paired(), *self._judged(), *rest]
+        return [first, *self._tuned(), *self._table(), *self._paired(), *self._judged(), *rest]
+
+    def _tuned(self) -> Iterator[str]:
+        """Say with which configuration arms are compared, if they were tuned."""
+        asked = (self.meta.get("question") or {}).get("retuned")
+        if asked is None:
+            return
+        yield f"Each arm was tuned first, with {count(asked['trials'], 'trial')} of its own. What is compared:"
+        names = Space.from_dict(asked["space"]).names
+        for arm, trial in self.retuned.items():
+            if trial is None:
+                yield f"  {arm}: no trial of its search came to a number, so it has the configuration that was given"
+                continue
+            params = ", ".join(f"{name}={show(value)}" for name, value in trial.params.items() if name in names)
+            yield f"  {arm}: {params or 'nothing was left to search'} (trial {trial.number})"
 
     def _judged(self) -> list[str]:
         """Return the verdicts as lines, or why there are none; what threatens them comes first."""
         if not any(math.isfinite(value) for arm in self.arms[1:] for value in arm.values.values()):
             return super()._threatened() if self.complete else []
         try:
-            return str(self.verdicts()).splitlines()
+            found = str(self.verdicts()).splitlines()
         except ConfigError as without:  # scipy is missing
             return [*super()._threatened(), f"No verdicts: {without}"]
+        with contextlib.suppress(ConfigError):  # there are no controls, or it is a race
+            found += ["Is it the part, or the size?", *str(self.verdicts(beside="controls")).splitlines()]
+        return found
 
     def compared(self) -> Verdicts:
         """Return the verdicts on its arms, as a report has them."""
@@ -114,6 +151,7 @@ class Ablation(Search):
         margin: float | None = None,
         level: float | None = None,
         test: Literal["sign flips", "signed ranks", "t"] | None = None,
+        beside: Literal["base", "controls"] = "base",
     ) -> Verdicts:
         """Say of each component whether it matters, as far as that is known by now.
 
@@ -124,21 +162,29 @@ class Ablation(Search):
             margin: How small a difference does not matter, in the metric's unit; that of the call of ``ablate`` if left
                 out. Fix it before you see any runs.
             level: How often one verdict or more may be wrong; that of the call if left out.
-            test: See ``etude.verdicts``.
+            test: See ``etude.verdicts``; of arms beside the base.
+            beside: With what each arm is compared: the base, or its control, the whole with as many parameters
+                (``ablate(..., controls=True)``); arms without one are left out then.
 
         Raises:
             ConfigError: Nothing has begun yet, an argument cannot be, or scipy is missing.
         """
-        from etude.results.judged import verdicts_of
+        from etude.results.judged import beside_controls, verdicts_of
 
         arms = self.arms
+        if beside not in BESIDE:
+            raise ConfigError(f"beside={brief(beside)} is not known. Pass one of {', '.join(map(repr, BESIDE))}.")
+        if beside == "controls":
+            mode = self.metrics.modes[self.metrics.main]
+            asked = self.meta.get("question") or {}
+            return beside_controls(arms, question=asked, mode=mode, margin=margin, level=level)
         return verdicts_of(
             arms,
             question=self.meta.get("question") or {},
             pairs={arm.name: all(one.is_pair for one in self.pairing(arm.name).values()) for arm in arms[1:]},
             mode=self.metrics.modes[self.metrics.main],
             over=self.complete,
-            ended={(trial.arm or "", trial.seed) for trial in self.trials if State(trial.state) in FINAL},
+            ended={(trial.arm or "", trial.seed) for trial in self._compared if State(trial.state) in FINAL},
             margin=margin,
             level=level,
             test=test,
@@ -181,8 +227,8 @@ class Ablation(Search):
         base = {trial.seed: trial for trial in self.of(names[0])}
         return {
             trial.seed: compare(
-                base[trial.seed].metrics.get(FINGERPRINTS, {}),
-                trial.metrics.get(FINGERPRINTS, {}),
+                base[trial.seed].fingerprints,
+                trial.fingerprints,
                 data_differ=bool(self._told(arm).get("features")),
             )
             for trial in self.of(arm)
@@ -190,5 +236,5 @@ class Ablation(Search):
         }
 
     def of(self, arm: str) -> list[TrialResult]:
-        """Return the trials of an arm, by its name."""
-        return [trial for trial in self.trials if trial.arm == arm]
+        """Return the trials of the comparison of an arm, by its name."""
+        return [trial for trial in self._compared if trial.arm == arm]

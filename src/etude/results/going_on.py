@@ -36,8 +36,16 @@ def in_no_journal(call: Mapping[str, Any]) -> list[str]:
     own += [f"the policy {call['policy']!r}, which goes by results"] if arms and call.get("adaptive") else []
     engine = call.get("engine", "local")
     own += [f"an engine with options ({engine})"] if engine.partition("(")[0] not in BY_NAME else []
-    ours = {kind: call.get(kind) for kind in ("sampler", "stopper")}  # as plain data; those of the user by their name
+    ours = {kind: call.get(kind) for kind in ("sampler", "stopper")} | _of_arms(
+        call
+    )  # as plain data; those of the user by their name
     return own + [f"a {kind} of its own ({given})" for kind, given in ours.items() if isinstance(given, str)]
+
+
+def _of_arms(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sampler of an ablation whose arms were tuned."""
+    retuned = call.get("retuned")
+    return {"sampler": retuned["sampler"]} if isinstance(retuned, Mapping) else {}
 
 
 def resume_command(study: Path | str, meta: Mapping[str, Any]) -> str | None:

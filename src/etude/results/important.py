@@ -12,12 +12,15 @@ from etude.analyse.columns import Column
 from etude.analyse.effects import Effects, effects
 from etude.analyse.importance import By, Importances, importance
 from etude.analyse.steps import Steps, steps
-from etude.core.errors import ConfigError, StudyError
+from etude.core.errors import ConfigError, SpaceError, StudyError
+from etude.core.events import Params
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State
 from etude.core.ranking import ranked
 from etude.core.text import brief, count
 from etude.results.placed import columns_of
+from etude.tune.domains import Domain
+from etude.tune.spaces import Space
 
 if TYPE_CHECKING:
     pass
@@ -136,11 +139,37 @@ def steps_of(history: History, meta: Mapping[str, Any], start: Mapping[str, Any]
     best = next(iter(ranked(list(history.finished), history.metrics)), None)
     if best is None:
         raise StudyError("No trial has finished, so there is no way to the best one.")
-    whole = {**best.params, **{name: value for name, value in start.items() if name in best.params}}
+    whole = _where(meta, start, best.params)
     found = sample(history, meta, beside=[whole, dict(best.params)])
     metrics = history.metrics
     told = steps(found.columns, found.values, mode=metrics.modes[metrics.main], metric=metrics.main, seed=seed)
     return Steps(list(told), start=told.start, metric=told.metric, says=[*told.says, *found.says])
+
+
+def _where(meta: Mapping[str, Any], start: Mapping[str, Any], best: Params) -> Params:
+    """Return the configuration that a way starts with: what it leaves out is as in the best trial, if that has it.
+
+    Raises:
+        ConfigError: The space does not have it.
+    """
+    try:
+        space = Space.from_dict((meta.get("question") or {})["space"])
+    except (KeyError, TypeError, SpaceError):  # of a later version, or no search: whoever asks for its columns says so
+        return dict(best)
+    given = space.completed({name: value for name, value in start.items() if name in space.names}, best)
+
+    def pick(path: str, domain: Domain) -> Any:
+        name = path.rpartition("/")[2]
+        if name not in given:
+            return domain.grid(1)[0]  # under a value that the best trial has not: it goes with that, and is not shown
+        if (fault := domain.why_not(given[name])) is not None:
+            raise ConfigError(
+                f"The way cannot start with {name}={brief(given[name])}, which {fault}: the space does not have it. "
+                f"Pass another start, as in search.steps({{{name!r}: ...}})."
+            )
+        return given[name]
+
+    return space.build(pick)
 
 
 def budget_of(history: History, meta: Mapping[str, Any]) -> BudgetCurve:

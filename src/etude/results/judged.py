@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Protocol
 
-from etude.ablate.racing_plan import differences
+from etude.ablate.arms import control_of
+from etude.ablate.racing_plan import differences as differences_of
 from etude.analyse.outlook import deviation_of_pairs
 from etude.analyse.racing import Rules, Stand, looks_of
 from etude.analyse.verdict import Word
@@ -17,6 +18,10 @@ from etude.core.text import brief, count
 
 ALL_ARMS = ("leave_one_out", "leave_group_out", "pairs", "add_one_in")
 """Policies of which each arm is judged. Of others, whose arms are steps on a way, those without one component are."""
+
+
+CONTROLS = "its control"
+"""What an arm is compared with that stands beside the whole of its own size."""
 
 
 class Ran(Protocol):
@@ -99,6 +104,53 @@ def verdicts_of(
     return found if asked.get("race") is None else raced(found, question, runs, mode=mode, ended=ended)
 
 
+def beside_controls(
+    arms: Sequence[Ran],
+    *,
+    question: Mapping[str, Any],
+    mode: Literal["max", "min"],
+    margin: float | None = None,
+    level: float | None = None,
+) -> Verdicts:
+    """Return verdicts on arms beside their controls: is it the part, or the size?
+
+    Runs of the same seed are pairs. These are claims of their own, corrected among themselves.
+
+    Args:
+        arms: What came of the arms, the base first.
+        question: What was asked, as the study has it.
+        mode: The metric's direction.
+        margin: As in ``verdicts_of``.
+        level: As in ``verdicts_of``.
+
+    Raises:
+        ConfigError: No arm has a control, or it is a race.
+    """
+    asked = question.get("verdicts") or {}
+    if asked.get("race") is not None:
+        raise ConfigError(
+            "In a race an arm and its control end with other seeds, as results decide, and what they differ by was "
+            "never looked at while it went on: no verdict on it would have an error rate. Pass how many seeds there "
+            "are to be."
+        )
+    runs = {arm.name: arm.values for arm in arms}
+    names = [name for name in asked.get("judged") or list(runs) if {name, control_of(name)} <= runs.keys()]
+    if not names:
+        raise ConfigError("No arm of this ablation has a control of its size. Pass controls=True to ablate.")
+    differences = {
+        name: {seed: value - runs[control_of(name)].get(seed, math.nan) for seed, value in runs[name].items()}
+        for name in names
+    }
+    seeds = dict.fromkeys(seed for by in differences.values() for seed in by)
+    return verdicts(
+        {CONTROLS: dict.fromkeys(seeds, 0.0), **differences},  # a pair's difference is all that its test goes by
+        base=CONTROLS,
+        mode=mode,
+        margin=margin if margin is not None else asked.get("margin"),
+        level=level if level is not None else asked.get("level", 0.05),
+    )
+
+
 def not_over(here: int, planned: int | None) -> str:
     """Say that not all trials have ended: of so many that are planned, as far as that is known, so many have begun."""
     of_all = f" of {planned:,}" if planned else ""
@@ -123,20 +175,24 @@ def raced(
     }
     names = [one["name"] for one in question["arms"]]
     rules = Rules(**question["verdicts"]["race"])
-    standing, looks = looks_of(rules, differences(names, question["seeds"], losses))
+    standing, looks = looks_of(rules, differences_of(names, question["seeds"], losses))
     stands = dict(zip(names[1:], standing.stands, strict=True))
     told = []
     for one in found:
         stand = stands[one.component]
-        word = (Word.MATTERS if one.effect > 0 else Word.HURTS) if stand is Stand.FOUND else Word.UNDECIDED
+        words = {Stand.FOUND: Word.MATTERS if one.effect > 0 else Word.HURTS, Stand.WITHIN: Word.SAME}
+        word = words.get(stand, Word.UNDECIDED)
         says = (*one.says, f"{stand.value} by the race")
         plain = replace(one, p=math.nan, p_corrected=math.nan, seeds_needed=None)
+        plain = replace(plain, p_same=math.nan, p_same_corrected=math.nan)
         told.append(replace(plain, verdict=word, says=says))
     why = (
         f"Raced: {count(len(looks), 'look')}, {rules.most} seeds at most, level {rules.level:g} for all looks and "
         "components together. The intervals are not corrected for looking."
     )
-    return Verdicts(told, base=found.base, level=rules.level, margin=found.margin, says=[*found.says, why])
+    if found.margin is not None and rules.margin is None:
+        why += " It had no margin, so that nothing was found to be within one."
+    return Verdicts(told, base=found.base, level=rules.level, margin=rules.margin, says=[*found.says, why])
 
 
 def deviation_of(runs: Sequence[Any]) -> float | None:
@@ -147,7 +203,7 @@ def deviation_of(runs: Sequence[Any]) -> float | None:
     """
     by: dict[str, dict[int, float]] = {}
     for trial in runs:
-        if trial.value is not None and trial.state == "finished" and trial.arm in (None, "base"):
+        if trial.value is not None and trial.state == "finished" and trial.arm in (None, "base") and not trial.tunes:
             by.setdefault(repr(sorted(trial.params.items())), {})[trial.seed] = float(trial.value)
     most = max(by.values(), key=len, default={})
     return deviation_of_pairs(list(most.values()))

@@ -114,7 +114,11 @@ class TrialResult:
         self.state = trial.state.value
         self.value = trial.value
         self.values = metrics.values(trial) if trial.state is State.FINISHED else {}
-        self.metrics: dict[str, Any] = dict(trial.extra) if trial.state is State.FINISHED else {}
+        told = dict(trial.extra) if trial.state is State.FINISHED else {}
+        self.fingerprints: dict[str, Any] = told.pop(FINGERPRINTS, {})
+        """Of the data that it had, as far as its rows can be told (``rows``); of an arm of an ablation also of its
+        first weights and batches."""
+        self.metrics: dict[str, Any] = told
         self.reason = trial.reason
         self.same_as = trial.same_as
         self.reused_from = trial.taken_from
@@ -123,6 +127,8 @@ class TrialResult:
         """Of an ablation, what it goes without, as the journal has it."""
         self.arm = trial.arm.name if trial.arm is not None else None
         """The same by the name of the arm."""
+        self.tunes = trial.tunes
+        """Of an ablation, whether it is of the search that chose an arm's configuration, and not of the comparison."""
         self.because = trial.because
         self.attempts = trial.attempt
         self.losses = trial.losses
@@ -520,11 +526,14 @@ class Search:
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict per trial, without times: equal for studies that computed the same."""
         names = totals.parameters(self._history)
+        tuned = any(trial.tunes for trial in self._history.trials)
         rows = []
         for t in list(self._history.trials):
             row: dict[str, Any] = {"trial": t.number, "state": t.state.value}
             if t.arm is not None:
                 row["arm"] = t.arm.name
+            if tuned:
+                row["tunes"] = t.tunes
             row[column(self.metrics.main, OWN_COLUMNS, "metrics")] = t.value
             for name in names:
                 row[column(name, (*row, *OWN_COLUMNS), "params")] = t.params.get(name)

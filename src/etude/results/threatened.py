@@ -17,6 +17,7 @@ from etude.core.events import AnyFact, Assigned, Joined
 from etude.core.history import History, Trial
 from etude.core.lifecycle import FINAL, State
 from etude.core.numbers import is_finite
+from etude.core.removal import FINGERPRINTS, ROWS
 from etude.core.text import brief
 from etude.results.placed import columns_of
 from etude.store.journal import Journal
@@ -88,7 +89,9 @@ def evidence_of(
     """
     question = meta.get("question") or {}
     given = len(question.get("start") or [])
-    trials = [trial for trial in list(history.trials) if trial.same_as is None and trial.probe is None]
+    trials = [
+        trial for trial in list(history.trials) if trial.same_as is None and trial.probe is None and not trial.tunes
+    ]
     runs = tuple(_run(trial, history, given, (machines or {}).get(trial.number, "")) for trial in trials)
     verb = str(question.get("verb", "tune"))
     arms = question.get("arms") or []
@@ -106,6 +109,7 @@ def evidence_of(
         sessions=tuple(map(_session, runs_of(meta))),
         unseen=tuple(map(str, meta.get("unseen") or ())),
         chosen=_chosen(question.get("chosen")),
+        retuned=(question.get("retuned") or {}).get("trials"),
         on=str(question.get("on") or ""),
         reference=reference if reference is not None else meta.get("reference"),
         over=history.closed is not None and history.closed.complete,
@@ -142,6 +146,7 @@ def _run(trial: Trial, history: History, given: int, machine: str) -> Run:
         last=curve[-1] if curve else None,
         machine=machine,
         taken=trial.taken_from is not None,
+        data=trial.extra.get(FINGERPRINTS, {}).get(ROWS, {}),
     )
 
 
@@ -177,4 +182,6 @@ def _session(recorded: Mapping[str, Any]) -> Session:
 def _chosen(plain: Any) -> Chosen | None:
     if not isinstance(plain, Mapping):
         return None
-    return Chosen(str(plain["study"]), int(plain["trial"]), int(plain["trials"]), str(plain["metric"]))
+    return Chosen(
+        str(plain["study"]), int(plain["trial"]), int(plain["trials"]), str(plain["metric"]), plain.get("data") or {}
+    )

@@ -83,7 +83,7 @@ def _try(source: CurveSource, curves: object, question: Question, space: Space, 
     fixed: Params = {budgets.name: budgets.rungs[0]} if budgets is not None else {}
     first: tuple[Exception, Params] | None = None
     for k in range(TRIED):
-        params = {**defaults, **space.sample(stream(question.seed, "curve", k)), **fixed}
+        params = {**defaults, **question.base, **space.sample(stream(question.seed, "curve", k)), **fixed}
         try:
             for step in source(params, question.seed):
                 read_step(step)

@@ -12,7 +12,7 @@ from etude.core.clock import Clock
 from etude.core.events import AnyCommand, AnyFact, Params, Persist, Suggest, Suggested
 from etude.core.history import History
 from etude.tune.question import Question
-from etude.tune.sampler import Request, checked, needs_process, plainly
+from etude.tune.sampler import checked, needs_process, plainly, request_of
 
 
 @dataclass
@@ -60,7 +60,8 @@ class Desk:
         sampler, space = self.question.sampler, self.question.space
         assert sampler is not None
         assert space is not None
-        request = Request(k, redraw, space, self.question.seed, len(self.question.metrics.names))
+        n = len(self.question.metrics.names)
+        request = request_of(sampler, k, redraw, space, seed=self.question.seed, metrics=n)
         return self.suggested(k, redraw, checked(sampler.suggest(plainly(request)), sampler, request), upto=None)
 
 

@@ -49,6 +49,7 @@ class Question:
         meta: All of it as plain data, to put the question again.
         sampler: Proposes what needs no history; None if the plan has all configurations.
         space: What it proposes from.
+        base: What its proposals are added to.
         seed: The seed of its draws.
         seeds: The training seeds of arms; empty where there are none.
         set_up: How to make the same sampler in a process of its own.
@@ -67,6 +68,7 @@ class Question:
     meta: Mapping[str, Any] = field(default_factory=dict)
     sampler: Sampler | None = None
     space: Space | None = None
+    base: Params = field(default_factory=dict)
     seed: int = 0
     seeds: tuple[int, ...] = ()
     set_up: SetUp | None = None

@@ -76,7 +76,7 @@ class Sampler(Protocol):
     when it is settled, in the order of the journal, and asked for proposals in between. When a study is resumed, all
     that is repeated in the same order with a new sampler, so equal questions must get equal answers.
 
-    A sampler may have five more methods, which those of Étude have:
+    A sampler may have more methods:
 
     - ``needs_process(k) -> bool``: False if proposal ``k`` depends on its number alone and is made in no time, so that
       the driver makes it where it stands, with a sampler that was told nothing.
@@ -84,6 +84,7 @@ class Sampler(Protocol):
       repeated when a study is resumed.
     - ``why_not(space, metrics) -> str | None``: why it cannot search this space for so many metrics.
     - ``size(space) -> int | None``: after how many proposals it has come to its end, if it has one.
+    - ``space_of(k, space) -> Space``: what proposal ``k`` is a configuration of, if not of the whole space.
     - ``ignores_stopped(metrics) -> bool``: True if trials that were stopped, and those with a small budget, tell it
       nothing, so that it cannot be used where most trials are such.
     """
@@ -95,6 +96,11 @@ class Sampler(Protocol):
     def suggest(self, request: Request) -> Params:
         """Return a proposal."""
         ...
+
+
+def request_of(sampler: Sampler, k: int, redraw: int, space: Space, *, seed: int, metrics: int = 1) -> Request:
+    """Return what a sampler is asked for proposal ``k`` of a search."""
+    return Request(k, redraw, _optional(sampler, "space_of", space, k, space), seed, metrics)
 
 
 def needs_process(sampler: Sampler, k: int) -> bool:
@@ -131,7 +137,8 @@ def plainly(request: Request) -> Request:
 
 def tell(sampler: Sampler, told: Told, space: Space) -> None:
     """Tell a sampler how a trial stands, in the words in which it proposes."""
-    sampler.tell(msgspec.structs.replace(told, params=unfolded(space, told.params)))
+    of: Space = _optional(sampler, "space_of", space, told.trial, space)
+    sampler.tell(msgspec.structs.replace(told, params=unfolded(of, told.params)))
 
 
 def checked(made: object, sampler: Sampler, request: Request) -> Params:

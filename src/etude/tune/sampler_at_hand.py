@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from etude.core.errors import StudyError
 from etude.core.events import AnyFact, Params
 from etude.core.history import History
-from etude.tune.sampler import Request, Sampler, checked, plainly, tell
+from etude.tune.sampler import Request, Sampler, checked, plainly, request_of, tell
 from etude.tune.sampling import Ask, SetUp
 from etude.tune.spaces import Space
 from etude.tune.story import Story
@@ -44,12 +44,12 @@ class SamplerAtHand:
             ConfigError: What it returned is no configuration.
             StudyError: It failed.
         """
-        request = self._request(k, redraw)
         try:
             if self._sampler is None:
                 sampler = self._set_up.make()
                 self._go_on(sampler)
                 self._sampler = sampler
+            request = self._request(self._sampler, k, redraw)
             if not redraw:
                 self._upto = self._story.seq
             made = self._sampler.suggest(plainly(request))
@@ -60,9 +60,10 @@ class SamplerAtHand:
     def _go_on(self, sampler: Sampler) -> None:
         for message in self._story.tell():
             if isinstance(message, Ask):
-                sampler.suggest(plainly(self._request(message.k, message.redraw)))
+                sampler.suggest(plainly(self._request(sampler, message.k, message.redraw)))
             else:
                 tell(sampler, message.told, self._space)
 
-    def _request(self, k: int, redraw: int) -> Request:
-        return Request(k, redraw, self._space, self._set_up.seed, self._set_up.metrics)
+    def _request(self, sampler: Sampler, k: int, redraw: int) -> Request:
+        of = self._set_up
+        return request_of(sampler, k, redraw, self._space, seed=of.seed, metrics=of.metrics)

@@ -20,7 +20,7 @@ import msgspec
 from etude.core.errors import ConfigError
 from etude.core.events import Params
 from etude.core.exact import exact
-from etude.tune.sampler import Request, Sampler, Told, checked, plainly, tell
+from etude.tune.sampler import Sampler, Told, checked, plainly, request_of, tell
 from etude.tune.samplers import SAMPLERS
 from etude.tune.spaces import Space
 from etude.wire.channel import Channel
@@ -120,7 +120,7 @@ def serve(channel: Channel) -> None:
                 case Tell(told=told):
                     tell(sampler, msgspec.structs.replace(told, params=exact(told.params)), space)
                 case Ask(k=k, redraw=redraw):
-                    request = Request(k, redraw, space, set_up.seed, set_up.metrics)
+                    request = request_of(sampler, k, redraw, space, seed=set_up.seed, metrics=set_up.metrics)
                     made = sampler.suggest(plainly(request))
                     try:
                         params = checked(made, sampler, request)

@@ -37,6 +37,7 @@ from etude.tune.stop import Stopper
 from etude.verbs.controls import controls_for
 from etude.verbs.listed import look_at
 from etude.verbs.repairing import PlannedArm, Repairs
+from etude.verbs.retuning import Asked, Retuned, check_fits, held_for, seed_beside, tuned, tuned_again
 
 REFUSED: Final = ("raise", "skip")
 """What may become of arms whose repair is refused."""
@@ -98,6 +99,7 @@ class AblationDraft:
         done: How many of the trials are there already, in this study's folder or in those handed over.
         judging: How its arms are to be judged.
         race: What a race goes by, if seeds are added until it is decided.
+        retuned: The searches of the arms, if they are tuned first.
     """
 
     arms: tuple[PlannedArm, ...]
@@ -109,6 +111,7 @@ class AblationDraft:
     done: int = 0
     judging: Judging = NOT_SAID
     race: Rules | None = None
+    retuned: Retuned | None = None
 
     def power(self, *, effect: float = 1.0, deviation: Any = None) -> Outlook:
         """Return what the plan could find: print it.
@@ -127,10 +130,14 @@ class AblationDraft:
     def outlook(self) -> tuple[str, ...]:
         """What it could find, in words; why that is not known, if scipy is missing."""
         if self.race is not None:
+            hardly = (
+                f"what hardly has an effect of {self.race.effect:g} deviations of a pair's difference is given up."
+                if self.race.margin is None
+                else f"nothing is given up, since it may be within the margin of {self.race.margin:g}."
+            )
             return (
                 f"Seeds are added until each of {count(self.race.components, 'component')} is decided, "
-                f"{self.race.most} at most; what hardly has an effect of {self.race.effect:g} deviations of a pair's "
-                "difference is given up.",
+                f"{self.race.most} at most; {hardly}",
             )
         if not self.judging.judged:
             return ()
@@ -147,13 +154,15 @@ class AblationDraft:
     @property
     def trials(self) -> int:
         """How many trials there are to begin with."""
-        return len(self.arms) * len(self.seeds)
+        return len(self.arms) * len(self.seeds) + (self.retuned.trials if self.retuned is not None else 0)
 
     def __str__(self) -> str:
         refused = ["refused:", *(f"  {one}" for one in self.refused)] if self.refused else []
         there = f"{self.done} of {count(self.trials, 'trial')} are there already, and not run again"
         done = [there] if self.done else []
-        return "\n".join([*self.outlook, self.needs, *(f"  {one}" for one in self.arms), *refused, *done, *self.notes])
+        tuned = [str(self.retuned), f"{count(self.trials, 'trial')} with these."] if self.retuned is not None else []
+        arms = [f"  {one}" for one in self.arms]
+        return "\n".join([*self.outlook, self.needs, *arms, *tuned, *refused, *done, *self.notes])
 
 
 class Varied:
@@ -184,6 +193,7 @@ class Draft:
         controls: Whether arms get controls of their size; None for those with a learned repair.
         stopper: Ends trials early.
         judging: How its arms are to be judged; which, is found here.
+        retune: The searches that each arm is to have; None for none.
 
     Raises:
         ConfigError: A component cannot be taken away, or the policy cannot be carried out.
@@ -200,13 +210,18 @@ class Draft:
         controls: bool | None = None,
         stopper: str | Stopper | Sequence[str | Stopper] = "none",
         judging: Judging = NOT_SAID,
+        retune: Asked | None = None,
     ) -> None:
         self.params = dict(params)
         self._judging = judging
         self.seeds = seeds
         self.policy = policy_of(policy)
         self._stopper = own_copy("stopper", stop.make_stopper(stopper, experiment.metrics))
-        looked = look_at(experiment, params, seed=seeds.listed[0])
+        self._retune = retune
+        if retune is not None:
+            check_fits(retune, self.policy, stops=self._stops)
+            self.params = retune.space.completed(self.params, experiment.signature.defaults())
+        looked = look_at(experiment, self.params, seed=seeds.listed[0])
         self._listing = looked.listing
         self._controls = controls
         self.matched: list[Matched] = match_all(components, looked.listing)
@@ -250,7 +265,17 @@ class Draft:
             tuple(more),
             judging=self._judging._replace(judged=tuple(known)),
             race=race,
+            retuned=self._retuned([one.arm for one in run]),
         )
+
+    def _retuned(self, arms: Sequence[Arm]) -> Retuned | None:
+        """Return the searches of the arms, if there are to be any."""
+        if self._retune is None:
+            return None
+        taken = self.seeds.listed if self.seeds.stream is None else stream_of(self.seeds.stream)
+        held, signature = held_for(self._retune, arms, self.experiment), self.experiment.signature
+        seed = seed_beside(self._retune.seed, taken)
+        return Retuned.of(self._retune, arms, self.params, seed=seed, held=held, defaults=signature.defaults())
 
     def _race(self, components: int) -> tuple[Rules | None, tuple[int, ...]]:
         """Return what a race goes by, if there is one, and the seeds that may be run."""
@@ -262,7 +287,13 @@ class Draft:
                 f"The policy {name_of(self.policy)} goes on by the means of its arms, and with seeds={WORDS!r} these "
                 "have different seeds. Pass how many seeds there are to be."
             )
-        rules = rules_for(components, most=until.most, effect=until.effect, level=self._judging.level)
+        rules = rules_for(
+            components,
+            most=until.most,
+            effect=until.effect,
+            level=self._judging.level,
+            margin=self._judging.margin,
+        )
         if rules.most > len(self.seeds.listed):
             raise ConfigError(
                 f"A race for an effect of {until.effect:g} deviations takes up to {rules.most} seeds, more than "
@@ -294,7 +325,7 @@ class Draft:
         sizes = _sizes((one.arm.name, one.parameters) for one in drafted.arms)
         plan = AblationPlan(arms, seeds, dict(self.params), self.policy, self.components, self.finished, sizes)
         own = [one for one in stop.members(self._stopper) if not stop.STOPPERS.has(one)]
-        return _question(
+        question = _question(
             _raced(plan, race),
             self.experiment.metrics,
             self._stopper,
@@ -303,6 +334,7 @@ class Draft:
                 "metric": repr(self.experiment.metrics),
                 "seeds": f"stream {self.seeds.stream}" if grows else ", ".join(map(str, seeds)),
                 **({"race": repr(race)} if race is not None else {}),
+                **({"margin of the race": repr(race.margin)} if race is not None and race.margin is not None else {}),
                 "policy": repr(self.policy),
                 "arms": json.dumps([msgspec.to_builtins(arm) for arm in arms], sort_keys=True, default=repr),
                 **({"stopper": stop.describe(self._stopper)} if self._stops else {}),
@@ -322,31 +354,35 @@ class Draft:
             },
             functions={f"stopper {n + 1} of its own": one for n, one in enumerate(own)},
         )
+        return question if drafted.retuned is None else tuned(question, drafted.retuned)
 
     @property
     def _stops(self) -> bool:
         return any(not isinstance(one, stop.NeverStop) for one in stop.members(self._stopper))
 
 
-def question_again(told: Mapping[str, Any], parts: Mapping[str, str], metrics: Metrics) -> Question:
+def question_again(told: Mapping[str, Any], parts: Mapping[str, str], experiment: Definition) -> Question:
     """Return the question of an ablation that has not come to its end, from what its journal has.
 
     Args:
         told: The question, as its newest call put it. Its policy does not go by results, and no arm has functions of
             its own: these are in no journal (``going_on.in_no_journal``).
         parts: What of it can change the numbers, as it began.
-        metrics: What the experiment measures.
+        experiment: Whose functions are run.
     """
+    metrics = experiment.metrics
     arms = msgspec.convert(json.loads(parts["arms"]), tuple[Arm, ...])
     sizes = _sizes((one["name"], one["parameters"]) for one in told["arms"])
     plan = AblationPlan(
         arms, tuple(told["seeds"]), dict(told["params"]), policy=policy_of("leave_one_out"), sizes=sizes
     )
     race = (told.get("verdicts") or {}).get("race")
-    names = ("params", "seeds", "race", "policy", "arms", "stopper")
+    names = ("params", "seeds", "race", "margin of the race", "policy", "arms", "stopper")
     kept = {"metric": repr(metrics), **{name: parts[name] for name in names if name in parts}}
     raced = _raced(plan, None if race is None else Rules(**race))
-    return _question(raced, metrics, stop.from_plain(told["stopper"]), parts=kept, told=told)
+    question = _question(raced, metrics, stop.from_plain(told["stopper"]), parts=kept, told=told)
+    retuned = told.get("retuned")
+    return question if retuned is None else tuned_again(question, retuned, experiment.signature)
 
 
 def _raced(plan: AblationPlan, race: Rules | None) -> AblationPlan:
@@ -433,6 +469,11 @@ def check_decides(drafted: AblationDraft, *, force: bool) -> str:
     )
 
 
+def stream_of(seed: int, n: int = MOST_RACED) -> tuple[int, ...]:
+    """Return the first training seeds of the stream that ablations draw them from."""
+    return tuple(stream_seed(seed, STREAM, nth, bits=31) for nth in range(n))
+
+
 def read_seeds(seeds: int | str | UntilDecided | Sequence[int], seed: int, *, chose: int | None) -> Seeds:
     """Return the training seeds of an ablation: so many of a stream that no search draws from, or those listed.
 
@@ -446,11 +487,11 @@ def read_seeds(seeds: int | str | UntilDecided | Sequence[int], seed: int, *, ch
     """
     if read_until(seeds) is not None:
         stream = seed_of(seed)
-        return Seeds(tuple(stream_seed(stream, STREAM, nth, bits=31) for nth in range(MOST_RACED)), stream)
+        return Seeds(stream_of(stream), stream)
     if not isinstance(seeds, list | tuple | range):
         n = whole("seeds", seeds, 1, "nothing would be run")
         stream = seed_of(seed)
-        return Seeds(tuple(stream_seed(stream, STREAM, nth, bits=31) for nth in range(n)), stream)
+        return Seeds(stream_of(stream, n), stream)
     found = seeds_listed(seeds)
     if chose in found:
         raise ConfigError(

@@ -15,6 +15,8 @@ from etude.core.signature import Signature
 from etude.core.text import brief, count, show
 from etude.results.across import AblationAcross
 from etude.results.search import TrialResult
+from etude.tune.separate import without
+from etude.tune.spaces import Space
 from etude.verbs.ablating import AblationDraft, check_decides, check_refused, read_seeds
 
 FOLD: Final = "fold"
@@ -137,6 +139,9 @@ def ablate_across(
         params = {key: value for key, value in params.items() if key not in {FOLD, FOLDS, *(across or ())}}
         read_seeds(options["seeds"], options["seed"], chose=at.seed)
     places = places_of(across, folds, signature, params)
+    if isinstance(options["space"], Space):
+        kept = without(options["space"], dict.fromkeys({FOLD, FOLDS, *(across or ())}))
+        options = {**options, "space": kept}
     if not options["wait"]:
         raise ConfigError("wait=False cannot be on several data sets: they are run one after the other. Leave it out.")
     if folds and read_until(options["seeds"]) is not None:

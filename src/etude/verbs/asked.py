@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from etude.ablate.components import Component, CustomComponent
+from etude.core.removal import ROWS
 from etude.tune.question import Question
 
 
@@ -53,6 +54,7 @@ def chosen_by(at: object) -> dict[str, Any] | None:
         "trial": at.number,  # type: ignore[attr-defined] # what has a search is a trial
         "trials": sum(search.counts().values()),
         "metric": search.metrics.main,
+        "data": at.fingerprints.get(ROWS, {}),  # type: ignore[attr-defined]
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from etude.ablate.arms import control_of
 from etude.ablate.listing import Layer, Listing
 from etude.core.errors import ConfigError
 from etude.core.removal import Arm, Layers, Part
@@ -75,7 +76,7 @@ def control(of: PlannedArm, repairs: Repairs, listing: Listing) -> PlannedArm:
     low, high, best = 0.0, 1.0, None
     for _ in range(STEPS):
         share = (low + high) / 2
-        tried = repairs.of(_without(f"size of {of.arm.name}", layers, share))
+        tried = repairs.of(_without(control_of(of.arm.name), layers, share))
         if tried.refused or tried.parameters is None or tried.parameters < target:
             high = share
         else:

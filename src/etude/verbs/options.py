@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from etude.core.ranks import DDP, FSDP
     from etude.core.resources import Resources
     from etude.results.search import Search, TrialResult
+    from etude.tune.sampler import Sampler
     from etude.tune.stop import Stopper
 
 
@@ -25,6 +26,9 @@ class AblateOptions(TypedDict, total=False):
     seed: int
     controls: bool | None
     stopper: str | Stopper | Sequence[str | Stopper]
+    retune: int | None
+    space: Mapping[str, object] | None
+    sampler: str | Sampler | None
     margin: float | None
     level: float
     force: bool

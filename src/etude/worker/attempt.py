@@ -23,7 +23,7 @@ from typing import Any, Final, NoReturn
 
 from etude.core.errors import Invalid, ResultError
 from etude.core.events import How, Outcome, Usage
-from etude.core.removal import Arm
+from etude.core.removal import FINGERPRINTS, ROWS, Arm
 from etude.core.signature import Signature
 from etude.core.text import brief
 from etude.data.seen import Seen
@@ -210,7 +210,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     )
     me = os.getpid()
     start = partial(load_start, serve.trials, job.start) if job.start is not None else None
-    outcome = execute(functions, signature, job.params, run, start, looked.take, job.arm)
+    outcome = execute(functions, signature, job.params, run, start, looked, job.arm)
     if os.getpid() != me:  # a process that the training function forked, and let return
         os._exit(0)
     early = outcome.how is How.FINISHED and not line.settled
@@ -229,6 +229,13 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
     if outcome.how is How.FINISHED:  # else the process ends, and the others notice
         together.end()
     return ended
+
+
+def _prints(bound: Bound, looked: Looked | None) -> dict[str, Any]:
+    """Return the fingerprints of how a trial began, and of the data that it had; nothing where nobody can tell."""
+    rows = {ROWS: looked.prints} if looked is not None and looked.prints else {}
+    found = {**bound.fingerprints.get(FINGERPRINTS, {}), **rows}
+    return {FINGERPRINTS: found} if found or bound.fingerprints else {}
 
 
 def _together(serve: Serve, job: Run, line: ChildLine) -> Together | Alone:
@@ -250,7 +257,7 @@ def execute(
     params: Mapping[str, Any],
     run: RunHandle,
     start: Callable[[Any], object] | None = None,
-    look: Callable[[Any], Any] | None = None,
+    looked: Looked | None = None,
     arm: Arm | None = None,
 ) -> Outcome:
     """Call the training function and return what came of it; only exceptions that end the process escape."""
@@ -260,7 +267,7 @@ def execute(
     bound: Bound | None = None
     try:
         run.together.begin()
-        bound = Bound(functions, signature, params, run, start, look, arm)
+        bound = Bound(functions, signature, params, run, start, looked.take if looked is not None else None, arm)
         returned = bound.train()
         run.check_inherited()
         if run.probing is not None:
@@ -268,7 +275,7 @@ def execute(
         run.finish()
         value, extra = read_result(returned, metrics=run.metrics, reported=run.last)
         value, extra = run.reduced(returned, value, extra)
-        extra |= {**run.importance.told(), **bound.by_class(), **bound.fingerprints}
+        extra |= {**run.importance.told(), **bound.by_class(), **_prints(bound, looked)}
     except StopSeen:
         pass
     except HoldSeen:

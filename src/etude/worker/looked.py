@@ -10,6 +10,7 @@ from etude.core.errors import ResultError, StateError
 from etude.core.events import START, Start
 from etude.data.joined import joined
 from etude.data.leaks import judge
+from etude.data.prints import Prints, prints_of
 from etude.data.seen import Rows, Seen, read_rows, see
 from etude.frameworks import torch_adapter
 
@@ -37,6 +38,8 @@ class Looked:
         self._say = say
         self._found: list[Any] = []  # what data() returned, once it did
         self._rows: Rows | None = None
+        self.prints: Prints = {}
+        """The fingerprints of the parts of the data that there were, once it was taken in."""
 
     def take(self, found: Any) -> Any:
         """Take in what the data function returned, and return what is used of it.
@@ -46,6 +49,7 @@ class Looked:
         """
         found = joined(found) if self._joins else found
         self._found = [found]
+        self.prints = prints_of(found)
         if self._start is not None or (self._may_keep and torch_adapter() is not None):
             self._rows = read_rows(found)  # at once: a training function may change its arrays where they are
         if self._start is not None and self._rows is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ class Run:
         last: The newest value on its learning curve; None if it has none.
         machine: The machine that it ran on; empty if nobody knows.
         taken: Whether its outcome is another study's.
+        data: The fingerprints of its data, by part: how many rows, their digest, and whether all were looked at.
     """
 
     number: int
@@ -45,6 +46,7 @@ class Run:
     last: float | None = None
     machine: str = ""
     taken: bool = False
+    data: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def known(self) -> bool:
@@ -84,12 +86,14 @@ class Chosen:
         trial: The number of the trial.
         trials: How many trials it was chosen among.
         metric: By which metric.
+        data: The fingerprints of the data that it was chosen on, by part; empty if they are not known.
     """
 
     study: str
     trial: int
     trials: int
     metric: str
+    data: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ class Evidence:
         sessions: What was recorded each time it was taken up.
         unseen: What of its code could not be looked into.
         chosen: Who chose the configuration; None if nobody is known to have.
+        retuned: How many trials each arm of an ablation was tuned with; None if none was.
         on: What part of the data the final training used; empty if it is none.
         reference: The value that it is to reproduce; None if none was given.
         over: Whether it has come to its end.
@@ -126,6 +131,7 @@ class Evidence:
     sessions: tuple[Session, ...] = ()
     unseen: tuple[str, ...] = ()
     chosen: Chosen | None = None
+    retuned: int | None = None
     on: str = ""
     reference: float | None = None
     over: bool = True

@@ -7,6 +7,7 @@ from typing import Final
 
 from etude.analyse.threats import (
     budget,
+    data,
     hardware,
     reference,
     retuning,
@@ -26,6 +27,7 @@ ALL: Final[dict[str, Callable[[Evidence], Threat | None]]] = {
     stopping.NAME: stopping.early_stopping,
     budget.NAME: budget.budget_sensitivity,
     tuned_data.NAME: tuned_data.tuning_data,
+    data.NAME: data.different_data,
     retuning.NAME: retuning.not_retuned,
     unpaired.NAME: unpaired.unpaired_arms,
     versions.NAME: versions.different_code,
