@@ -105,7 +105,7 @@ $(ENGINES_STAMP): $(STAMP)
 	@touch $@
 	@echo "setup: $(ENGINES) done"
 
-check: format-check lint types docs coverage test-engines test ## Run everything that CI runs
+check: format-check lint types docs coverage test-engines test-keras test ## Run everything that CI runs
 
 format: setup ## Put the code into shape, and mend what the linter can
 	@$(BIN)/ruff check --fix-only --quiet $(CODE)

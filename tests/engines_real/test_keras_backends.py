@@ -24,7 +24,25 @@ REMOVAL = """
         x = keras.layers.GlobalAveragePooling2D(name="pooled")(x)
         return keras.Model(i, keras.layers.Dense(10, name="head")(x))
 
-    def take_away(component, fitted=False):
+    def pooled():
+        i = keras.Input((8, 8, 3), name="image")
+        x = keras.layers.MaxPooling2D(name="pool")(keras.layers.Conv2D(4, 3, padding="same", name="one")(i))
+        x = keras.layers.Flatten(name="flat")(keras.layers.Conv2D(8, 3, padding="same", name="two")(x))
+        return keras.Model(i, keras.layers.Dense(50, name="head")(x))
+
+    def wide():
+        i = keras.Input((8, 8, 3), name="image")
+        x = keras.layers.Dense(8, name="first")(keras.layers.GlobalAveragePooling2D(name="pooled")(i))
+        x = keras.layers.Dense(100, name="wide")(keras.layers.Dense(16, name="middle")(x))
+        return keras.Model(i, keras.layers.Dense(2, name="head")(x))
+
+    def idle():
+        i = keras.Input((8, 8, 1), name="image")
+        x = keras.layers.Activation("linear", name="linear")(keras.layers.Flatten(name="flat")(i))
+        x = keras.layers.Dropout(0.2, name="drop")(keras.layers.Dense(4, name="dense")(x))
+        return keras.Model(i, keras.layers.Dense(1, name="head")(x))
+
+    def take_away(component, net=net, fitted=False):
         x, net_ = np.random.default_rng(0).random((4, 8, 8, 3)).astype("float32"), net()
         net_.compile("adam", "mse")
         if fitted:
@@ -37,16 +55,28 @@ REMOVAL = """
 
     if __name__ == "__main__":
         take_away("layer:inner", fitted=True)
-        for component in ("layer:a", "layer:after", "layer:head", "between:stem..add"):
+        for component in ("layer:a", "layer:after", "between:stem..add"):
             take_away(component)
+        take_away("layer:pool", pooled)
+        take_away("layer:middle", wide)
+        try:
+            take_away("layer:head")
+        except etude.RemovalRefused as refused:
+            print(refused.code.value)
+        idles = etude.Experiment(train, model=idle, data=data, metric="loss", mode="min")
+        draft = idles.ablate(["layer:linear", "layer:drop"], seeds=8, dry_run=True)
+        print([arm.arm.name for arm in draft.arms if "a dead component" in " ".join(arm.says)])
 """
 
 TAKEN = (
     "layer:inner NEUTRAL True True",
     "layer:a SPLICE True True",
     "layer:after SPLICE False True",
-    "layer:head ADAPTER True True",
     "between:stem..add IDENTITY True True",
+    "layer:pool ADAPTER True True",
+    "layer:middle WIDTH False True",
+    "does not fit",
+    "['layer:linear']",
 )
 
 

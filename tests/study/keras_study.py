@@ -74,7 +74,7 @@ TOLD = (
     "{'finished': 2} True",
     "stem inner mixed0 conv drop pooled dense head",
     "True ['base', 'layer:inner', 'between:mixed0..drop']",
-    "layer:inner True 9",
+    "layer:inner True 8",
     "between:mixed0..drop True 7",
     "base image stem inner mixed0 conv drop pooled dense head True",
     "layer:inner image stem conv drop pooled dense head True",

@@ -85,3 +85,21 @@ def test_a_feature_and_a_layer_of_a_keras_model_go_in_one_arm() -> None:
     assert draft.refused == ()
     assert draft.arms[-1].changes == ("middle removed", "first 3->2 inputs")
     assert draft.arms[-1].parameters == 2 * 4 + 4 + 5
+
+
+def idle() -> Any:
+    import keras
+
+    i = keras.Input((3,), name="row")
+    x = keras.layers.Activation("linear", name="linear")(keras.layers.Dense(4, name="first")(i))
+    return keras.Model(i, keras.layers.Dense(1, name="head")(keras.layers.Dropout(0.5, name="drop")(x)))
+
+
+def test_a_keras_layer_without_which_all_is_the_same_is_said_to_be_dead_before_anything_runs() -> None:
+    pytest.importorskip("keras")
+    draft = of(idle).ablate(["layer:linear", "layer:drop"], seeds=8, dry_run=True)
+    says = {one.arm.name: one.says for one in draft.arms}
+    assert says["layer:linear"] == (
+        "the model gives and learns the same without 'linear': a dead component, whose removal changes nothing",
+    )
+    assert says["layer:drop"] == ()

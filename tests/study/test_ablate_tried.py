@@ -145,6 +145,18 @@ def test_a_layer_whose_result_nobody_uses_is_said_to_be_dead() -> None:
     assert "dead" not in says["layer:middle"]
 
 
+def test_a_layer_without_which_all_is_the_same_is_said_to_be_dead_before_anything_runs() -> None:
+    draft = of().ablate(["layer:dropout", "layer:middle"], at={"dropout": 0.0}, seeds=8, dry_run=True)
+    says = {one.arm.name: one.says for one in draft.arms}
+    assert says["layer:dropout"] == (
+        "the model gives and learns the same without 'dropout': a dead component, whose removal changes nothing",
+    )
+    assert says["layer:middle"] == ()
+    assert "'dropout': a dead component, whose removal changes nothing" in str(draft)
+    [_, live] = of().ablate("layer:dropout", seeds=8, dry_run=True).arms
+    assert live.says == ()
+
+
 def test_layers_that_are_drawn_anew_are_marked_and_so_are_lost_weights(studies: Path) -> None:
     anew = str(of(model=untrained, data=images).ablate("layer:conv1", seeds=8, dry_run=True))
     assert "1 layer drawn anew [" in anew

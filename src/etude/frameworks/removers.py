@@ -30,6 +30,10 @@ class Remover(Protocol):
         """
         ...
 
+    def changes_nothing(self, plan: Any, *, seed: int) -> bool:
+        """Say whether the model gives and learns the same without what a plan takes out; the model is not touched."""
+        ...
+
     def apply(self, plan: Any, *, seed: int) -> None:
         """Carry a plan out, in place."""
         ...
@@ -108,9 +112,15 @@ class _OfTorch:
 
         self._whole = forward_of(model) if isinstance(model, dict) else model
         self._planner = Planner(model, example, runs)
+        self._example = example
 
     def checked(self, layers: Layers, *, seed: int) -> tuple[Any, tuple[str, ...]]:
         return self._planner.checked(layers, seed=seed)
+
+    def changes_nothing(self, plan: Any, *, seed: int) -> bool:
+        from etude.frameworks.removal.without_effect import changes_nothing
+
+        return changes_nothing(self._whole, plan, self._example)
 
     def apply(self, plan: Any, *, seed: int) -> None:
         from etude.frameworks.removal.apply import apply
@@ -135,6 +145,11 @@ class _OfKeras:
 
         found = plan(self._model, layers)
         return found, tried(self._model, found, self._example, seed=seed)
+
+    def changes_nothing(self, plan: Any, *, seed: int) -> bool:
+        from etude.frameworks.keras_removal.without_effect import changes_nothing
+
+        return changes_nothing(self._model, plan, self._example, seed=seed)
 
     def apply(self, plan: Any, *, seed: int) -> None:
         from etude.frameworks.keras_removal.plan import apply

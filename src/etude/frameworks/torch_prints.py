@@ -20,6 +20,7 @@ from etude.frameworks.removal.nested import leaves, tensors
 from etude.frameworks.torch import every
 from etude.frameworks.torch_cuts import training_loaders
 from etude.frameworks.torch_drift import checksums
+from etude.frameworks.torch_keras import untrained
 from etude.frameworks.torch_telling import Drawn, Listener, let_tell
 
 ROWS: Final = 4096
@@ -56,11 +57,14 @@ class Fingerprints:
             but_for: Weights that a repair gave another size: the base has none like them. Of Keras by their paths.
         """
         if "weights" not in self.found:
+            seeds = {
+                one.name for place, module in modules.items() for one in untrained(module, prefix=place) if one.is_seed
+            }
             there = {
                 name: tensor
                 for place, module in modules.items()
                 for name, tensor in module.named_parameters(prefix=place)
-                if name.rpartition(KERAS)[2] not in but_for and not is_lazy(tensor)
+                if name.rpartition(KERAS)[2] not in but_for and name not in seeds and not is_lazy(tensor)
             }
             sums = checksums(there.values()).tolist() if there else []
             self.found["weights"] = dict(zip(there, sums, strict=True))

@@ -14,7 +14,7 @@ from etude.ablate.arms import removal
 from etude.ablate.matching import check_arm
 from etude.core.data import Data
 from etude.core.errors import ConfigError, EtudeError, RemovalRefused, ResultError
-from etude.core.removal import Arm, drawn_anew
+from etude.core.removal import Arm, Layers, drawn_anew
 from etude.core.signature import Definition, Kind, variant_of
 from etude.core.text import count
 from etude.data.counted import derive
@@ -125,14 +125,15 @@ class Repairs:
             return PlannedArm(arm, parameters=self.parameters)
         whole, changes, rung = self._whole(arm), [], ""
         rebuilt: tuple[str, ...] = ()
+        says: tuple[str, ...] = ()
         repair: dict[str, Any] = {"of": whole.remover.of}
         parameters = None
         if arm.layers is not None:
             plan, _ = whole.remover.checked(arm.layers, seed=self._seed)
+            says = self._dead_in(arm.layers, plan, whole)
             repair["plan"], rung = msgspec.to_builtins(plan), f"rung {int(plan.rung)}, {plan.rung.name.lower()}"
             changes += plan.changes[:-1] if _drops(arm) else plan.changes  # the last tells of the size, not yet known
             parameters, rebuilt = plan.after, tuple(plan.rebuilt)
-        says: tuple[str, ...] = self._dead_in(arm, whole)
         if cuts_inputs:
             model = copy.deepcopy(whole.model)
             if "plan" in repair:
@@ -146,19 +147,29 @@ class Repairs:
         arm = msgspec.structs.replace(arm, repair=repair)
         return PlannedArm(arm, tuple(changes), rung, rebuilt, loses, parameters, says)
 
-    def _dead_in(self, arm: Arm, whole: _Whole) -> tuple[str, ...]:
-        """Return what is to be said of layers whose results nobody uses."""
-        if arm.layers is None or is_keras(whole.model) or self._looked.example is None:
+    def _dead_in(self, layers: Layers, plan: Any, whole: _Whole) -> tuple[str, ...]:
+        """Return what is to be said of layers whose results nobody uses, and of those without which all is the same."""
+        if self._looked.example is None:
             return ()
+        unused = [target.path for target in layers.targets if self._is_unused(target.path, whole.model)]
+        if unused:
+            return tuple(f"{path!r} is called, and nothing uses what it gives: a dead component" for path in unused)
+        if not whole.remover.changes_nothing(plan, seed=self._seed):
+            return ()
+        paths = ", ".join(repr(path) for path in [*(target.path for target in layers.targets), *layers.along])
+        return (
+            f"the model gives and learns the same without {paths}: a dead component, whose removal changes nothing",
+        )
+
+    def _is_unused(self, path: str, model: Any) -> bool:
+        """Whether nothing uses what a layer of a PyTorch model gives; the graph of a Keras model has no such layers."""
+        if is_keras(model):
+            return False
         from etude.frameworks.torch_idle import reaches
 
-        says = []
-        for path in [target.path for target in arm.layers.targets]:
-            if path not in self._dead:
-                self._dead[path] = not reaches(whole.model, self._looked.example, path)
-            if self._dead[path]:
-                says.append(f"{path!r} is called, and nothing uses what it gives: a dead component")
-        return tuple(says)
+        if path not in self._dead:
+            self._dead[path] = not reaches(model, self._looked.example, path)
+        return self._dead[path]
 
     def _loaded_in(self, arm: Arm, model: Any) -> frozenset[str]:
         """Return which weights of a whole model have the same values under another seed, as if they had been loaded.
@@ -189,11 +200,13 @@ class Repairs:
         assert arm.features is not None
         whole, changes, rung = self._whole(arm), [], ""
         rebuilt: tuple[str, ...] = ()
+        says: tuple[str, ...] = ()
         repair: dict[str, Any] = {"of": "keras"}
         if arm.layers is not None:
             plan, _ = whole.remover.checked(arm.layers, seed=self._seed)
             repair["plan"], rung = msgspec.to_builtins(plan), f"rung {int(plan.rung)}, {plan.rung.name.lower()}"
             changes, rebuilt = list(plan.changes[:-1]), tuple(plan.rebuilt)  # the last tells of the size, not yet known
+            says = self._dead_in(arm.layers, plan, whole)
         kept = [Kept(*one) for one in kept_without(self._looked.data, arm.features.names)]
         try:
             model = build(self._experiment, self._params | arm.settings, self._seed, Arm("", variant=arm.variant))
@@ -206,7 +219,7 @@ class Repairs:
                 raise ConfigError(f"Features and layers cannot be dropped in one arm: {why}. {KEEP_INPUTS}") from error
             return PlannedArm(arm, says=(f"{NARROW} Why: {str(error).removesuffix('.')}.",))
         repair |= {"cuts": msgspec.to_builtins(cuts), "derived": self._derived()}
-        says = () if cuts.edits else ("the model is called with the same as in the base, and does not read it",)
+        says += () if cuts.edits else ("the model is called with the same as in the base, and does not read it",)
         arm = msgspec.structs.replace(arm, repair=repair)
         return PlannedArm(arm, (*changes, *cuts.changes), rung, rebuilt, False, parameters_of(model), says)
 

@@ -95,12 +95,12 @@ def test_pixels_are_averaged_and_what_reads_the_channels_is_rebuilt() -> None:
     same_as(net, made([L.AveragePooling2D(2)], "two"))
 
 
-def residual(last: Any, join: Any) -> Any:
-    """A bottleneck: three channels, and eight in the shortcut, which a wide stem makes."""
+def residual(last: Any, join: Any, *, size: int = 9, narrow: int = 3) -> Any:
+    """A bottleneck: three channels, and twenty in the shortcut, which a wide stem makes; a wider one is dear."""
     i = keras.Input((8, 8, 3))
     x = conv(40, "wide")(i)
     x = conv(20, "stem")(x)
-    y = L.Conv2D(3, 1, name="narrow", activation="relu")(x)
+    y = L.Conv2D(narrow, size, name="narrow", padding="same", activation="relu")(x)
     x = join([x, last(y)])
     return keras.Model(i, L.Dense(2, name="head")(L.GlobalAveragePooling2D(name="pooled")(x)))
 
@@ -111,6 +111,50 @@ def test_in_an_addition_zeros_stand_beside_the_channels() -> None:
     assert removed.rung.name == "ADAPTER"
     assert removed.changes[0] == "last removed (what went in is brought into shape by zeros beside its 3 channels)"
     same_as(net, residual(lambda y: ops.pad(y, [[0, 0], [0, 0], [0, 0], [0, 17]]), L.Add()))
+
+
+@pytest.mark.parametrize("join", [L.Add, L.Maximum])
+def test_rather_than_zeros_the_layer_in_front_gets_the_width_that_the_join_wants(join: Any) -> None:
+    net = residual(conv(20, "last"), join(), size=1)
+    stem = net.get_layer("stem").get_weights()[0].copy()
+    removed = etude.remove(net, "layer:last", X)
+    assert removed.rung.name == "WIDTH"
+    assert removed.changes[:2] == ("last removed", "narrow rebuilt 3->20 outputs")
+    assert set(removed.plan.rebuilt) == {"narrow/kernel", "narrow/bias"}
+    np.testing.assert_array_equal(net.get_layer("stem").get_weights()[0], stem)
+    same_as(net, residual(lambda y: y, join(), size=1, narrow=20))
+
+
+def test_where_what_reads_it_would_be_too_much_the_layer_in_front_is_built_for_it() -> None:
+    def made(first: int, *middle: Any) -> Any:
+        return pictures(L.Dense(first, name="first"), L.BatchNormalization(name="norm"), *middle,
+                        L.Dense(100, name="wide"), L.Dense(2, name="head"), i=keras.Input((6,)))  # fmt: skip
+
+    net = made(8, L.Dense(16, name="middle"))
+    wide = [np.array(weight) for weight in net.get_layer("wide").get_weights()]
+    removed = etude.remove(net, "layer:middle", ROWS)
+    assert removed.rung.name == "WIDTH"
+    assert removed.changes[:2] == ("middle removed", "first rebuilt 8->16 outputs")
+    for before, after in zip(wide, net.get_layer("wide").get_weights(), strict=True):
+        np.testing.assert_array_equal(before, after)
+    same_as(net, made(16), ROWS)
+
+
+def test_in_front_of_an_average_of_positions_a_layer_is_widened_too() -> None:
+    def made(first: int, *middle: Any) -> Any:
+        return pictures(conv(first, "first"), *middle, L.Flatten(), L.Dense(300, name="wide"), L.Dense(2, name="head"))
+
+    net = made(4, conv(6, "down", strides=2))
+    removed = etude.remove(net, "layer:down", X)
+    assert removed.rung.name == "ADAPTER"
+    assert removed.changes[0] == "down removed (what went in is brought into shape by averaging its positions)"
+    assert "first rebuilt 4->6 outputs" in removed.changes
+    same_as(net, made(6, L.AveragePooling2D(2)))
+
+
+def test_what_has_no_layer_in_front_that_could_be_wider_is_refused_for_what_reads_it() -> None:
+    net = pictures(L.Dense(16, name="middle"), L.Dense(100, name="wide"), L.Dense(2, name="head"), i=keras.Input((6,)))
+    assert refusal(net, "layer:middle", ROWS).code is RefusalCode.TOO_MUCH
 
 
 def test_nothing_else_gets_channels_of_zeros() -> None:

@@ -18,8 +18,6 @@ NaN equals nothing, so an example that gives NaN in the untouched model is refus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, NoReturn
 
 import keras
@@ -27,12 +25,12 @@ import numpy as np
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.rungs import Rung
-from etude.frameworks.keras_removal.comparing import Arrays, close, has_nan, loss, movement, named, shapes, varied
+from etude.frameworks.keras_removal.comparing import Arrays, close, has_nan, shapes
 from etude.frameworks.keras_removal.edits import KerasPlan, Resize
-from etude.frameworks.keras_removal.gradients import gradients
 from etude.frameworks.keras_removal.graph import Graph, at
 from etude.frameworks.keras_removal.override import Override, array, called, zeroed
-from etude.frameworks.keras_removal.plan import swaps
+from etude.frameworks.keras_removal.plan import in_place
+from etude.frameworks.keras_removal.running import Runs, as_inputs
 from etude.frameworks.keras_removal.swap import Swap
 from etude.frameworks.keras_removal.widths import is_seed
 
@@ -44,9 +42,6 @@ COLLAPSED: Final = 1e-3
 
 NOISE: Final = 1e-6
 """Results that move less than this share of their norm may be rounded otherwise, and nothing more."""
-
-FEW: Final = 4
-"""So many examples are used, or as many as there are."""
 
 
 def tried(model: Any, planned: KerasPlan, example: Any, *, seed: int = 0) -> tuple[str, ...]:
@@ -76,7 +71,6 @@ def tried(model: Any, planned: KerasPlan, example: Any, *, seed: int = 0) -> tup
             raise RemovalRefused(RefusalCode.UNTRACEABLE, trial.what, f"the model {why}") from None
         trial.fail(f"the repaired model {why}")
     finally:
-        trial.undo()
         for variable, value in kept:
             variable.assign(value)
 
@@ -99,6 +93,20 @@ class _Before(NamedTuple):
     gradients: dict[int, Any]
 
 
+class _Want(NamedTuple):
+    """What the old graph does with the component's results overridden.
+
+    Attributes:
+        results: What it gives.
+        gradients: Of what learns.
+        how: Name of the check.
+    """
+
+    results: Arrays
+    gradients: dict[int, Any]
+    how: str
+
+
 class _Trial:
     """A plan that is carried out on a model for a while.
 
@@ -108,9 +116,7 @@ class _Trial:
     """
 
     def __init__(self, model: Any, planned: KerasPlan, example: Any) -> None:
-        self._model, self._plan, self._example = model, planned, example
-        self._n = min(max(int(keras.tree.flatten(example)[0].shape[0]), 2), FEW)
-        self._done: list[Swap] = []
+        self._model, self._plan, self._runs = model, planned, Runs(model, example)
         self.what = ", ".join(target.path for target in planned.layers.targets)
         self.has_run = False
 
@@ -118,75 +124,39 @@ class _Trial:
         """Carry the plan out, and return the names of the checks that were made."""
         had = {id(variable): (variable.path, array(variable)) for variable in self._model.variables}
         learns = {id(v): v.path for v in self._model.trainable_variables}
-        before = _Before(*self._seen(), self._needs(), self._gradients(training=True)[0])
+        before = _Before(*self._runs.seen(), self._runs.needs(), self._runs.gradients(training=True)[0])
         self.has_run = True
         self._refuse_nan(before, learns)
         want = self._overridden() if self._is_exact() else None
         if want is not None and self._plan.rung is Rung.ADAPTER and self._changes_nothing():
             why = "what would take its place does what it does, so that nothing would be taken away."
             self.fail(why, RefusalCode.DOES_NOT_FIT)
-        for swap in swaps(self._model, self._plan, seed=seed):
-            swap.do()
-            self._done.append(swap)
-        self._parameters(had)
-        now, moves, more = self._seen()
+        with in_place(self._model, self._plan, seed=seed) as done:
+            self._checked(before, had, learns, want, done)
+        exact = (want.how,) if want is not None else ()
+        return ("parameters", *exact, "another batch", "examples apart", "inputs", "training step")
+
+    def _checked(
+        self,
+        before: _Before,
+        had: dict[int, tuple[str, Any]],
+        learns: dict[int, str],
+        want: _Want | None,
+        done: list[Swap],
+    ) -> None:
+        """Look at the repaired model, while it is in place."""
+        self._parameters(had, done)
+        now, moves, more = self._runs.seen()
         if want is not None:
             self._compare(want, now)
         if shapes(now) != shapes(before.results):
             self.fail("its results have other shapes.")
         if more != before.more:
-            self.fail(f"with {self._n + 1} examples its results have other shapes.")
+            self.fail(f"with {self._runs.n + 1} examples its results have other shapes.")
         if any(does and not before.moved[name] for name, does in moves.items()):
             self.fail("examples depend on each other.")
-        self._depends(before.needs, self._needs())
+        self._depends(before.needs, self._runs.needs())
         self._trains(before.gradients, learns)
-        exact = (want[2],) if want is not None else ()
-        return ("parameters", *exact, "another batch", "examples apart", "inputs", "training step")
-
-    def undo(self) -> None:
-        """Let the model be as it was before."""
-        for swap in reversed(self._done):
-            swap.undo()
-            swap.forget()
-        self._done = []
-
-    # --- running ----------------------------------------------------------------------------------
-
-    def _rows(self, rows: list[int]) -> Any:
-        def take(value: Any) -> Any:
-            array = np.asarray(keras.ops.convert_to_numpy(value))
-            return keras.ops.convert_to_tensor(array[[row % len(array) for row in rows]])
-
-        return keras.tree.map_structure(take, self._example)
-
-    def _results(self, rows: list[int]) -> Arrays:
-        with _no_gradients():
-            return named(self._model(self._rows(rows), training=False))
-
-    def _seen(self) -> tuple[Arrays, dict[str, bool], dict[str, Any]]:
-        """Return the results, which of those of other examples move with the last one, and shapes for one more."""
-        rows = list(range(self._n))
-        one, two = self._results(rows), self._results([*rows[:-1], rows[0]])
-        moved = {
-            name: not close(value[:-1], two[name][:-1], share=1e-5)
-            for name, value in one.items()
-            if value.ndim and len(value) == len(rows) and value.dtype.kind == "f"
-        }
-        return one, moved, shapes(self._results([n % self._n for n in range(self._n + 1)]))
-
-    def _needs(self) -> dict[tuple[str, str], float]:
-        """Return how much results change if an input does, as far as they do."""
-        rows = list(range(self._n))
-        flat = keras.tree.flatten_with_path(self._rows(rows))
-        plain, found = self._results(rows), {}
-        for place, (path, _) in enumerate(flat):
-            other = [varied(one) if n == place else one for n, (_, one) in enumerate(flat)]
-            with _no_gradients():
-                moved = named(self._model(keras.tree.pack_sequence_as(self._example, other), training=False))
-            for name, value in plain.items():
-                if value.dtype.kind == "f" and (value != moved[name]).any():
-                    found[name, ".".join(map(str, path))] = movement(value, moved[name])
-        return found
 
     def _depends(self, had: dict[tuple[str, str], float], now: dict[tuple[str, str], float]) -> None:
         """Refuse if a result hardly depends on an input any more."""
@@ -201,24 +171,6 @@ class _Trial:
                 why = f"its result{which} hardly depends on the input{its} any more: another one moves it by {has:.1e} "
                 self.fail(f"{why}of its norm, and by {was:.1e} before.", RefusalCode.NO_PATH)
 
-    def _gradients(self, *, training: bool) -> tuple[dict[int, Any], Arrays]:
-        """Return the gradients of what learns, and the results on the way."""
-        variables = list(self._model.trainable_variables)
-        inputs = self._rows(list(range(self._n)))
-        values = {id(v): (v, array(v)) for v in self._model.variables if not v.trainable}
-        seen: list[Any] = []
-
-        def compute() -> Any:
-            result = self._model(inputs, training=training)
-            seen.append(result)
-            return loss(result)
-
-        found = gradients(compute, variables) if variables else []
-        for variable, value in values.values():
-            variable.assign(value)
-        results = named(seen[0]) if seen and keras.config.backend() != "jax" else {}
-        return {id(v): g for v, g in zip(variables, found, strict=True) if g is not None}, results
-
     # --- re-execution -----------------------------------------------------------------------------
 
     def _is_exact(self) -> bool:
@@ -231,16 +183,16 @@ class _Trial:
             if isinstance(one, Resize)
         )
 
-    def _overridden(self) -> tuple[Arrays, dict[int, Any], str]:
+    def _overridden(self) -> _Want:
         """Return results and gradients of the old graph with the component's results overridden."""
         step = self._plan.steps[0]
         inner = at(self._model, step.model)[-1]
         graph = Graph(inner)
         resizes = [one for one in step.edits if isinstance(one, Resize)]
         with zeroed(graph, resizes), called(graph, Override(graph, step)):
-            found, results = self._gradients(training=False)
-            results = results or self._results(list(range(self._n)))
-        return results, found, "masked re-execution" if resizes else "re-execution"
+            found, results = self._runs.gradients(training=False)
+            results = results or self._runs.results()
+        return _Want(results, found, "masked re-execution" if resizes else "re-execution")
 
     def _changes_nothing(self) -> bool:
         """Whether adapters give what the component gives, as the mean of all pixels in the place of a pooling does."""
@@ -253,40 +205,40 @@ class _Trial:
             alike.append(close(one, two, share=1e-5))
 
         with called(graph, Override(graph, step, seen)):
-            self._results(list(range(self._n)))
+            self._runs.results()
         return all(alike)
 
-    def _compare(self, want: tuple[Arrays, dict[int, Any], str], have: Arrays) -> None:
-        for name, value in want[0].items():
+    def _compare(self, want: _Want, have: Arrays) -> None:
+        for name, value in want.results.items():
             if have[name].shape != value.shape or not close(value, have[name], share=CLOSE):
                 self.fail(f"its result {name} is not that of the model with the component's results overridden.")
-        grads, _ = self._gradients(training=False)
+        grads, _ = self._runs.gradients(training=False)
         largest = max((float(np.abs(g).max()) for g in grads.values() if g.size), default=0.0)
         for variable in self._model.trainable_variables:
-            one, two = want[1].get(id(variable)), grads.get(id(variable))
+            one, two = want.gradients.get(id(variable)), grads.get(id(variable))
             if one is not None and two is not None and not close(one, two, share=CLOSE * 10, floor=CLOSE * largest):
                 self.fail(f"the gradient of {variable.path} is not that of the model with its results overridden.")
 
     # --- the rest ---------------------------------------------------------------------------------
 
-    def _parameters(self, had: dict[int, tuple[str, Any]]) -> None:
+    def _parameters(self, had: dict[int, tuple[str, Any]], done: list[Swap]) -> None:
         now = {id(variable): variable for variable in self._model.variables}
         for one, (path, value) in had.items():
             if one in now and not np.array_equal(array(now[one]), value):
                 self.fail(f"{path} has other values.")
         seeds = {id(variable) for variable in self._model.variables if is_seed(variable)}
-        adapters = {id(v) for swap in self._done for layer in swap.added for v in layer.variables}
-        again = {id(v) for swap in self._done for layer in swap.again for v in layer.variables}
+        adapters = {id(v) for swap in done for layer in swap.added for v in layer.variables}
+        again = {id(v) for swap in done for layer in swap.again for v in layer.variables}
         if new := [v.path for one, v in now.items() if one not in had and one not in seeds | adapters | again]:
             self.fail(f"{new[0]} is new.")
         left = sum(int(np.prod(v.shape)) for v in self._model.weights)
-        learned = sum(int(np.prod(v.shape)) for s in self._done for layer in s.added for v in layer.weights)
+        learned = sum(int(np.prod(v.shape)) for s in done for layer in s.added for v in layer.weights)
         if left - learned != self._plan.after:
             self.fail(f"{left:,} parameters are left, and {self._plan.after:,} should be.")
 
     def _trains(self, had: dict[int, Any], paths: dict[int, str]) -> None:
         """Refuse if what learned does not: it has no gradient, or nothing but zeros."""
-        now, _ = self._gradients(training=True)
+        now, _ = self._runs.gradients(training=True)
         least = 1e-6 * max((float(np.abs(g).max(initial=0.0)) for g in had.values()), default=0.0)
         for variable in self._model.trainable_variables:
             was, has = had.get(id(variable)), now.get(id(variable))
@@ -310,29 +262,3 @@ class _Trial:
     def fail(self, why: str, code: RefusalCode = RefusalCode.FAILED_CHECK) -> NoReturn:
         """Refuse."""
         raise RemovalRefused(code, self.what, why)
-
-
-@contextmanager
-def _no_gradients() -> Iterator[None]:
-    if keras.config.backend() != "torch":
-        yield
-        return
-    import torch
-
-    with torch.no_grad():
-        yield
-
-
-def as_inputs(model: Any, example: Any) -> Any:
-    """Return an example in the structure that a model is called with, as tensors of its backend.
-
-    Raises:
-        RemovalRefused: It is none.
-    """
-    if isinstance(example, list | tuple) and len(example) == 1:
-        example = example[0]
-    try:
-        return keras.tree.map_structure(keras.ops.convert_to_tensor, example)
-    except Exception as broken:
-        why = f"the example is no input of a model: {str(broken).strip()[:200]}."
-        raise RemovalRefused(RefusalCode.UNTRACEABLE, "the model", why) from None

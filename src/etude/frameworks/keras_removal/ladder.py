@@ -7,18 +7,15 @@ from typing import Final, NoReturn
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Part
 from etude.core.rungs import Rung
-from etude.frameworks.keras_removal.adapters import why_last, why_not_averaged
-from etude.frameworks.keras_removal.branches import MeetingError, Region, dropped, only_added, regions
-from etude.frameworks.keras_removal.edits import Edit, Instead, Join, Output, Resize, Step
+from etude.frameworks.keras_removal.adapters import Adapters, has_axes
+from etude.frameworks.keras_removal.branches import MeetingError, Region, dropped, regions
+from etude.frameworks.keras_removal.edits import Edit, Instead, Join, Output, Step
+from etude.frameworks.keras_removal.fitting import Fitted, Fitting, counted
 from etude.frameworks.keras_removal.graph import Graph
 from etude.frameworks.keras_removal.idle import idle_inside
-from etude.frameworks.keras_removal.kinds import Columns, channels_first, mixes
-from etude.frameworks.keras_removal.sizes import Sizes
-from etude.frameworks.keras_removal.widths import CoupledError, MisfitError, Widths, drawn, resized
+from etude.frameworks.keras_removal.kinds import Columns, mixes
+from etude.frameworks.keras_removal.widths import drawn, resized
 from etude.frameworks.keras_removal.words import changes_of
-
-TOO_MUCH: Final = 0.2
-"""No more than this share of the parameters that are left may be drawn anew."""
 
 INTEGERS: Final = ("int", "uint", "bool", "string")
 
@@ -36,6 +33,7 @@ class Ladder:
     def __init__(self, graph: Graph, layers: Layers, what: str, where: str = "") -> None:
         self._where = where
         self._graph, self._layers, self._what = graph, layers, what
+        self._adapters = Adapters(graph, what, layers.repair == "learned")
         self._instead: dict[Output, Instead] = {}
         self._joins: dict[Output, tuple[int, ...]] = {}
         self._outputs: dict[int, Columns] = {}
@@ -62,8 +60,8 @@ class Ladder:
         pairs = [(region, output) for region in stretched for output in region.outputs]
         for region, output in pairs:
             self._source(region, output)
-        resizes = self._fitted([output for _, output in pairs])
-        return self._as_step(resizes)
+        fitting = Fitting(self._graph, self._adapters, self._joins, self._outputs)
+        return self._as_step(fitting.fit(self._instead, self._rung))
 
     # --- branches and sources ---------------------------------------------------------------------
 
@@ -104,7 +102,7 @@ class Ladder:
         if not given:
             self._refuse(RefusalCode.NO_PATH, "nothing goes in that could take the place of what comes out.")
         floats = [one for one in given if not self._is_integer(one)]
-        learned = self._layers.repair == "learned"
+        learned = self._adapters.learned
         if not floats and not self._is_integer(output) and not learned:
             self._refuse(
                 RefusalCode.NO_PATH, "it turns whole numbers into what the model computes with; nothing else does."
@@ -113,10 +111,10 @@ class Ladder:
             self._refuse(RefusalCode.NOT_FLOAT, "it gives whole numbers.")
         given = floats or given
         best = self._without_loss(given, [one for one in given if self._is_alike(one, output)], region)
-        if learned and (not floats or len(best) > 1 or not self._has_axes(best[0], output)):
-            self._bring(output, best, self._graph.shape(output))
-        elif len(best) > 1 or not self._has_axes(best[0], output):
-            self._average(output, best)
+        if learned and (not floats or len(best) > 1 or not has_axes(self._graph, best[0], output)):
+            self._instead[output] = self._adapters.bring(output, best, self._graph.shape(output))
+        elif len(best) > 1 or not has_axes(self._graph, best[0], output):
+            self._instead[output] = self._adapters.average(output, best)
         else:
             self._instead[output] = Instead(output, (best[0],))
 
@@ -151,150 +149,15 @@ class Ladder:
                     left.append(user.n)
         return False
 
-    def _has_axes(self, source: Output, output: Output) -> bool:
-        """Whether a tensor has as many axes as another, and what is not fixed of one is not of the other."""
-        one, two = self._graph.shape(source), self._graph.shape(output)
-        return len(one) == len(two) and all((a is None) == (b is None) for a, b in zip(one, two, strict=True))
-
     def _is_integer(self, output: Output) -> bool:
         return str(self._graph.tensors[output].dtype).startswith(INTEGERS)
 
-    def _bring(self, output: Output, sources: list[Output], shape: tuple[int | None, ...]) -> None:
-        """Let sources be brought into a shape by a layer."""
-        learned = self._layers.repair == "learned"
-        if any(channels_first(operation) for operation in self._graph.operations):
-            self._refuse(RefusalCode.DOES_NOT_FIT, "shapes differ, and the model has its channels first.")
-        for source in sources:
-            if not self._has_axes(source, output) and None in (*shape[:-1], *self._graph.shape(source)[:-1]):
-                self._refuse(RefusalCode.DOES_NOT_FIT, "shapes differ, and their sizes are not fixed.")
-        name = f"{self._graph.made[output].operation.name}_{'learned' if learned else 'fit'}"
-        name += f"_{output.nth}" if output.nth else ""
-        self._instead[output] = Instead(output, tuple(sources), shape, learned, name)
-
-    def _average(self, output: Output, sources: list[Output], *, zeros: bool = False) -> None:
-        """Let sources be brought into a shape by averages along their positions, with the channels that they have.
-
-        Raises:
-            RemovalRefused: There are none that have neighbours, or channels would have to be made up.
-        """
-        if why := why_not_averaged(self._graph, sources, output):
-            self._refuse(RefusalCode.DOES_NOT_FIT, why)
-        wanted = self._graph.shape(output)
-        self._bring(output, sources, (*wanted[:-1], wanted[-1] if zeros else None))
-
-    # --- widths -----------------------------------------------------------------------------------
-
-    def _fitted(self, outputs: list[Output]) -> list[Resize]:
-        """Return what is rebuilt so that all fits, with as little as does.
-
-        First what goes in takes the place as it is: other numbers of positions are followed, and what reads other
-        channels is rebuilt. Then positions are averaged; and then, in front of an addition, zeros stand for channels.
-        """
-        rung, plain = self._rung, {o: self._instead[o] for o in outputs}
-        other = [o for o in outputs if plain[o].shape is None and not self._is_alike(plain[o].sources[0], o)]
-        levels = ["plain", "positions", "zeros"] if other else ["plain"]
-        if self._layers.repair == "learned" and other:
-            levels = ["plain", "learned"]
-        refused: tuple[RefusalCode, str] | None = None
-        for level in levels:
-            self._rung, self._instead = rung, self._instead | plain
-            try:
-                if not self._prepared(level, other, plain):
-                    continue
-                resizes, coupled = self._resized()
-                share = self._share(resizes)
-                if share > TOO_MUCH:
-                    self._refuse(RefusalCode.TOO_MUCH, f"{share:.0%} of what is left would be drawn anew.")
-            except MisfitError as misfit:
-                refused = refused or (RefusalCode.DOES_NOT_FIT, f"{misfit}.")
-            except RemovalRefused as one:
-                refused = refused or (one.code, one.why)
-            else:
-                self._rung = max(self._rung, Rung.WIDTH if coupled else Rung.SPLICE) if resizes else self._rung
-                if any(one.shape is not None for one in self._instead.values()):
-                    self._rung = Rung.LEARNED if self._layers.repair == "learned" else Rung.ADAPTER
-                return resizes
-        assert refused is not None
-        code, why = refused
-        last = (why_last(self._graph, self._instead[output].sources[0], output) for output in outputs)
-        if said := next(filter(None, last), ""):
-            code, why = RefusalCode.DOES_NOT_FIT, said
-        raise RemovalRefused(code, self._what, why)
-
-    def _prepared(self, level: str, other: list[Output], plain: dict[Output, Instead]) -> bool:
-        """Let sources be brought into shape as a level says; return whether there is anything to bring."""
-        if level == "plain":
-            return True
-        any_brought = False
-        for output in other:
-            here, wanted = self._graph.shape(plain[output].sources[0]), self._graph.shape(output)
-            if level == "learned":
-                self._bring(output, list(plain[output].sources), wanted)
-                any_brought = True
-                continue
-            narrow = level == "zeros" and (here[-1] or 0) < (wanted[-1] or 0)
-            if narrow and not only_added(self._graph, output):
-                return False
-            if narrow or here[:-1] != wanted[:-1]:
-                self._average(output, list(plain[output].sources), zeros=narrow)
-                any_brought = any_brought or level == "positions" or narrow
-        return any_brought
-
-    def _resized(self) -> tuple[list[Resize], bool]:
-        plain = {of: one.sources[0] for of, one in self._instead.items() if one.shape is None or one.shape[-1] is None}
-        for output, kept in self._joins.items():
-            if len(kept) == 1 and self._graph.made[output].kind != "Concatenate":
-                plain[output] = self._graph.made[output].inputs[kept[0]]
-        joins = {output: kept for output, kept in self._joins.items() if output not in plain}
-        brought = {output for output, one in self._instead.items() if one.shape is not None}
-        fixed, left = brought - plain.keys(), self._left()
-        flat = Sizes(self._graph, plain, joins, left, brought).flat
-        widths = Widths(self._graph, plain, joins, left, fixed, flat)
-        outputs, coupled = dict(self._outputs), False
-        for _ in range(len(self._graph.calls)):
-            try:
-                widths.follow(outputs)
-            except CoupledError as meet:
-                coupled = True
-                calls = [call for operand in meet.operands for call in widths.producers(operand)]
-                if not calls:
-                    raise MisfitError("operands of different widths meet") from None
-                for call in calls:
-                    if outputs.get(call.place, meet.columns) != meet.columns or call.place in outputs:
-                        raise MisfitError(f"{call.operation.name} would need two widths") from None
-                    outputs[call.place] = meet.columns
-            else:
-                return widths.resizes(), coupled
-        raise MisfitError("widths do not settle")
-
-    def _left(self) -> set[int]:
-        """Return the numbers of the calls that still have an effect."""
-        return self._graph.left(self._sources(), self._joins)
-
-    def _sources(self) -> dict[Output, tuple[Output, ...]]:
-        return {of: one.sources for of, one in self._instead.items()}
-
-    def _share(self, resizes: list[Resize]) -> float:
-        total, new = self._counted(resizes)
-        return new / max(total, 1)
-
-    def _counted(self, resizes: list[Resize]) -> tuple[int, int]:
-        """Return how many parameters are left, and how many of them are drawn anew."""
-        by_place = {one.operation: one for one in resizes}
-        total = new = 0
-        for place in {self._graph.calls[n].place for n in self._left()}:
-            operation = self._graph.operations[place]
-            if place in by_place:
-                some, drawn_anew, _ = drawn(operation, by_place[place])
-                total, new = total + some, new + drawn_anew
-            elif hasattr(operation, "count_params"):
-                total += operation.count_params()
-        return total, new
-
     # --- the plan ---------------------------------------------------------------------------------
 
-    def _as_step(self, resizes: list[Resize]) -> Step:
-        graph, left = self._graph, self._left()
+    def _as_step(self, fitted: Fitted) -> Step:
+        graph, resizes = self._graph, fitted.resizes
+        sources = {of: one.sources for of, one in fitted.instead.items()}
+        left = graph.left(sources, self._joins)
         if not any(graph.calls[n].is_input for n in left):
             self._refuse(RefusalCode.NO_PATH, "what the model gives would not depend on what goes in any more.")
         entered = {call.n for call in graph.calls if call.is_input} - left
@@ -308,24 +171,24 @@ class Ladder:
         careless = [graph.operations[place].name for place in lost if mixes(graph.operations[place])]
         if careless and not self._joins:
             self._refuse(RefusalCode.NO_PATH, f"{', '.join(careless)} would have no effect any more.")
-        edits: list[Edit] = list(self._instead.values())
+        edits: list[Edit] = list(fitted.instead.values())
         edits += [Join(output, kept) for output, kept in self._joins.items()]
         edits += resizes
-        total, _ = self._counted(resizes)
+        total, _ = counted(graph, left, resizes)
         count = sum(op.count_params() for op in graph.operations if hasattr(op, "count_params"))
         rebuilt = [name for one in resizes for name in drawn(graph.operations[one.operation], one)[2]]
         names = [graph.operations[place].name for place in [*sorted(asked), *lost]]
         along = [path.rpartition(".")[2] for path in self._layers.along]
         changes = changes_of(graph, sorted(asked), lost, edits, self._why, along, self._where)
         idle = [v.path for place in lost for v in getattr(graph.operations[place], "trainable_variables", ())]
-        inside = idle_inside(graph, graph.needed({}, {}), graph.needed(self._sources(), self._joins))
+        inside = idle_inside(graph, graph.needed({}, {}), graph.needed(sources, self._joins))
         if any(mixes(layer) or not self._joins for layer in inside.values()):
             self._refuse(RefusalCode.NO_PATH, f"{', '.join(inside)} would have no effect any more.")
         changes += tuple(f"no longer reached: {self._where}{name}" for name in inside)
         idle += [variable.path for layer in inside.values() for variable in layer.trainable_variables]
         others = tuple(path for one in resizes for path in resized(graph.operations[one.operation], one))
         return Step(
-            (), tuple(names), tuple(edits), self._rung, changes, count, total, tuple(rebuilt), tuple(idle), others
+            (), tuple(names), tuple(edits), fitted.rung, changes, count, total, tuple(rebuilt), tuple(idle), others
         )
 
     def _refuse(self, code: RefusalCode, why: str) -> NoReturn:

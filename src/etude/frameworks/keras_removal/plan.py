@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -152,6 +153,25 @@ def apply(model: Any, planned: KerasPlan, *, seed: int) -> None:
     for swap in swaps(model, planned, seed=seed):
         swap.do()
         swap.settle()
+
+
+@contextmanager
+def in_place(model: Any, planned: KerasPlan, *, seed: int) -> Iterator[list[Swap]]:
+    """Carry out a plan on a model for a while, and take it back; arguments are those of ``apply``.
+
+    Yields:
+        What was put in place.
+    """
+    done: list[Swap] = []
+    try:
+        for swap in swaps(model, planned, seed=seed):
+            swap.do()
+            done.append(swap)
+        yield done
+    finally:
+        for swap in reversed(done):
+            swap.undo()
+            swap.forget()
 
 
 def swaps(model: Any, planned: KerasPlan, *, seed: int) -> Iterator[Swap]:
