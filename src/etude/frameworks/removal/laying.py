@@ -49,7 +49,7 @@ def laid(
     Raises:
         CannotLie: It cannot be.
     """
-    of, to = meaning.axes(source), meaning.axes(value)
+    of, to = meaning.axes(source, calls), meaning.axes(value)
     if of is None or to is None or (of.batch is not None and to.batch is None):
         raise CannotLie("its examples cannot be told apart")
     if whole_numbers:

@@ -6,6 +6,7 @@ come out gives x + x, runs, and is wrong: so what joins an output is asked first
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, TypeAlias
 
@@ -160,18 +161,18 @@ class Chooser:
             where, n = near[0]
             front = self._front(n, value) if self.level else None
             if front is not None and self._is_last(value):
-                self._no_width(value, self._width(n), self._width(value))
+                self._no_width(value, self._width(n, self.calls), self._width(value))
             return Choice(Same(where), Rung.SPLICE, width=True, front=front, reads=(n,))
         return self._adapter(call, value, near or sources)
 
     def _front(self, source: int, value: int) -> Front:
         """Return what has to be made as wide as an output."""
-        shape, axis = self.trace.values[source].shape, self.meaning.width_axis(source)
+        shape, axis = self.trace.values[source].shape, self.meaning.width_axis(source, self.calls)
         return source, axis - len(shape), self._width(value)
 
-    def _width(self, value: int) -> int:
+    def _width(self, value: int, readers: Sequence[Call] = ()) -> int:
         shape = self.trace.values[value].shape
-        return shape[self.meaning.width_axis(value)] if shape else 1
+        return shape[self.meaning.width_axis(value, readers)] if shape else 1
 
     def _unused(self, call: Call, value: int) -> Choice:
         here = self.trace.values[value]
