@@ -159,6 +159,14 @@ class Flow:
                 waiting += self.trace.ops[op].inputs
         return found
 
+    def origin(self, value: int) -> int:
+        """Return what a value was before it only changed its shape."""
+        made = self.trace.values[value].op
+        while made is not None and self.trace.ops[made].name in SHAPES:
+            value = self.trace.ops[made].inputs[0]
+            made = self.trace.values[value].op
+        return value
+
     def is_added_to(self, value: int, other: int) -> bool:
         """Say whether a value is added to another one as it is."""
         ops = (self.trace.ops[n] for n in self.consumers[value])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
+from etude.frameworks.removal.attended import attended
 from etude.frameworks.removal.edits import Axes, Dim
 from etude.frameworks.removal.nested import Path
 from etude.frameworks.removal.positions import Positions
@@ -160,6 +161,11 @@ class Meaning:
     def positions(self) -> Positions:
         """The positions of the tensors: which axes are the same height, time, or tokens."""
         return Positions(self._trace)
+
+    @cached_property
+    def attended(self) -> frozenset[int]:
+        """The labels of positions over which the model takes weighted sums: those that an attention looks at."""
+        return attended(self._trace, self.positions)
 
     @cached_property
     def _widths(self) -> list[int | None]:
