@@ -260,3 +260,32 @@ def test_what_was_attended_to_counts_the_same_everywhere() -> None:
     assert found.rung is Rung.ADAPTER
     memory = net.seen(x[0]).mean(1, keepdim=True)
     torch.testing.assert_close(without(net, found)(*x), net.head(net.said(x[1]) + memory))
+
+
+def test_what_goes_on_beside_a_state_space_is_not_added_a_second_time() -> None:
+    class States(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rates, self.skip, self.out = (
+                nn.Parameter(torch.rand(6, 3)),
+                nn.Parameter(torch.rand(6)),
+                nn.Linear(6, 6),
+            )
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            kernel = torch.einsum("wk,kt->wt", self.rates, torch.rand(3, x.shape[1]))
+            y = torch.fft.irfft(torch.fft.rfft(x, dim=1) * torch.fft.rfft(kernel.T, dim=0), n=x.shape[1], dim=1)
+            return self.out(F.gelu(y + x * self.skip))
+
+    class Series(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.states, self.head = nn.Linear(4, 6), States(), nn.Linear(6, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.stem(x)
+            return self.head(x + self.states(x))
+
+    refused = refusal(Series(), Layers((Whole("states.out"),)), torch.randn(5, 8, 4))
+    assert refused.code is RefusalCode.NO_PATH
+    assert refused.instead == "states"

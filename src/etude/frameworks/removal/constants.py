@@ -88,7 +88,7 @@ class _Constant(nn.Module):
 
 def frozen(old: nn.Module, edit: Freeze) -> nn.Module:
     """Return a module that does what another one does, with constants for weights."""
-    made = _blank(type(old))
+    made: nn.Module = _blank(type(old))
     vars(made).update(copy.copy(vars(old)))
     for registry in REGISTRIES:
         vars(made)[registry] = copy.copy(vars(old)[registry])

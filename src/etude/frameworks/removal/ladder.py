@@ -66,7 +66,8 @@ class Ladder:
         """Return the plan."""
         numbers, said = numbered_anew(self._runs, self._wholes, self._edits)
         gone = [edit.path for edit in self._edits if isinstance(edit, StandIn | Drop | Freeze)]
-        adapted = [edit.path for edit in self._edits if _changes_channels(edit, self._model)]
+        changed = [edit for edit in self._edits if isinstance(edit, StandIn | Freeze)]
+        adapted = [edit.path for edit in changed if _changes_channels(edit, self._model)]
         if len(adapted) > 1:
             several = ", ".join(adapted)
             why = f"each of {several} would get other channels than it gave, and nobody means what these make together."
@@ -301,8 +302,7 @@ def _flat(choices: list[list[Choice]]) -> list[Choice]:
     return [choice for group in choices for choice in group]
 
 
-def _changes_channels(edit: Edit, model: nn.Module) -> bool:
+def _changes_channels(edit: StandIn | Freeze, model: nn.Module) -> bool:
     if isinstance(edit, Freeze):
         return bool(channels_in_words(edit, model.get_submodule(edit.path)))
-    rules = [rule for call in edit.calls for rule in call.rules] if isinstance(edit, StandIn) else []
-    return any(isinstance(rule, Fit) and rule.channels for rule in rules)
+    return any(isinstance(rule, Fit) and rule.channels for call in edit.calls for rule in call.rules)

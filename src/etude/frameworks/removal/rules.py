@@ -119,8 +119,16 @@ class Chooser:
         neutral = self.joined(call, value)
         if neutral is not None and self.starved:  # the branch goes, and what only it led to has to go on
             lost = [source for source in self._sources(call, value) if self._is_starved(source[1])]
+            self._refuse_repeated(call, value, [n for _, n in lost])
             return self._adapter(call, value, lost) if lost else neutral
         return neutral or self._from_inputs(call, value)
+
+    def _refuse_repeated(self, call: Call, value: int, sources: list[int]) -> None:
+        """Refuse what would bring to an addition what is there already, beside what else has to have an effect."""
+        others = {other for join in self.joins.of(value, call, self.calls) for other in join.others}
+        if any(self.flow.goes_on_in(other, n) for other in others for n in sources):
+            why = "other layers would have no effect any more, and what they give holds what it would be added to."
+            raise NoRule("NO_PATH", why)
 
     def joined(self, call: Call, value: int) -> Choice | None:
         """Return the neutral element of what joins an output, or None where what goes in may come out.
@@ -380,16 +388,20 @@ class Chooser:
         return Choice(Fit(sources, dims, to, channels=how), Rung.ADAPTER, reads=reads, why=said)
 
     def _fit_each(self, call: Call, value: int, found: list[tuple[Path, int, Axes, Axes]], to: Axes) -> Choice:
-        """Return an adapter that adds up inputs of several widths: each gets the width that is wanted."""
+        """Return an adapter that adds up inputs of several widths: one has the output's, and the others get it."""
         sources = tuple(Source(where, of) for where, _, of, _ in found)
         reads, dims = tuple(n for _, n, *_ in found), self.meaning.dims(call, value)
         there = 1 if to.batch == to.width else self._width(value)
         others = [(n, here) for _, n, of, _ in found if (here := self._width_of(n, of)) != there]
+        why = "other layers would have no effect any more, and what they give is of another width than the rest."
+        if len(others) == len(found) or not all(
+            self.flow.carries(n) for n, _ in others
+        ):  # a state, and what comes next
+            raise NoRule("NO_PATH", why)
         if self.level == BESIDE and len(others) == 1 and others[0][1] > 1 and not self._is_last(value):
             front = self._front(others[0][0], value)
             return Choice(Fit(sources, dims, to), Rung.ADAPTER, width=True, front=front, reads=reads)
         if self.level < LAST_LEVEL:
-            why = "other layers would have no effect any more, and what they give is of another width than the rest."
             raise NoRule("DOES_NOT_FIT", why)
         self._refuse_doubled(call, value, reads)
         said = [CHANNELS["averaged" if here > there else "again"].format(here=here, there=there) for _, here in others]

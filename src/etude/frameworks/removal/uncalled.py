@@ -14,7 +14,7 @@ from etude.frameworks.removal.constants import channels_in_words, constants_of_l
 from etude.frameworks.removal.edits import Attribute, CallRule, Edit, Fill, Freeze, Same, StandIn
 from etude.frameworks.removal.fake import refuse_fakes
 from etude.frameworks.removal.names import canonical, names_of_each, tied, under
-from etude.frameworks.removal.nested import Nth, leaves
+from etude.frameworks.removal.nested import Nth, Path, leaves
 from etude.frameworks.removal.rules import Chooser, NoRule
 from etude.frameworks.removal.trace import Call, Op
 from etude.frameworks.removal.tracing import Mode, Runs
@@ -166,7 +166,7 @@ def _ends_branch(mode: Mode, name: str) -> bool:
         NoRule: It is joined in another way, and a constant weight would not leave the other path as it is.
     """
     for op in _applied(mode, mode.trace.parameters[name]):
-        given = {("given", n): n for n in op.inputs if mode.flow.depends_on_content(n)}
+        given: dict[Path, int] = {("given", n): n for n in op.inputs if mode.flow.depends_on_content(n)}
         call = Call(-1, "", 0, -1, op.n, op.n + 1, given, {("made",): op.outputs[0]})
         neutral = Chooser(mode.trace, mode.flow, mode.joins, mode.meaning, [call]).joined(call, op.outputs[0])
         if neutral is not None and isinstance(neutral.rule, Fill) and neutral.rule.value == 0:
