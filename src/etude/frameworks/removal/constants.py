@@ -94,7 +94,8 @@ def frozen(old: nn.Module, edit: Freeze) -> nn.Module:
         vars(made)[registry] = copy.copy(vars(old)[registry])
     made._non_persistent_buffers_set = set(old._non_persistent_buffers_set)
     for name, kind in edit.constants:
-        weight = made._parameters.pop(name)
+        weight = made.get_parameter(name)
+        del made._parameters[name]
         made.register_buffer(name, constant(kind, old, weight), persistent=False)
     return made
 
