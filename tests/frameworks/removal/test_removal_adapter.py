@@ -216,13 +216,76 @@ def test_patches_of_an_image_are_averaged_in_two_directions() -> None:
     torch.testing.assert_close(changed(x), changed.head(torch.relu(changed.mix(tokens)).mean(1)))
 
 
-def test_a_weight_that_is_not_square_and_used_without_a_call_is_refused() -> None:
-    class Read(nn.Module):
+def test_inputs_of_two_widths_are_added_up_where_one_of_them_would_lead_nowhere() -> None:
+    class Agent(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.stem, self.used, self.head = nn.Linear(4, 6), nn.Linear(6, 3), nn.Linear(3, 2)
+            self.enter, self.cell, self.head = nn.Linear(4, 9), nn.GRUCell(9, 6), nn.Linear(6, 40)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.head(F.linear(self.stem(x), self.used.weight))
+            h = x.new_zeros(x.shape[0], 6)
+            for moment in range(x.shape[1]):
+                h = self.cell(torch.tanh(self.enter(x[:, moment])), h)
+            return self.head(h)
 
-    assert refusal(Read(), Layers((Whole("used"),)), torch.randn(5, 4)).code is RefusalCode.WITHOUT_CALL
+    net, x = Agent(), torch.randn(5, 3, 4)
+    found = planned(net, "cell", x)
+    assert found.rung is Rung.ADAPTER
+    assert "enter rebuilt 9->6 outputs" in found.changes
+    changed = without(net, found)
+    entered = torch.tanh(changed.enter(x)).sum(1)
+    torch.testing.assert_close(changed(x), changed.head(entered))
+
+
+def test_what_was_attended_to_counts_the_same_everywhere() -> None:
+    class Crossed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.query, self.key, self.value = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)
+
+        def forward(self, x: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+            return x + F.scaled_dot_product_attention(self.query(x), self.key(memory), self.value(memory))
+
+    class Translation(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen, self.said = nn.Linear(3, 6), nn.Linear(4, 6)
+            self.decoder, self.head = Crossed(), nn.Linear(6, 2)
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return self.head(self.decoder(self.said(y), self.seen(x)))
+
+    net, x = Translation(), (torch.randn(5, 9, 3), torch.randn(5, 7, 4))
+    found = planned(net, "decoder", x)
+    assert found.rung is Rung.ADAPTER
+    memory = net.seen(x[0]).mean(1, keepdim=True)
+    torch.testing.assert_close(without(net, found)(*x), net.head(net.said(x[1]) + memory))
+
+
+def test_what_goes_on_beside_a_state_space_is_not_added_a_second_time() -> None:
+    class States(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rates, self.skip, self.out = (
+                nn.Parameter(torch.rand(6, 3)),
+                nn.Parameter(torch.rand(6)),
+                nn.Linear(6, 6),
+            )
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            kernel = torch.einsum("wk,kt->wt", self.rates, torch.rand(3, x.shape[1]))
+            y = torch.fft.irfft(torch.fft.rfft(x, dim=1) * torch.fft.rfft(kernel.T, dim=0), n=x.shape[1], dim=1)
+            return self.out(F.gelu(y + x * self.skip))
+
+    class Series(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.states, self.head = nn.Linear(4, 6), States(), nn.Linear(6, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.stem(x)
+            return self.head(x + self.states(x))
+
+    refused = refusal(Series(), Layers((Whole("states.out"),)), torch.randn(5, 8, 4))
+    assert refused.code is RefusalCode.NO_PATH
+    assert refused.instead == "states"

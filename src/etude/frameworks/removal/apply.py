@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from etude.frameworks.removal.attention import cut_heads
+from etude.frameworks.removal.constants import frozen, is_frozen
 from etude.frameworks.removal.cuts import resized
 from etude.frameworks.removal.edits import (
     Drop,
@@ -65,7 +66,7 @@ def carry_out(model: nn.Module, edit: Edit, *, seed: int) -> list[str]:
         cut_heads(model.get_submodule(edit.path), edit)
     elif isinstance(edit, Freeze):
         old = model.get_submodule(edit.path)
-        replace(model, old, _Frozen(old))
+        replace(model, old, frozen(old, edit))
     elif isinstance(edit, Drop):
         parent, _, name = edit.path.rpartition(".")
         _drop(model.get_submodule(parent), name)
@@ -141,7 +142,7 @@ def _drop(parent: nn.Module, name: str) -> None:
 
 def is_gone(module: nn.Module) -> bool:
     """Say whether a module stands where another one was taken out."""
-    return isinstance(module, _Gone | _Frozen) or hasattr(type(module), "stands_for")
+    return isinstance(module, _Gone) or is_frozen(module) or hasattr(type(module), "stands_for")
 
 
 class _Gone(nn.Module):
@@ -150,42 +151,3 @@ class _Gone(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Fail: nobody calls it."""
         raise RuntimeError("this module was taken out of the model, since nothing called it")
-
-
-class _Frozen(nn.Module):
-    """A layer that gives what it gets, for those who read its weight and never call it."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor | None
-
-    def __init__(self, old: nn.Module) -> None:
-        super().__init__()
-        for name, value in vars(old).items():
-            if not name.startswith("_"):
-                setattr(self, name, value)
-        weight: Any = old.weight
-        bias: Any = getattr(old, "bias", None)
-        self.register_buffer("weight", identity_weight(old, weight), persistent=False)
-        self.register_buffer("bias", None if bias is None else torch.zeros_like(bias).detach(), persistent=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Give what comes."""
-        return x.clone()
-
-
-def identity_weight(layer: nn.Module, weight: torch.Tensor) -> torch.Tensor | None:
-    """Return the constant weight with which a layer gives what it gets; None if there is none.
-
-    Of a convolution of each channel by itself the tap that is the input's own place is 1.
-    """
-    with torch.no_grad():
-        if isinstance(layer, nn.Linear):
-            square = weight.shape[0] == weight.shape[1]
-            return torch.eye(weight.shape[1], dtype=weight.dtype, device=weight.device) if square else None
-        if isinstance(layer, nn.Conv1d) and layer.groups == layer.in_channels == layer.out_channels:
-            taps, padding = layer.kernel_size[0], layer.padding[0]
-            own = {taps - 1: taps - 1, (taps - 1) // 2: taps // 2}.get(int(padding) if padding != "same" else -1)
-            if own is not None and layer.stride[0] == 1:
-                zero = torch.zeros_like(weight)
-                return zero.index_fill(2, torch.tensor([own], device=weight.device), 1.0)
-    return None

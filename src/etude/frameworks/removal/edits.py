@@ -207,10 +207,22 @@ class ResizeTensor(Struct, frozen=True, tag="resize tensor"):
     before: int
 
 
+Constant: TypeAlias = Literal["rows", "columns", "tap", "zeros", "ones"]
+"""What takes the place of a weight: a matrix with a row, or a column, for each channel that comes out, which gives the
+channels that went in, averaged where fewer are wanted and again from the first on where more; a convolution that gives
+what went in; a number."""
+
+
 class Freeze(Struct, frozen=True, tag="freeze"):
-    """The weight of a layer that is used without calling it becomes the constant identity, or an average."""
+    """Constants take the place of a module's weights, and its code stays.
+
+    Attributes:
+        path: Of the module.
+        constants: Names of its own parameters, with what they become.
+    """
 
     path: str
+    constants: tuple[tuple[str, Constant], ...]
 
 
 class Drop(Struct, frozen=True, tag="drop"):

@@ -9,7 +9,7 @@ from typing import Final
 
 import torch
 
-from etude.frameworks.removal.operations import ADD, CAT, MUL, SHAPES, STACK
+from etude.frameworks.removal.operations import ADD, CAT, CONTRACTIONS, MUL, SHAPES, STACK
 from etude.frameworks.removal.trace import Call, Op, Trace, Value
 
 MASKS: Final = re.compile(r"mask|position|token_type|segment|cache|bool|lengths?$|labels?$|target")
@@ -158,6 +158,24 @@ class Flow:
             if op is not None:
                 waiting += self.trace.ops[op].inputs
         return found
+
+    def goes_on_in(self, value: int, other: int) -> bool:
+        """Say whether a value reaches another one, or is it, by a way on which no layer mixes."""
+        waiting, seen = [value], {value}
+        while waiting:
+            for op in (self.trace.ops[n] for n in self.consumers[waiting.pop()]):
+                new = () if self.mixes(op) or op.name in CONTRACTIONS else set(op.outputs) - seen
+                waiting += new
+                seen.update(new)
+        return other in seen
+
+    def origin(self, value: int) -> int:
+        """Return what a value was before it only changed its shape."""
+        made = self.trace.values[value].op
+        while made is not None and self.trace.ops[made].name in SHAPES:
+            value = self.trace.ops[made].inputs[0]
+            made = self.trace.values[value].op
+        return value
 
     def is_added_to(self, value: int, other: int) -> bool:
         """Say whether a value is added to another one as it is."""

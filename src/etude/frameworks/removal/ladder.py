@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from torch import nn
+
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Part
 from etude.core.rungs import Rung
@@ -18,7 +20,9 @@ from etude.core.text import count
 from etude.frameworks.removal.apply import carry_out
 from etude.frameworks.removal.assembling import assembled
 from etude.frameworks.removal.channels import SPLITS
+from etude.frameworks.removal.choices import constants_by_use, makes_choice
 from etude.frameworks.removal.choosing import Leaving
+from etude.frameworks.removal.constants import channels_in_words
 from etude.frameworks.removal.edits import Drop, Edit, FewerHeads, Fit, Freeze, Plan, Resize, StandIn
 from etude.frameworks.removal.fitting import Fitting, code_of
 from etude.frameworks.removal.flow import within
@@ -49,6 +53,7 @@ class Ladder:
     def __init__(self, runs: Runs, layers: Layers, repeats: Repeats, wholes: list[str]) -> None:
         self._runs, self._model = runs, runs.copy.model
         self._layers, self._wholes = layers, wholes
+        self._learned = layers.repair == "learned"
         self._fitting = Fitting(runs, repeats, wholes)
         self._edits: list[Edit] = []
         self._words: list[str] = []
@@ -61,7 +66,8 @@ class Ladder:
         """Return the plan."""
         numbers, said = numbered_anew(self._runs, self._wholes, self._edits)
         gone = [edit.path for edit in self._edits if isinstance(edit, StandIn | Drop | Freeze)]
-        adapted = [edit.path for edit in self._edits if isinstance(edit, StandIn) and _changes_channels(edit)]
+        changed = [edit for edit in self._edits if isinstance(edit, StandIn | Freeze)]
+        adapted = [edit.path for edit in changed if _changes_channels(edit, self._model)]
         if len(adapted) > 1:
             several = ", ".join(adapted)
             why = f"each of {several} would get other channels than it gave, and nobody means what these make together."
@@ -81,17 +87,23 @@ class Ladder:
             step: _Step | Children | Read
             if any(call.outputs for of_mode in calls for call in of_mode):
                 reach = [Reach(self._model, called, mode, its) for mode, its in zip(modes, calls, strict=True)]
-                step = self._climbed(Leaving(called, path, modes, calls, reach, self._layers.repair == "learned"))
-                behind = self._behind(called, modes[-1])
+                leaving = Leaving(called, path, modes, calls, reach, self._learned)
+                try:
+                    step, behind = self._climbed(leaving), self._behind(called, modes[-1])
+                except RemovalRefused as none:
+                    step, behind = self._choosing(leaving, none), []
             else:
-                step, behind = uncalled(self._runs, modes, path, path), []
+                step, behind = uncalled(self._runs, modes, path, path, learned=self._learned), []
         if isinstance(step, Children):
             for child in reversed(step.used):  # what the last ones used of the first ones is then not used any more
                 self.take_out(child)
             self._add(_Step([Drop(child) for child in step.idle]))
+            if step.frozen is not None:
+                self._rung = max(self._rung, Rung.ADAPTER)
+                self._add(_Step([step.frozen], why=step.why))
         elif isinstance(step, Read):
             self._rung = max(self._rung, step.rung)
-            self._add(_Step(step.edits))
+            self._add(_Step(step.edits, why=step.why))
         else:
             self._add(step)
             self._say_kept(path, behind)
@@ -126,6 +138,20 @@ class Ladder:
             raise RemovalRefused(code_of(failure), leaving.what, f"{failure}.")
         edit, choices = leaving.stand_in(level=LAST_LEVEL, learned=True)
         return _Step([edit], _flat(choices), self._fitted(edit, choices, leaving))
+
+    def _choosing(self, leaving: Leaving, none: RemovalRefused) -> Children:
+        """Return what goes of a module that makes a choice, for which nothing can stand in; else refuse."""
+        module, path = self._model.get_submodule(leaving.path), leaving.path
+        if none.code is not RefusalCode.NOT_FLOAT or not makes_choice(leaving.modes, leaving.calls, path):
+            raise none
+        constants = constants_by_use(path, module, leaving.modes)
+        layers = [name for name, child in module.named_children() if next(child.parameters(), None) is not None]
+        if constants is None or (self._learned and constants):
+            raise none
+        frozen = Freeze(path, constants) if constants else None
+        why = channels_in_words(frozen, module) if frozen else ""
+        said = f"it goes on to choose, {why}" if why else "it goes on to choose"
+        return Children([f"{path}.{name}" for name in layers], [], frozen, said)
 
     def _stand_in(self, leaving: Leaving, level: int) -> tuple[StandIn, list[list[Choice]]]:
         """Return a stand-in with which nothing loses its effect that should not, if there is one."""
@@ -266,7 +292,7 @@ class Ladder:
             yield self._runs.again()
 
     def _add(self, step: _Step, *, said: int = 0) -> None:
-        why = [choice.why for choice in step.choices]
+        why = [step.why, *(choice.why for choice in step.choices)]
         words = [in_words(edit, why) for edit in step.edits[said:]]
         for n, edit in enumerate(step.edits[said:]):
             if isinstance(edit, StandIn) and edit.path in self._layers.along:
@@ -285,11 +311,14 @@ class _Step:
     edits: list[Edit]
     choices: list[Choice] = field(default_factory=list)
     widened: Widened = field(default_factory=Widened)
+    why: str = ""
 
 
 def _flat(choices: list[list[Choice]]) -> list[Choice]:
     return [choice for group in choices for choice in group]
 
 
-def _changes_channels(edit: StandIn) -> bool:
+def _changes_channels(edit: StandIn | Freeze, model: nn.Module) -> bool:
+    if isinstance(edit, Freeze):
+        return bool(channels_in_words(edit, model.get_submodule(edit.path)))
     return any(isinstance(rule, Fit) and rule.channels for call in edit.calls for rule in call.rules)

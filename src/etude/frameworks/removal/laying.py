@@ -35,7 +35,13 @@ class _Run(NamedTuple):
 
 
 def laid(
-    meaning: Meaning, source: int, value: int, calls: Sequence[Call], *, whole_numbers: bool = False
+    meaning: Meaning,
+    source: int,
+    value: int,
+    calls: Sequence[Call],
+    *,
+    whole_numbers: bool = False,
+    beside: bool = False,
 ) -> tuple[Axes, Axes]:
     """Return what the axes of an input and of an output mean, with the places that both have.
 
@@ -45,11 +51,13 @@ def laid(
         value: The output.
         calls: Calls of the module that gave it.
         whole_numbers: Whether the input has no channels: each of its numbers stands for a token.
+        beside: Whether another input has the output's positions, and the mean over those of this one goes to all of
+            them. So it is where all that is attended to counts the same.
 
     Raises:
         CannotLie: It cannot be.
     """
-    of, to = meaning.axes(source), meaning.axes(value)
+    of, to = meaning.axes(source, calls), meaning.axes(value)
     if of is None or to is None or (of.batch is not None and to.batch is None):
         raise CannotLie("its examples cannot be told apart")
     if whole_numbers:
@@ -59,7 +67,8 @@ def laid(
     mine, its = _taken_apart(mine, its), _taken_apart(its, mine)
     _refuse_channels(known, (source, of, mine), (value, to, its))
     takes = {run.name: known.taken(run.of, calls) for run in mine if run.name not in _names(its)}
-    _refuse_sets(known, mine, its, takes)
+    spread = beside and _is_read_as_a_whole(meaning, mine, its)
+    _refuse_sets(known, mine, its, takes, spread=spread)
     number = {name: n for n, name in enumerate(dict.fromkeys([*_names(its), *_names(mine)]))}
     return _with(of, mine, number, takes), _with(to, its, number, {})
 
@@ -102,17 +111,30 @@ def _refuse_channels(known: Positions, *sides: tuple[int, Axes, list[_Run]]) -> 
             raise CannotLie("what are channels in one of the two are positions in the other")
 
 
-def _refuse_sets(known: Positions, mine: list[_Run], its: list[_Run], takes: dict[tuple[int, ...], int | None]) -> None:
+def _is_read_as_a_whole(meaning: Meaning, mine: list[_Run], its: list[_Run]) -> bool:
+    """Say whether all positions that only the input has are such over which the model itself takes sums."""
+    lost = [run for run in mine if run.name not in _names(its) and run.size > 1]
+    return all(label in meaning.attended or meaning.positions.is_pooled(label) for run in lost for label in run.name)
+
+
+def _refuse_sets(
+    known: Positions,
+    mine: list[_Run],
+    its: list[_Run],
+    takes: dict[tuple[int, ...], int | None],
+    *,
+    spread: bool = False,
+) -> None:
     """Refuse to average or repeat what has no neighbours, and to lose positions where others are wanted."""
     before = {run.name: run.size for run in mine}
     after = {run.name: run.size for run in its}
     lost = [run for run in mine if run.name not in after and run.size > 1]
     for run in lost:
-        if takes[run.name] is None and not all(map(known.is_pooled, run.name)):
+        if takes[run.name] is None and not spread and not all(map(known.is_pooled, run.name)):
             raise CannotLie(f"{run.size} entries would be averaged that have no order")
     for run in its:
         had = before.get(run.name)
-        if had is None and run.size > 1 and lost and not all(map(known.is_made, run.name)):
+        if had is None and run.size > 1 and lost and not spread and not all(map(known.is_made, run.name)):
             raise CannotLie("it has other positions than what goes in")
         if had in (None, 1, run.size):
             continue

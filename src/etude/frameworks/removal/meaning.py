@@ -7,9 +7,11 @@ differs has them. Which one is the width follows from the layers that made the t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
+from etude.frameworks.removal.attended import attended
 from etude.frameworks.removal.edits import Axes, Dim
 from etude.frameworks.removal.nested import Path
 from etude.frameworks.removal.positions import Positions
@@ -63,26 +65,41 @@ class Meaning:
                 return axis, each if exact else 0
         return None, 1
 
-    def axes(self, value: int) -> Axes | None:
-        """Return what the axes of a value mean; None if its examples cannot be told apart."""
+    def axes(self, value: int, readers: Sequence[Call] = ()) -> Axes | None:
+        """Return what the axes of a value mean, to calls that read it; None if its examples cannot be told apart."""
         shape = self._trace.values[value].shape
         batch, each = self.batch_axis(value)
         if not each:
             return None
-        width = self.width_axis(value)
+        width = self.width_axis(value, readers)
         if batch is not None and width == batch and len(shape) > 1:
             width = len(shape) - 1 if batch != len(shape) - 1 else 0
         return Axes(batch, each, max(width, 0))
 
-    def width_axis(self, value: int) -> int:
-        """Return which axis has the channels or features."""
-        found = self._widths[value]
+    def width_axis(self, value: int, readers: Sequence[Call] = ()) -> int:
+        """Return which axis has the channels or features.
+
+        Args:
+            value: The value.
+            readers: Calls that read it: what are channels to them counts more than what they were to others. Of a
+                series, a moving average goes along the time, of which a dense layer makes its features.
+        """
+        found = self._read_by(readers, value) if readers else None
+        found = self._widths[value] if found is None else found
         shape = self._trace.values[value].shape
         if found is not None and -1 < found < len(shape):
             return found
         if not shape:
             return 0
         return 1 if len(shape) >= DEEP else len(shape) - 1
+
+    def _read_by(self, calls: Sequence[Call], value: int) -> int | None:
+        """Return which axis is the width to the first layer in these calls that reads a value itself."""
+        for op in (op for call in calls for op in self._trace.ops[call.first : call.end]):
+            axis = self._of_layer(op, value) if op.inputs and op.inputs[0] == value else None
+            if axis is not None:
+                return axis
+        return None
 
     def dims(self, call: Call, value: int) -> tuple[Dim, ...]:
         """Return the shape of a value, as it follows from what its call was given."""
@@ -146,6 +163,11 @@ class Meaning:
         return Positions(self._trace)
 
     @cached_property
+    def attended(self) -> frozenset[int]:
+        """The labels of positions over which the model takes weighted sums: those that an attention looks at."""
+        return attended(self._trace, self.positions)
+
+    @cached_property
     def _widths(self) -> list[int | None]:
         """The axis of channels of each value, where a layer says it."""
         found: list[int | None] = [None] * len(self._trace.values)
@@ -160,6 +182,8 @@ class Meaning:
     def _of_layer(self, op: Op, value: int) -> int | None:
         rank = len(self._trace.values[value].shape)
         name = op.name.lower()
+        if "prelu" in name and not any(max(self._trace.values[n].shape, default=1) > 1 for n in op.inputs[1:]):
+            return None  # one slope for all says nothing of channels
         if any(part in name for part in CHANNELS_FIRST) and "embedding" not in name:
             return 1 if rank > 1 else 0
         if any(part in name for part in CHANNELS_LAST):
@@ -177,8 +201,10 @@ class Meaning:
         before, shape = self._trace.values[first].shape, self._trace.values[value].shape
         if op.name in ("permute", "transpose", "movedim", "swapaxes", "swapdims"):
             return _moved(op, axis, len(before))
-        same = len(before) == len(shape) and (before[axis] == shape[axis] or op.name in ("cat", "concat"))
-        return axis if same or (op.name == "flatten" and axis == len(shape) - 1 == 1) else None
+        if len(before) != len(shape):
+            return axis if op.name == "flatten" and axis == len(shape) - 1 == 1 else None
+        alone = all(a == b for n, (a, b) in enumerate(zip(before, shape, strict=True)) if n != axis)
+        return axis if before[axis] == shape[axis] or op.name in ("cat", "concat") or alone else None
 
 
 def _ratio(size: int, path: Path, axis: int, of: int) -> Dim:

@@ -25,6 +25,9 @@ SHAPES: Final = frozenset(
 )
 """Operations that leave a constant 0 what it is, and a 1 but for its scale."""
 
+CASTS: Final = frozenset(["to", "float", "type_as", "type", "half", "bfloat16", "double", "contiguous", "cuda", "cpu"])
+"""Operations that leave the shape and the numbers, but for their type."""
+
 MASKING: Final = frozenset(["where", "masked_fill", "masked_fill_"])
 
 STILL: Final = frozenset(

@@ -110,7 +110,7 @@ class Reach:
             shapes = {trace.values[n].shape for n in call.outputs.values()}
             like = [n for n in call.inputs.values() if trace.values[n].shape in shapes and flow.carries(n)]
             for n in call.inputs.values():
-                if trace.values[n].shape not in shapes and any(flow.is_ancestor(one, n) for one in like):
+                if trace.values[n].shape not in shapes and any(flow.is_ancestor(flow.origin(one), n) for one in like):
                     found |= flow.ancestors[n]
             for n in like:
                 found &= ~flow.ancestors[n]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from etude.frameworks.removal.apply import identity_weight
+from etude.frameworks.removal.constants import freeze_in_place
 from etude.frameworks.removal.edits import (
     Attribute,
     Drop,
@@ -80,7 +80,7 @@ def overridden(untouched: nn.Module, repaired: nn.Module, edits: tuple[Edit, ...
             path, _, name = edit.path.rpartition(".")
             setattr(model.get_submodule(path), name, copy.deepcopy(repaired.get_submodule(edit.path)))
         elif isinstance(edit, Freeze):
-            _make_identity(model.get_submodule(edit.path))
+            freeze_in_place(model.get_submodule(edit.path), edit)
     return model
 
 
@@ -166,15 +166,6 @@ def _by_rule(module: nn.Module, edit: StandIn, owner: nn.Module | None) -> Any:
         return results(edit.calls, inputs, like, training=module.training, owner=owner)
 
     return forward
-
-
-def _make_identity(module: nn.Module) -> None:
-    weight: Any = module.weight
-    eye = identity_weight(module, weight)
-    with torch.no_grad():
-        weight.copy_(eye)
-        if isinstance(module.bias, torch.Tensor):
-            module.bias.zero_()
 
 
 def _blank(module: nn.Module, name: str, axis: int, lost: torch.Tensor) -> None:

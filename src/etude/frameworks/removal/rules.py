@@ -6,10 +6,12 @@ come out gives x + x, runs, and is wrong: so what joins an output is asked first
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, TypeAlias
 
 from etude.core.rungs import Rung
+from etude.frameworks.removal.choices import chosen_along
 from etude.frameworks.removal.edits import Axes, Dim, Fill, Fit, Rule, Same, Source
 from etude.frameworks.removal.flow import Flow
 from etude.frameworks.removal.joins import Join, Joins
@@ -116,14 +118,31 @@ class Chooser:
         if not self.trace.values[value].is_float:
             return self._not_float(call, value)
         self._refuse_owned(call, path, value)
-        neutral = self._neutral(call, value)
+        neutral = self.joined(call, value)
         if neutral is not None and self.starved:  # the branch goes, and what only it led to has to go on
             lost = [source for source in self._sources(call, value) if self._is_starved(source[1])]
+            self._refuse_repeated(call, value, [n for _, n in lost])
             return self._adapter(call, value, lost) if lost else neutral
+        return neutral or self._from_inputs(call, value)
+
+    def _refuse_repeated(self, call: Call, value: int, sources: list[int]) -> None:
+        """Refuse what would bring to an addition what is there already, beside what else has to have an effect."""
+        others = {other for join in self.joins.of(value, call, self.calls) for other in join.others}
+        if any(self.flow.goes_on_in(other, n) for other in others for n in sources):
+            why = "other layers would have no effect any more, and what they give holds what it would be added to."
+            raise NoRule("NO_PATH", why)
+
+    def joined(self, call: Call, value: int) -> Choice | None:
+        """Return the neutral element of what joins an output, or None where what goes in may come out.
+
+        Raises:
+            NoRule: It may not, and nobody knows what may.
+        """
+        neutral = self._neutral(call, value)
         if neutral is None:
             self._refuse_unknown(call, value)
             self._refuse_twins(call, value)
-        return neutral or self._from_inputs(call, value)
+        return neutral
 
     def _refuse_unknown(self, call: Call, value: int) -> None:
         """Refuse identity where it would meet another path from the same input in a way that is not known."""
@@ -160,20 +179,30 @@ class Chooser:
             return Choice(Same(same[0][0]), Rung.IDENTITY, reads=(same[0][1],))
         if near and self.level < LAST_LEVEL:
             where, n = near[0]
+            self._refuse_other_choices(value)
             front = self._front(n, value) if self.level else None
             if front is not None and self._is_last(value):
-                self._no_width(value, self._width(n), self._width(value))
+                self._no_width(value, self._width(n, self.calls), self._width(value))
             return Choice(Same(where), Rung.SPLICE, width=True, front=front, reads=(n,))
         return self._adapter(call, value, near or sources)
 
+    def _refuse_other_choices(self, value: int) -> None:
+        """Refuse another width where the model chooses among the channels: experts, which are as many as they are."""
+        if any(
+            chosen_along(self.trace.ops[n], self.flow, self.meaning, made)
+            for made in self.flow.made_of(value)
+            for n in self.flow.consumers[made]
+        ):
+            raise NoRule("DOES_NOT_FIT", f"the model chooses among its {self._width(value)} channels.")
+
     def _front(self, source: int, value: int) -> Front:
         """Return what has to be made as wide as an output."""
-        shape, axis = self.trace.values[source].shape, self.meaning.width_axis(source)
+        shape, axis = self.trace.values[source].shape, self.meaning.width_axis(source, self.calls)
         return source, axis - len(shape), self._width(value)
 
-    def _width(self, value: int) -> int:
+    def _width(self, value: int, readers: Sequence[Call] = ()) -> int:
         shape = self.trace.values[value].shape
-        return shape[self.meaning.width_axis(value)] if shape else 1
+        return shape[self.meaning.width_axis(value, readers)] if shape else 1
 
     def _unused(self, call: Call, value: int) -> Choice:
         here = self.trace.values[value]
@@ -329,7 +358,9 @@ class Chooser:
         failures: list[str] = []
         for where, n in sources:
             try:
-                found.append((where, n, *laid(self.meaning, n, value, self.calls, whole_numbers=self._is_whole(n))))
+                beside = bool(found) and bool(self.starved)
+                whole = self._is_whole(n)
+                found.append((where, n, *laid(self.meaning, n, value, self.calls, whole_numbers=whole, beside=beside)))
             except CannotLie as reason:
                 failures.append(str(reason))
             if (found and not self.starved) or (failures and self.starved):
@@ -351,11 +382,12 @@ class Chooser:
         dims = self.meaning.dims(call, value)
         if self.learned:
             return Choice(Fit(sources, dims, to, learned=LEARNED), Rung.LEARNED, reads=reads)
-        widths = {self._width_of(n, of) for _, n, of, _ in found}
-        here, there = widths.pop(), 1 if to.batch == to.width else self._width(value)
-        if widths:
-            why = "other layers would have no effect any more, and what they give is of another width than the rest."
-            raise NoRule("NO_PATH", why)
+        widths = list(dict.fromkeys(self._width_of(n, of) for _, n, of, _ in found))
+        here, there = widths[0], 1 if to.batch == to.width else self._width(value)
+        if len(widths) > 1:
+            return self._fit_each(call, value, found, to)
+        if here != there and self.level < LAST_LEVEL:
+            self._refuse_other_choices(value)
         if here == there or self.level == 0:  # the width that comes goes on, also where it is another one later on
             comes = found[0][2].width < len(self.trace.values[reads[0]].shape) and to.batch != to.width
             wide = Dim(here, found[0][0], found[0][2].width) if comes else Dim(here)
@@ -377,6 +409,28 @@ class Chooser:
         said = CHANNELS[how].format(here=here, there=there)
         said += "; the model's result is made of them" * self._is_last(value)
         return Choice(Fit(sources, dims, to, channels=how), Rung.ADAPTER, reads=reads, why=said)
+
+    def _fit_each(self, call: Call, value: int, found: list[tuple[Path, int, Axes, Axes]], to: Axes) -> Choice:
+        """Return an adapter that adds up inputs of several widths: one has the output's, and the others get it."""
+        sources = tuple(Source(where, of) for where, _, of, _ in found)
+        reads, dims = tuple(n for _, n, *_ in found), self.meaning.dims(call, value)
+        there = 1 if to.batch == to.width else self._width(value)
+        others = [(n, here) for _, n, of, _ in found if (here := self._width_of(n, of)) != there]
+        why = "other layers would have no effect any more, and what they give is of another width than the rest."
+        if len(others) == len(found) or not all(
+            self.flow.carries(n) for n, _ in others
+        ):  # a state, and what comes next
+            raise NoRule("NO_PATH", why)
+        if self.level == BESIDE and len(others) == 1 and others[0][1] > 1 and not self._is_last(value):
+            front = self._front(others[0][0], value)
+            return Choice(Fit(sources, dims, to), Rung.ADAPTER, width=True, front=front, reads=reads)
+        if self.level < LAST_LEVEL:
+            raise NoRule("DOES_NOT_FIT", why)
+        self._refuse_doubled(call, value, reads)
+        said = [CHANNELS["averaged" if here > there else "again"].format(here=here, there=there) for _, here in others]
+        said += ["the model's result is made of them"] * self._is_last(value)
+        how: Literal["again", "averaged"] = "again" if any(here < there for _, here in others) else "averaged"
+        return Choice(Fit(sources, dims, to, channels=how), Rung.ADAPTER, reads=reads, why="; ".join(said))
 
     def _refuse_doubled(self, call: Call, value: int, reads: tuple[int, ...]) -> None:
         """Refuse where what goes in is added in another shape already: it would come twice."""

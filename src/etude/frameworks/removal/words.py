@@ -41,7 +41,8 @@ def in_words(edit: Edit, why: Iterable[str] = ()) -> str:
         case FewerHeads():
             said = f"{edit.path} cut {edit.before}->{len(edit.keep)} heads"
         case Freeze():
-            said = f"{edit.path} removed (the identity takes the place of its weight)"
+            reasons = [w for w in why if w] or ["the identity takes the place of its weight"]
+            said = f"{edit.path} removed ({', '.join(reasons)})"
         case Drop():
             said = f"{edit.path} removed (nothing calls it)"
         case Attribute():
