@@ -97,7 +97,7 @@ class Joins:
                     return []
                 else:
                     found.append(met)
-        if STILL_NOTHING in ways and not all(self._begun(joined, calls) for joined in found):
+        if STILL_NOTHING in ways and not all(self.begun(joined, calls) for joined in found):
             return []
         return [] if ways - {AS_IT_IS} and any(joined.kind != "add" for joined in found) else found
 
@@ -162,12 +162,12 @@ class Joins:
                 return next(iter(call.outputs.values()))
         return None
 
-    def _begun(self, join: Join, calls: list[Call]) -> list[int]:
+    def begun(self, join: Join, calls: list[Call]) -> list[int]:
         """Return what a branch began with, of what it is joined with."""
         inputs = [n for call in calls for n in call.inputs.values()]
         return [other for other in join.others if any(self._flow.is_ancestor(other, n) for n in inputs)]
 
-    def mixing_left(self, join: Join, calls: list[Call], besides: int = 0) -> bool:
+    def mixing_left(self, join: Join, calls: list[Call], besides: int = 0, own: Call | None = None) -> bool:
         """Say whether a branch has layers that mix, besides what these calls did: then it is still a branch.
 
         Where what it meets is what it began with (a residual connection), the branch is what lies between the two: an
@@ -177,8 +177,9 @@ class Joins:
             join: Where it meets the rest.
             calls: What goes.
             besides: Values that do not count, as bits.
+            own: Which of the calls it is about, if what others of them were given does not matter.
         """
-        begun = self._begun(join, calls)
+        begun = self.begun(join, calls if own is None else [own])
         kept = besides
         for other in join.others:
             kept |= self._flow.ancestors[other]

@@ -6,6 +6,7 @@ come out gives x + x, runs, and is wrong: so what joins an output is asked first
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, TypeAlias
 
@@ -18,6 +19,7 @@ from etude.frameworks.removal.meaning import Meaning
 from etude.frameworks.removal.meeting import Meeting
 from etude.frameworks.removal.nested import Path
 from etude.frameworks.removal.trace import Call, Trace
+from etude.frameworks.removal.vanishing import Vanishing
 
 LEARNED: Final = "adapter"
 LAST_LEVEL: Final = 3
@@ -117,6 +119,7 @@ class Chooser:
         neutral = self._neutral(call, value)
         if neutral is not None and self.starved:  # the branch goes, and what only it led to has to go on
             lost = [source for source in self._sources(call, value) if self._is_starved(source[1])]
+            self._refuse_skipped(call, value, lost)
             return self._adapter(call, value, lost) if lost else neutral
         if neutral is None:
             self._refuse_unknown(call, value)
@@ -137,6 +140,14 @@ class Chooser:
             if any(other != n and self.flow.are_twins(other, n) for other in others):
                 why = "it is joined with what goes into it, which the model computes twice, and would be doubled."
                 raise NoRule("DOES_NOT_FIT", f"{why} Compute it once.")
+
+    def _refuse_skipped(self, call: Call, value: int, sources: list[tuple[Path, int]]) -> None:
+        """Refuse what has in it, beside what layers make of it, the very thing that it would be added to."""
+        begun = {other for join in self.joins.of(value, call, self.calls) for other in join.others}
+        carried = set().union(*(self.flow.unmixed(other) for other in begun if self.flow.carries(other)))
+        if any(n in carried for _, n in sources):
+            why = "other layers would have no effect any more, and what they give is in part what it is added to"
+            raise NoRule("NO_PATH", f"{why}, which would come twice.")
 
     def _is_starved(self, value: int) -> bool:
         return bool(self.flow.ancestors[value] & self.starved)
@@ -196,7 +207,8 @@ class Chooser:
         joins = self.joins.of(value, call, self.calls)
         kinds = {join.kind for join in joins}
         if len(kinds) != 1 or not all(self._is_whole_branch(join) for join in joins):
-            return self._open_gate(call, value) or self._beside_nothing(call, value, joins)
+            gate = self._open_gate(call, value) or self._beside_nothing(call, value, joins)
+            return gate or self._vanished(call, value)
         kind = kinds.pop()
         dims = self.meaning.dims(call, value)
         if kind in NEUTRALS:
@@ -242,6 +254,18 @@ class Chooser:
         if not both or not rest:
             return None
         return Choice(Fill(0, self.meaning.dims(call, value)), Rung.NEUTRAL, why="what it was added to stays")
+
+    def _vanished(self, call: Call, value: int) -> Choice | None:
+        """Return a 0 for a result if all that it meets stays as it is then, and what went in would come twice."""
+        vanishing = Vanishing(self.flow, self.joins, self.calls)
+        joins = vanishing.joined(value, call)
+        begun = [bool(self.joins.begun(join, [call])) for join in joins]
+        if not joins or (vanishing.shifted and not all(begun)):
+            return None
+        whole = [not self.joins.mixing_left(join, self.calls, self.besides, call) for join in joins]
+        if not all(whole) and not any(map(operator.and_, whole, begun)):
+            return None
+        return Choice(Fill(0, self.meaning.dims(call, value)), Rung.NEUTRAL, why="what it was joined with stays")
 
     def _is_whole_branch(self, join: Join) -> bool:
         rest = any(self.flow.depends_on_content(n) for n in join.others)
