@@ -194,3 +194,32 @@ def test_layers_in_a_chain_may_not() -> None:
             return x
 
     assert refusal(Chain(), Layers((Whole("steps"),)), torch.randn(5, 3)).code is RefusalCode.DOES_NOT_FIT
+
+
+class WrittenOut(nn.Module):
+    """Attention as a sum of values, each scaled by a share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.share = nn.Linear(4, 6), nn.Linear(6, 1)
+        self.value, self.mix, self.head = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def values(self, x: torch.Tensor) -> torch.Tensor:
+        return self.value(x)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.stem(x))
+        return self.head(x.mean(1) + self.mix((self.share(x).softmax(1) * self.values(x)).sum(1)))
+
+
+def test_what_a_gate_scales_is_no_gate() -> None:
+    class Without(WrittenOut):
+        def values(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    net, x = WrittenOut(), torch.randn(5, 7, 4)
+    found = planned(net, "value", x)
+    assert found.rung is Rung.IDENTITY
+    by_hand = Without()
+    by_hand.load_state_dict(without(net, found).state_dict(), strict=False)
+    assert_same(without(net, found), by_hand, x)
