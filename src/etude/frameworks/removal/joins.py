@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -220,6 +221,18 @@ class Joins:
                 seen.add(op.n)
                 waiting += [] if self._flow.mixes(op) else op.outputs
         return False
+
+    def is_scaled(self, join: Join) -> bool:
+        """Say whether a branch is the larger side of a product: then it is what a gate scales, and none itself."""
+        return math.prod(self._trace.values[join.branch].shape) > max(map(self._before_repeats, join.others))
+
+    def _before_repeats(self, value: int) -> int:
+        """Return how many numbers there are in a value, those counted once that were repeated to fit."""
+        least = math.prod(self._trace.values[value].shape)
+        while (made := self._trace.values[value].op) is not None and self._trace.ops[made].name in SHAPES:
+            value = self._trace.ops[made].inputs[0]
+            least = min(least, math.prod(self._trace.values[value].shape))
+        return least
 
     def _joined(self, op: Op, value: int) -> Join | None:
         others = tuple(dict.fromkeys(n for n in op.inputs if n != value))

@@ -6,8 +6,6 @@ come out gives x + x, runs, and is wrong: so what joins an output is asked first
 
 from __future__ import annotations
 
-import math
-import operator
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, TypeAlias
 
@@ -19,7 +17,6 @@ from etude.frameworks.removal.laying import CannotLie, laid
 from etude.frameworks.removal.meaning import Meaning
 from etude.frameworks.removal.meeting import Meeting
 from etude.frameworks.removal.nested import Path
-from etude.frameworks.removal.operations import SHAPES
 from etude.frameworks.removal.trace import Call, Trace
 from etude.frameworks.removal.vanishing import Vanishing
 
@@ -212,7 +209,7 @@ class Chooser:
             gate = self._open_gate(call, value) or self._beside_nothing(call, value, joins)
             return gate or self._vanished(call, value)
         kind = kinds.pop()
-        if kind == "mul" and all(map(self._is_scaled, joins)):
+        if kind == "mul" and all(map(self.joins.is_scaled, joins)):
             return None
         dims = self.meaning.dims(call, value)
         if kind in NEUTRALS:
@@ -226,18 +223,6 @@ class Chooser:
             return Choice(Fill(0, dims), Rung.NEUTRAL, why="the rest of the concatenation stays, and 0 beside it")
         none = tuple(Dim(0) if n == axis else dim for n, dim in enumerate(dims))
         return Choice(Fill(0, none), Rung.SPLICE, width=True, why="the rest of the concatenation stays")
-
-    def _is_scaled(self, join: Join) -> bool:
-        """Say whether a branch is the larger side of a product: then it is what a gate scales, and none itself."""
-        return math.prod(self.trace.values[join.branch].shape) > max(map(self._before_repeats, join.others))
-
-    def _before_repeats(self, value: int) -> int:
-        """Return how many numbers there are in a value, those counted once that were repeated to fit."""
-        least = math.prod(self.trace.values[value].shape)
-        while (made := self.trace.values[value].op) is not None and self.trace.ops[made].name in SHAPES:
-            value = self.trace.ops[made].inputs[0]
-            least = min(least, math.prod(self.trace.values[value].shape))
-        return least
 
     def _open_gate(self, call: Call, value: int) -> Choice | None:
         """Return what leaves a gate open that has nothing else in it."""
@@ -273,13 +258,7 @@ class Chooser:
 
     def _vanished(self, call: Call, value: int) -> Choice | None:
         """Return a 0 for a result if all that it meets stays as it is then, and what went in would come twice."""
-        vanishing = Vanishing(self.flow, self.joins, self.calls)
-        joins = vanishing.joined(value, call)
-        begun = [bool(self.joins.begun(join, [call])) for join in joins]
-        if not joins or (vanishing.shifted and not all(begun)):
-            return None
-        whole = [not self.joins.mixing_left(join, self.calls, self.besides, call) for join in joins]
-        if not all(whole) and not any(map(operator.and_, whole, begun)):
+        if not Vanishing(self.flow, self.joins, self.calls).is_neutral(value, call, self.besides):
             return None
         return Choice(Fill(0, self.meaning.dims(call, value)), Rung.NEUTRAL, why="what it was joined with stays")
 

@@ -8,6 +8,7 @@ product with a 0 is a 0. Where it meets something else, that has to stay as it i
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -58,6 +59,21 @@ class Vanishing:
         self._flow, self._joins, self._calls = flow, joins, calls
         self._numbers: dict[int, float] = {}
         self.shifted = False
+
+    def is_neutral(self, value: int, own: Call, besides: int) -> bool:
+        """Say whether a 0 ends a branch that has nothing else in it, in all or beside what went in.
+
+        Args:
+            value: What a call gives.
+            own: The call.
+            besides: Values that do not count as a part of the branch, as bits.
+        """
+        joins = self.joined(value, own)
+        begun = [bool(self._joins.begun(join, [own])) for join in joins]
+        if not joins or (self.shifted and not all(begun)):
+            return False
+        whole = [not self._joins.mixing_left(join, self._calls, besides, own) for join in joins]
+        return all(whole) or any(map(operator.and_, whole, begun))
 
     def joined(self, value: int, own: Call) -> list[Join]:
         """Return where a 0 in a value's place meets the rest and leaves it as it is; empty if it does not everywhere.
