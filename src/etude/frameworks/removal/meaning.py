@@ -100,7 +100,8 @@ class Meaning:
         """What axes consist of that layers take for channels, but for single ones."""
         found = set[Axis]()
         for op in self._trace.ops:
-            axis = self._of_layer(op, op.inputs[0]) if op.inputs else None
+            of_floats = bool(op.inputs) and self._trace.values[op.inputs[0]].is_float  # ids of tokens have no channels
+            axis = self._of_layer(op, op.inputs[0]) if of_floats else None
             if axis is not None and self._trace.values[op.inputs[0]].shape[axis : axis + 1] not in ((), (1,)):
                 found.add(self.positions.of(op.inputs[0])[axis])
         return found

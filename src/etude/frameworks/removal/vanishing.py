@@ -40,6 +40,8 @@ NEGATED: Final = frozenset(["neg", "__neg__", "negative"])
 """These are among the operations that only move numbers, for whom a 0 stays one."""
 ADDED: Final = ONTO | frozenset(["addcmul", "addcmul_", "index_add", "index_add_", "scatter_add", "scatter_add_"])
 """Operations that add to their first argument what is 0 if one of the others is."""
+NEIGHBOURS: Final = frozenset(f"{kind}_pool{n}d" for kind in ("avg", "max", "lp") for n in (1, 2, 3))
+"""Operations that mix neighbours: what is left of a branch with one of them is still a branch."""
 EXACT: Final = 1e-12
 
 
@@ -89,7 +91,7 @@ class Vanishing:
             if not mine or (op.name in SHAPES and op.inputs[0] not in mine):  # it may be read for its shape alone
                 continue
             others = [] if op.name in SHAPES else self._others(op)
-            if within(op.n, self._calls) or self._flow.mixes(op):
+            if within(op.n, self._calls) or self._flow.mixes(op) or op.name in NEIGHBOURS:
                 return []
             if others:
                 kind = self._left(op, mine)
