@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Final, TypeAlias
 
+from etude.frameworks.removal.operations import SPLITS
+
 Keep: TypeAlias = tuple[int, ...] | None
 """Which old channels a width consists of; None if that cannot be said."""
 
-SPLITS: Final = frozenset(["chunk", "split", "tensor_split", "unbind", "split_with_sizes"])
 RESHAPES: Final = frozenset(["view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"])
 TOGETHER: Final = frozenset(
     [

@@ -9,7 +9,7 @@ from typing import Final
 
 import torch
 
-from etude.frameworks.removal.operations import ADD, CAT, CONTRACTIONS, MUL, SHAPES, STACK
+from etude.frameworks.removal.operations import ADD, BLANKS, CAT, CONTRACTIONS, MUL, SHAPES, SPLITS, STACK, WEIGHING
 from etude.frameworks.removal.trace import Call, Op, Trace, Value
 
 MASKS: Final = re.compile(r"mask|position|token_type|segment|cache|bool|lengths?$|labels?$|target")
@@ -40,7 +40,7 @@ class Flow:
         """Operations that read each value."""
         found: list[list[int]] = [[] for _ in self.trace.values]
         for op in self.trace.ops:
-            for value in dict.fromkeys(op.inputs):
+            for value in dict.fromkeys(reads(op)):
                 found[value].append(op.n)
         return found
 
@@ -50,7 +50,7 @@ class Flow:
         found: list[int] = [1 << value.n for value in self.trace.values]
         for op in self.trace.ops:
             together = 0
-            for value in op.inputs:
+            for value in reads(op):
                 together |= found[value]
             for value in op.outputs:
                 found[value] |= together
@@ -69,7 +69,7 @@ class Flow:
             if op.name == "detach":
                 continue
             together = 0
-            for value in op.inputs:
+            for value in reads(op):
                 if self.trace.values[value].is_float:
                     together |= found[value]
             for value in op.outputs:
@@ -98,6 +98,14 @@ class Flow:
             carry = [n for n in op.inputs if n in found or self.carries(n)]
             if found.intersection(carry) and found.issuperset(carry) and not self.mixes(op):
                 found.update(op.outputs)
+        return found
+
+    def unmixed(self, value: int) -> set[int]:
+        """Return what a value leads to, itself among it, on some way without a layer that mixes."""
+        found = {value}
+        for op in self.trace.ops:
+            if found.intersection(reads(op)) and not self.mixes(op):
+                found.update(out for out in op.outputs if self.trace.values[out].is_float)
         return found
 
     def is_ancestor(self, value: int, of: int) -> bool:
@@ -132,10 +140,25 @@ class Flow:
 
     def mixes(self, op: Op) -> bool:
         """Say whether an operation mixes channels by a parameter: a dense layer, a convolution, an attention."""
-        if op.name in SHAPES or op.name in ADD or op.name in MUL or op.name in CAT | STACK:
+        if op.name in WEIGHING:
+            return True
+        if op.name in SHAPES | SPLITS | ADD | MUL | CAT | STACK:
             return False
+        if op.name in CONTRACTIONS | {"einsum"} and any(map(self.depends_on_content, op.inputs)):
+            return any(map(self.is_weight, op.inputs))
         inputs = (self.trace.values[n] for n in op.inputs)
         return any(v.kind == "parameter" and len(v.shape) > 1 for v in inputs)
+
+    def is_weight(self, value: int) -> bool:
+        """Say whether a value is a matrix that was made of parameters alone, a standardised one for instance."""
+        matrix = len(self.trace.values[value].shape) > 1 and not self.depends_on_content(value)
+        return matrix and bool(self.differentiable[value] & self._weights)
+
+    @cached_property
+    def _weights(self) -> int:
+        """Parameters of more than one axis, as bits."""
+        named = (v for v in self.trace.values if v.kind == "parameter" and len(v.shape) > 1)
+        return _bits(v.n for v in named)
 
     def reached(self, replaced: Mapping[int, Iterable[int]] | None = None, ends: Iterable[int] | None = None) -> int:
         """Return what the model's results depend on, as bits, where some values come from elsewhere.
@@ -156,18 +179,8 @@ class Flow:
                 continue
             op = self.trace.values[now].op
             if op is not None:
-                waiting += self.trace.ops[op].inputs
+                waiting += reads(self.trace.ops[op])
         return found
-
-    def goes_on_in(self, value: int, other: int) -> bool:
-        """Say whether a value reaches another one, or is it, by a way on which no layer mixes."""
-        waiting, seen = [value], {value}
-        while waiting:
-            for op in (self.trace.ops[n] for n in self.consumers[waiting.pop()]):
-                new = () if self.mixes(op) or op.name in CONTRACTIONS else set(op.outputs) - seen
-                waiting += new
-                seen.update(new)
-        return other in seen
 
     def origin(self, value: int) -> int:
         """Return what a value was before it only changed its shape."""
@@ -207,6 +220,11 @@ class Flow:
 
 
 _BOOL: Final = frozenset([torch.bool])
+
+
+def reads(op: Op) -> tuple[int, ...]:
+    """Return the values whose numbers an operation reads: none where it asks for a shape alone."""
+    return () if op.name in BLANKS else op.inputs
 
 
 def within(op: int, calls: Iterable[Call]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,7 +100,7 @@ class Joins:
                     return []
                 else:
                     found.append(met)
-        if STILL_NOTHING in ways and not dropped and not all(self._begun(joined, calls) for joined in found):
+        if STILL_NOTHING in ways and not dropped and not all(self.begun(joined, calls) for joined in found):
             return []
         return [] if ways - {AS_IT_IS} and any(joined.kind != "add" for joined in found) else found
 
@@ -170,12 +171,12 @@ class Joins:
                 return next(iter(call.outputs.values()))
         return None
 
-    def _begun(self, join: Join, calls: list[Call]) -> list[int]:
+    def begun(self, join: Join, calls: list[Call]) -> list[int]:
         """Return what a branch began with, of what it is joined with."""
         inputs = [n for call in calls for n in call.inputs.values()]
         return [other for other in join.others if any(self._flow.is_ancestor(other, n) for n in inputs)]
 
-    def mixing_left(self, join: Join, calls: list[Call], besides: int = 0) -> bool:
+    def mixing_left(self, join: Join, calls: list[Call], besides: int = 0, own: Call | None = None) -> bool:
         """Say whether a branch has layers that mix, besides what these calls did: then it is still a branch.
 
         Where what it meets is what it began with (a residual connection), the branch is what lies between the two: an
@@ -185,8 +186,9 @@ class Joins:
             join: Where it meets the rest.
             calls: What goes.
             besides: Values that do not count, as bits.
+            own: Which of the calls it is about, if what others of them were given does not matter.
         """
-        begun = self._begun(join, calls)
+        begun = self.begun(join, calls if own is None else [own])
         kept = besides
         for other in join.others:
             kept |= self._flow.ancestors[other]
@@ -227,6 +229,18 @@ class Joins:
                 seen.add(op.n)
                 waiting += [] if self._flow.mixes(op) else op.outputs
         return False
+
+    def is_scaled(self, join: Join) -> bool:
+        """Say whether a branch is the larger side of a product: then it is what a gate scales, and none itself."""
+        return math.prod(self._trace.values[join.branch].shape) > max(map(self._before_repeats, join.others))
+
+    def _before_repeats(self, value: int) -> int:
+        """Return how many numbers there are in a value, those counted once that were repeated to fit."""
+        least = math.prod(self._trace.values[value].shape)
+        while (made := self._trace.values[value].op) is not None and self._trace.ops[made].name in SHAPES:
+            value = self._trace.ops[made].inputs[0]
+            least = min(least, math.prod(self._trace.values[value].shape))
+        return least
 
     def _joined(self, op: Op, value: int) -> Join | None:
         others = tuple(dict.fromkeys(n for n in op.inputs if n != value))

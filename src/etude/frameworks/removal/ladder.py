@@ -7,6 +7,7 @@ refusal: repairs that are tried until the checks are green are no repairs.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +20,6 @@ from etude.core.rungs import Rung
 from etude.core.text import count
 from etude.frameworks.removal.apply import carry_out
 from etude.frameworks.removal.assembling import assembled
-from etude.frameworks.removal.channels import SPLITS
 from etude.frameworks.removal.choices import constants_by_use, makes_choice
 from etude.frameworks.removal.choosing import Leaving
 from etude.frameworks.removal.constants import channels_in_words
@@ -29,6 +29,7 @@ from etude.frameworks.removal.flow import within
 from etude.frameworks.removal.heads import Cut
 from etude.frameworks.removal.names import canonical, is_small, tied, under
 from etude.frameworks.removal.numbering import numbered_anew
+from etude.frameworks.removal.operations import SPLITS
 from etude.frameworks.removal.parts import check_groups, part_cuts
 from etude.frameworks.removal.reach import Reach
 from etude.frameworks.removal.repeats import Repeats
@@ -68,7 +69,7 @@ class Ladder:
         gone = [edit.path for edit in self._edits if isinstance(edit, StandIn | Drop | Freeze)]
         changed = [edit for edit in self._edits if isinstance(edit, StandIn | Freeze)]
         adapted = [edit.path for edit in changed if _changes_channels(edit, self._model)]
-        if len(adapted) > 1:
+        if self._read_each_other(adapted):
             several = ", ".join(adapted)
             why = f"each of {several} would get other channels than it gave, and nobody means what these make together."
             raise RemovalRefused(RefusalCode.DOES_NOT_FIT, ", ".join(self._wholes), f"{why} Take away one of them.")
@@ -76,6 +77,17 @@ class Ladder:
         words += [f"no longer reached: {path}" for path in self._unread if path not in gone] + [said] * bool(said)
         edits = [*self._edits, *numbers]
         return assembled(self._runs, self._layers, self._wholes, edits, words, self._rung, self._idle, self._notes)
+
+    def _read_each_other(self, paths: list[str]) -> bool:
+        """Say whether one of several modules reads what came of another one; heads beside each other do not."""
+        for mode in self._runs.modes:
+            calls = {path: mode.trace.of(canonical(self._model, path)) for path in paths}
+            for one, two in itertools.permutations(paths, 2):
+                gave = [n for call in calls[one] for n in call.outputs.values()]
+                reads = [n for call in calls[two] for n in call.inputs.values()]
+                if any(mode.flow.is_ancestor(a, b) for a in gave for b in reads):
+                    return True
+        return False
 
     # --- whole modules ----------------------------------------------------------------------------
 

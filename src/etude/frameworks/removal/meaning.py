@@ -14,7 +14,7 @@ from typing import Final
 from etude.frameworks.removal.attended import attended
 from etude.frameworks.removal.edits import Axes, Dim
 from etude.frameworks.removal.nested import Path
-from etude.frameworks.removal.positions import Positions
+from etude.frameworks.removal.positions import Axis, Positions
 from etude.frameworks.removal.trace import Call, Op, Trace
 
 CHANNELS_FIRST: Final = (
@@ -91,6 +91,8 @@ class Meaning:
             return found
         if not shape:
             return 0
+        if (carried := self._carried_width(value)) is not None:
+            return carried
         return 1 if len(shape) >= DEEP else len(shape) - 1
 
     def _read_by(self, calls: Sequence[Call], value: int) -> int | None:
@@ -100,6 +102,26 @@ class Meaning:
             if axis is not None:
                 return axis
         return None
+
+    def has_channels(self, value: int) -> bool:
+        """Say whether a layer says which axis of a value has channels, be it a later one that reads them."""
+        return self._widths[value] is not None or self._carried_width(value) is not None
+
+    def _carried_width(self, value: int) -> int | None:
+        """Return the axis that layers take for channels further on, to which it is moved; None if there is no one."""
+        found = [n for n, axis in enumerate(self.positions.of(value)) if axis in self._channels]
+        return found[0] if len(found) == 1 and found[0] != self.batch_axis(value)[0] else None
+
+    @cached_property
+    def _channels(self) -> set[Axis]:
+        """What axes consist of that layers take for channels, but for single ones."""
+        found = set[Axis]()
+        for op in self._trace.ops:
+            of_floats = bool(op.inputs) and self._trace.values[op.inputs[0]].is_float  # ids of tokens have no channels
+            axis = self._of_layer(op, op.inputs[0]) if of_floats else None
+            if axis is not None and self._trace.values[op.inputs[0]].shape[axis : axis + 1] not in ((), (1,)):
+                found.add(self.positions.of(op.inputs[0])[axis])
+        return found
 
     def dims(self, call: Call, value: int) -> tuple[Dim, ...]:
         """Return the shape of a value, as it follows from what its call was given."""
@@ -201,10 +223,9 @@ class Meaning:
         before, shape = self._trace.values[first].shape, self._trace.values[value].shape
         if op.name in ("permute", "transpose", "movedim", "swapaxes", "swapdims"):
             return _moved(op, axis, len(before))
-        if len(before) != len(shape):
-            return axis if op.name == "flatten" and axis == len(shape) - 1 == 1 else None
-        alone = all(a == b for n, (a, b) in enumerate(zip(before, shape, strict=True)) if n != axis)
-        return axis if before[axis] == shape[axis] or op.name in ("cat", "concat") or alone else None
+        differ = [n for n, (a, b) in enumerate(zip(before, shape, strict=False)) if a != b]
+        same = len(before) == len(shape) and (axis not in differ or differ == [axis] or op.name in ("cat", "concat"))
+        return axis if same or (op.name == "flatten" and axis == len(shape) - 1 == 1) else None
 
 
 def _ratio(size: int, path: Path, axis: int, of: int) -> Dim:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from etude.frameworks.removal.flow import Flow, within
+from etude.frameworks.removal.flow import Flow, reads, within
 from etude.frameworks.removal.joins import Join, Joins
 from etude.frameworks.removal.operations import (
     ADD,
@@ -18,11 +18,13 @@ from etude.frameworks.removal.operations import (
     DIVIDE,
     GATHERED,
     LOOKUPS,
+    LOSSES,
     MASKING,
     MUL,
     ONTO,
     PLACES,
     SHAPES,
+    SPLITS,
     STACK,
 )
 from etude.frameworks.removal.trace import Call, Op
@@ -56,11 +58,11 @@ class Meeting:
         """
         self._still = {value: True}  # value -> whether a 0 that the component gave is still a 0 there
         for op in self.flow.trace.ops[self.own.end :]:
-            if within(op.n, self.calls) or self.flow.mixes(op):
+            if within(op.n, self.calls) or self.flow.mixes(op) or op.name in LOSSES:
                 continue
             if self._gated.intersection(op.inputs):  # what the component scaled by now
                 self._gated.update(op.outputs)
-            mine = [n for n in op.inputs if n in self._still]
+            mine = [n for n in reads(op) if n in self._still]
             if not mine or (op.name in SHAPES and op.inputs[0] not in mine):  # it may be read for its shape alone
                 continue
             if self._meets(op, mine, value):
@@ -95,7 +97,7 @@ class Meeting:
             return False
         if not self.flow.is_ancestor(value, other):
             return True
-        return bool(self.flow.reached({value: ()}, ends=[other]) & self.flow.content_bits)
+        return bool(self.flow.reached({value: ()}, ends=[other]) & shared)
 
     def _is_unknown(self, op: Op, mine: list[int], others: list[int], still: bool) -> bool:
         if op.name in ADD:  # where a 0 arrives, identity is meant only where what is met is not what went in
@@ -109,7 +111,7 @@ class Meeting:
         return op.name not in CONTRACTIONS | CAT | STACK | PLACES | LOOKUPS
 
     def _went_in(self, other: int) -> bool:
-        return any(self.flow.is_ancestor(other, n) for call in self.calls for n in call.inputs.values())
+        return any(self.flow.is_ancestor(other, n) for n in self.own.inputs.values())
 
     def _stays(self, op: Op, mine: list[int]) -> bool:
         """Say whether a 0 goes through an operation as a 0, or with a bias that is no content."""
@@ -124,7 +126,7 @@ class Meeting:
         return all(still) and (passes or any(self._is_still(op, n) for n in mine))
 
     def _is_still(self, op: Op, value: int) -> bool:
-        return self.joins.is_still(op, value) or op.name in ("split", "chunk", "unbind", "split_with_sizes", "pad")
+        return self.joins.is_still(op, value) or op.name in SPLITS | {"pad"}
 
 
 def _adds_nothing(op: Op) -> bool:

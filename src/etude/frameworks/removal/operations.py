@@ -49,6 +49,23 @@ GATES: Final = frozenset(["sigmoid", "sigmoid_", "hardsigmoid"])
 SHARING: Final = frozenset(["softmax", "softmin", "log_softmax"])
 """Operations that share a 1 out: no constant makes a 1 of each share."""
 
+SPLITS: Final = frozenset(["chunk", "split", "tensor_split", "unbind", "split_with_sizes"])
+"""Operations that take a tensor apart."""
+BLANKS: Final = frozenset(
+    [
+        *("zeros", "new_zeros", "zeros_like", "ones", "new_ones", "ones_like", "full", "new_full", "full_like"),
+        *("empty_like", "new_empty", "rand_like", "randn_like", "randint_like"),
+    ]
+)
+"""Operations that read of a tensor its shape and type alone."""
+LOSSES: Final = frozenset(
+    [
+        *("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "cross_entropy", "nll_loss", "nll_loss_nd"),
+        *("binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "cosine_embedding_loss"),
+    ]
+)
+"""Operations that measure how far two values are apart: what is added to such a measure is no skip connection."""
+
 LIMITS: Final = frozenset(["clamp", "clamp_", "clip", "clip_"])
 """Operations that leave a 0 what it is if it lies between their limits."""
 
@@ -67,6 +84,14 @@ GATHERED: Final = frozenset(
     ["index_add", "index_add_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_"]
 )
 """Operations that add entries of one value to places of another one: messages of a graph, to zeros."""
+
+WEIGHING: Final = frozenset(
+    [
+        *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+        *("linear", "bilinear", "conv_tbc", "deform_conv2d"),
+    ]
+)
+"""Layers as functions: they mix channels also by a weight that was made of others, standardised or styled."""
 
 LOOKUPS: Final = frozenset(["grid_sample", "embedding", "take_along_dim", "index_select", "gather", "__getitem__"])
 """Operations in which one side says where the other one is read."""

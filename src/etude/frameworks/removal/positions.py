@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from etude.frameworks.removal.flow import within
-from etude.frameworks.removal.operations import ADD, CAT, DIVIDE, MASKING, MUL, STACK
+from etude.frameworks.removal.operations import ADD, BLANKS, CAT, DIVIDE, MASKING, MUL, STACK
 from etude.frameworks.removal.trace import Call, Op, Trace
 
 Axis: TypeAlias = tuple[tuple[int, int], ...]
@@ -40,7 +40,6 @@ SLICES: Final = frozenset(
 )
 MATRICES: Final = frozenset(["matmul", "__matmul__", "bmm"])
 RECURRENT: Final = frozenset(["lstm", "gru", "rnn_tanh", "rnn_relu"])
-BLANKS: Final = frozenset(["zeros", "new_zeros", "zeros_like", "ones", "new_ones", "full", "new_full", "full_like"])
 TOGETHER: Final = ADD | MUL | DIVIDE | MASKING | frozenset(["maximum", "minimum", "lerp"])
 PRIMES: Final = (2, 3, 5, 7, 11, 13, 17, 19)
 

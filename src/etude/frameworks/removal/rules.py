@@ -20,6 +20,7 @@ from etude.frameworks.removal.meaning import Meaning
 from etude.frameworks.removal.meeting import Meeting
 from etude.frameworks.removal.nested import Path
 from etude.frameworks.removal.trace import Call, Trace
+from etude.frameworks.removal.vanishing import Vanishing
 
 LEARNED: Final = "adapter"
 LAST_LEVEL: Final = 3
@@ -121,16 +122,9 @@ class Chooser:
         neutral = self.joined(call, value)
         if neutral is not None and self.starved:  # the branch goes, and what only it led to has to go on
             lost = [source for source in self._sources(call, value) if self._is_starved(source[1])]
-            self._refuse_repeated(call, value, [n for _, n in lost])
+            self._refuse_skipped(call, value, lost)
             return self._adapter(call, value, lost) if lost else neutral
         return neutral or self._from_inputs(call, value)
-
-    def _refuse_repeated(self, call: Call, value: int, sources: list[int]) -> None:
-        """Refuse what would bring to an addition what is there already, beside what else has to have an effect."""
-        others = {other for join in self.joins.of(value, call, self.calls) for other in join.others}
-        if any(self.flow.goes_on_in(other, n) for other in others for n in sources):
-            why = "other layers would have no effect any more, and what they give holds what it would be added to."
-            raise NoRule("NO_PATH", why)
 
     def joined(self, call: Call, value: int) -> Choice | None:
         """Return the neutral element of what joins an output, or None where what goes in may come out.
@@ -158,6 +152,14 @@ class Chooser:
             if any(other != n and self.flow.are_twins(other, n) for other in others):
                 why = "it is joined with what goes into it, which the model computes twice, and would be doubled."
                 raise NoRule("DOES_NOT_FIT", f"{why} Compute it once.")
+
+    def _refuse_skipped(self, call: Call, value: int, sources: list[tuple[Path, int]]) -> None:
+        """Refuse what has in it, beside what layers make of it, the very thing that it would be added to."""
+        begun = {other for join in self.joins.of(value, call, self.calls) for other in join.others}
+        carried = set().union(*(self.flow.unmixed(other) for other in begun if self.flow.carries(other)))
+        if any(n in carried for _, n in sources):
+            why = "other layers would have no effect any more, and what they give is in part what it is added to"
+            raise NoRule("NO_PATH", f"{why}, which would come twice.")
 
     def _is_starved(self, value: int) -> bool:
         return bool(self.flow.ancestors[value] & self.starved)
@@ -227,12 +229,11 @@ class Chooser:
         joins = self.joins.of(value, call, self.calls, dropped=self._is_dropped(call, value))
         kinds = {join.kind for join in joins}
         if len(kinds) != 1 or not all(self._is_whole_branch(join) for join in joins):
-            return (
-                self._open_gate(call, value)
-                or self._beside_nothing(call, value, joins)
-                or self._with_all_of_it(call, value, joins)
-            )
+            gate = self._open_gate(call, value) or self._beside_nothing(call, value, joins)
+            return gate or self._with_all_of_it(call, value, joins) or self._vanished(call, value)
         kind = kinds.pop()
+        if kind == "mul" and all(map(self.joins.is_scaled, joins)):
+            return None
         if kind in NEUTRALS:
             return self._neutral_of(kind, call, value)
         dims = self.meaning.dims(call, value)
@@ -294,6 +295,12 @@ class Chooser:
         if not both or not rest:
             return None
         return self._neutral_of("add", call, value)
+
+    def _vanished(self, call: Call, value: int) -> Choice | None:
+        """Return a 0 for a result if all that it meets stays as it is then, and what went in would come twice."""
+        if not Vanishing(self.flow, self.joins, self.calls).is_neutral(value, call, self.besides):
+            return None
+        return Choice(Fill(0, self.meaning.dims(call, value)), Rung.NEUTRAL, why="what it was joined with stays")
 
     def _is_whole_branch(self, join: Join) -> bool:
         rest = any(self.flow.depends_on_content(n) for n in join.others)

@@ -18,12 +18,12 @@ from torch import nn
 
 from etude.frameworks.removal.apply import carry_out
 from etude.frameworks.removal.budget import DEAR
-from etude.frameworks.removal.channels import RESHAPES, SPLITS, Keep, carried, reshaped
+from etude.frameworks.removal.channels import RESHAPES, Keep, carried, reshaped
 from etude.frameworks.removal.cuts import spread
 from etude.frameworks.removal.edits import Edit, Padded, Resize, ResizeTensor, StandIn
 from etude.frameworks.removal.fake import NeedsValues, refuse_fakes
 from etude.frameworks.removal.nested import tensors
-from etude.frameworks.removal.operations import ADD, CAT, MUL
+from etude.frameworks.removal.operations import ADD, CAT, MUL, SPLITS
 from etude.frameworks.removal.producers import Producers
 from etude.frameworks.removal.resize import Side, Unresizable, sides, width_axis
 from etude.frameworks.removal.standin import adapts
