@@ -32,12 +32,17 @@ FILES = {
     "covertype": "covertype/covtype-kaggle-train.csv.gz",
 }
 SWITCHES = ("residual", "norm_first", "attention=random", "gated", "class_token", "token_bias")
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, Any] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
     "nadam": torch.optim.NAdam,
     "radam": torch.optim.RAdam,
     "sgd": functools.partial(torch.optim.SGD, momentum=0.9),
+}
+FIRST_WEIGHTS: dict[str, Any] = {
+    "xavier": nn.init.xavier_uniform_,
+    "kaiming": nn.init.kaiming_uniform_,
+    "normal": functools.partial(nn.init.normal_, std=0.02),
 }
 SPACE = {
     "residual": [True, False],
@@ -53,7 +58,7 @@ SPACE = {
     "attention_dropout": etude.uniform(0.0, 0.5),
     "hidden_dropout": etude.uniform(0.0, 0.5),
     "residual_dropout": etude.uniform(0.0, 0.3),
-    "first_weights": ["xavier", "kaiming", "normal"],
+    "first_weights": list(FIRST_WEIGHTS),
     "optimizer": list(OPTIMIZERS),
     "lr": etude.loguniform(1e-4, 1e-1),
     "weight_decay": etude.loguniform(1e-6, 1e-1),
@@ -112,36 +117,35 @@ def data(
     order = np.random.default_rng(seed).permutation(len(target))
     rows = min(rows, len(order) // 2)
     train, valid = order[:rows], order[rows : 2 * rows]
-    known = numbers[train]
-    filled = np.where(np.isnan(numbers), {"mean": np.nanmean, "median": np.nanmedian}[missing](known, axis=0), numbers)
+    known: Any = numbers[train]
+    usual = np.nanmean(known, axis=0) if missing == "mean" else np.nanmedian(known, axis=0)
+    filled: Any = np.where(np.isnan(numbers), usual, numbers)
     if clip:
         filled = np.clip(filled, *np.nanquantile(known, [0.01, 0.99], axis=0))
     if scaling == "quantile":
         inner = np.sort(filled[train], axis=0)
-        ranks = [
-            np.searchsorted(one, all_, side="right") / (rows + 1) for one, all_ in zip(inner.T, filled.T, strict=True)
-        ]
+        ranks = [np.searchsorted(*pair, side="right") / (rows + 1) for pair in zip(inner.T, filled.T, strict=True)]
         filled = np.stack(ranks, axis=1) * 2 - 1
     filled = (filled - filled[train].mean(0)) / (filled[train].std(0) + 1e-6)
-    if rare:  # what fewer than one row in a hundred has is one word, the first
-        for column in codes.T if (codes := codes.copy()).size else ():
-            column[
-                np.isin(column, np.flatnonzero(np.bincount(column[train], minlength=column.max() + 1) < rows / 100))
-            ] = 0
-    classes = target.max() + 1 if target.dtype.kind == "i" else 0
+    if rare:
+        codes = np.stack([frequent(column, train) for column in codes.T], axis=1)
+    classes = int(target.max()) + 1 if target.dtype.kind == "i" else 0
     if not classes:
         target = (target - target[train].mean()) / target[train].std()
-    parts = [
-        (torch.tensor(filled[part], dtype=torch.float32), torch.tensor(codes[part]), torch.tensor(target[part]))
-        for part in (train, valid)
-    ]
+    inputs = torch.tensor(filled, dtype=torch.float32), torch.tensor(codes), torch.tensor(target)
     return etude.Data(
-        *parts,
-        None,
+        tuple(one[train] for one in inputs),
+        tuple(one[valid] for one in inputs),
         n_numbers=numbers.shape[1],
         n_words=[int(n) + 1 for n in codes.max(0)],
-        n_outputs=max(1, int(classes)),
+        n_outputs=max(1, classes),
     )
+
+
+def frequent(column: Any, train: Any) -> Any:
+    """Return codes in which what fewer than one training row in a hundred has is one word, the first."""
+    counts = np.bincount(column[train], minlength=column.max() + 1)
+    return np.where(counts[column] < len(train) / 100, 0, column)
 
 
 # --- the network ------------------------------------------------------------------------------------
@@ -165,7 +169,8 @@ class Block(nn.Module):
 
     def forward(self, x: Any, mask: Any) -> Any:
         """Return the tokens changed."""
-        for norm, layer in zip(self.norms, (functools.partial(self.attend, mask=mask), self.feed), strict=True):
+        layers: tuple[Any, Any] = functools.partial(self.attend, mask=mask), self.feed
+        for norm, layer in zip(self.norms, layers, strict=True):
             change = self.drop_residual(layer(norm(x) if self.switches["norm_first"] else x))
             x = x + change if self.switches["residual"] else change
             x = x if self.switches["norm_first"] else norm(x)
@@ -243,8 +248,7 @@ def model(
     hidden = max(1, round(widening * width))
     blocks = [Block(width, heads, hidden, drops, norm_first=norm_first, **switches) for _ in range(depth)]
     for layer in (layer for block in blocks for layer in block.modules() if isinstance(layer, nn.Linear)):
-        draw = {"xavier": nn.init.xavier_uniform_, "kaiming": nn.init.kaiming_uniform_, "normal": nn.init.normal_}
-        draw[first_weights](layer.weight, **({"std": 0.02} if first_weights == "normal" else {}))
+        FIRST_WEIGHTS[first_weights](layer.weight)
     kinds = {"attention": attention, "class_token": class_token, "token_bias": token_bias}
     return Tablator(n_numbers, n_words, n_outputs, width, blocks, **kinds)
 

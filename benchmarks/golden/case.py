@@ -1,4 +1,4 @@
-"""A golden case: runs of several arms, what was read off their means, and what ``etude.verdicts`` says of the same runs.
+"""A golden case: runs of several arms, what was read off their means, and what ``etude.verdicts`` says of them.
 
 What is read off means is taken at its word: an arm whose mean is better than that of the base is claimed to be better.
 That is how tables of means are read, and how sentences such as "removing it leads to the best performance" come about.
@@ -33,12 +33,13 @@ class Case:
         study: Which study it belongs to: its key among the golden cases.
         name: What it is called within that.
         runs: Arm -> the metric by seed, or in the order of its runs; the base comes first.
-        claims: Arm -> the mean of the base less that of the arm, in the metric's direction, as it was published; of those
-            that nobody published, what the runs say.
+        claims: Arm -> the mean of the base less that of the arm, in the metric's direction, as it was published; where
+            nobody published it, as the runs have it.
         mode: Whether more is better.
         paired: Whether runs in the same place, or with the same seed, are pairs; of each arm, if some are not.
         margin: How small a difference is none, in the metric's unit.
         unit: Of the metric.
+        says: What is to be said first.
     """
 
     study: str

@@ -1,4 +1,4 @@
-"""Trainings of our own as golden cases: AutoAblation's first two experiments, and the study of a transformer for tables.
+"""Trainings of our own as golden cases: AutoAblation's first two experiments, and a transformer for tables.
 
 Their runs are in the lines of the benchmarks that trained them.
 """
@@ -22,7 +22,7 @@ SGD: Final = "sgd"
 def titanic(details: Mapping[str, Result]) -> list[Case]:
     """Return a case for the usual network, and one for that of the released notebook."""
     return [
-        _ablation("AutoAblation, Titanic", which, details[cell]["arms"], printed.TITANIC)
+        ablation("AutoAblation, Titanic", which, details[cell]["arms"], printed.TITANIC)
         for cell, which in (("étude", "as in the text"), ("étude, the released network", "the released network"))
         if cell in details
     ]
@@ -30,10 +30,10 @@ def titanic(details: Mapping[str, Result]) -> list[Case]:
 
 def mnist(details: Mapping[str, Result]) -> list[Case]:
     """Return the case of the small CNN."""
-    return [_ablation("AutoAblation, MNIST", "four layers", details["étude"]["arms"], printed.MNIST)]
+    return [ablation("AutoAblation, MNIST", "four layers", details["étude"]["arms"], printed.MNIST)]
 
 
-def _ablation(study: str, name: str, arms: Sequence[Result], paper: Mapping[str, str]) -> Case:
+def ablation(study: str, name: str, arms: Sequence[Result], paper: Mapping[str, str]) -> Case:
     """Return an ablation: accuracies in percent, by seed; what the paper's table claims of each arm."""
     runs = {arm["name"]: {seed: 100 * value for seed, value in arm["values"].items()} for arm in arms}
     base = float(paper[printed.BASE])
@@ -43,26 +43,29 @@ def _ablation(study: str, name: str, arms: Sequence[Result], paper: Mapping[str,
     return Case(study, name, {printed.BASE: runs.pop(printed.BASE), **runs}, claims, paired=paired)
 
 
-def switches(details: Result) -> list[Case]:
+def switches(details: Mapping[str, Result]) -> list[Case]:
     """Return a case for each table: the whole network beside it without each of its six switches."""
     found = []
-    for table, arms in details["ablation"].items():
+    for table, arms in details["étude"]["ablation"].items():
         runs = {arm["name"]: {seed: 100 * value for seed, value in arm["values"].items()} for arm in arms}
         paired = {arm["name"]: arm["paired"] for arm in arms[1:]}
         found.append(Case("Tablator, switches", table, runs, _by_means(runs), paired=paired))
     return found
 
 
-def optimizers(details: Result) -> list[Case]:
+def optimizers(details: Mapping[str, Result]) -> list[Case]:
     """Return a case for each table: trials drawn at random with SGD, beside those with each other optimizer."""
-    return [_groups("Tablator, optimizers", table, found, "optimizer", SGD) for table, found in details["live"].items()]
+    return [
+        _groups("Tablator, optimizers", table, found, "optimizer", SGD)
+        for table, found in details["étude"]["live"].items()
+    ]
 
 
-def prepared(details: Result) -> list[Case]:
-    """Return a case for each table and each way to prepare it: trials drawn at random, the one value beside the other."""
+def prepared(details: Mapping[str, Result]) -> list[Case]:
+    """Return a case for each table and each choice of its preparation, over random trials."""
     return [
         _groups("Tablator, preparation", f"{table}, {name}", found, name)
-        for table, found in details["live"].items()
+        for table, found in details["étude"]["live"].items()
         for name in PREPARED
     ]
 

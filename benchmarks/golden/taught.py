@@ -118,7 +118,7 @@ def simulated(example: Any, taught: Taught, sampler: str, *, trials: int, table:
     )
     done = [trial for trial in search.trials if trial.value is not None]
     return {
-        "score": [round(trial.value, 4) for trial in done],
+        "score": [round(float(trial.value or 0.0), 4) for trial in done],
         "params": {
             name: [float(f"{v:.3g}") if isinstance(v := t.params[name], float) else v for t in done] for name in SHOWN
         },
