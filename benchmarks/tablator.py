@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import stdev
 from typing import Any, Final
 
 from benchmarks.common import Benchmark, Cell, Quantity, Result
@@ -33,21 +34,21 @@ def cells(small: bool) -> Sequence[Cell]:
 def work(args: Mapping[str, Any], place: Path) -> Result:
     example = importlib.import_module("examples.tablator")
     folder = str(made_up(place, args["rows"] * 3, example.FILES) if args["small"] else FOLDER.resolve())
-    live, large = {}, {}
-    for table in example.FILES:
-        search = example.search(
-            folder,
-            table,
-            rows=args["rows"],
-            trials=args["trials"],
-            workers=WORKERS,
-            reuse_child=True,
-            name=f"{table}-live",
+    live = {
+        table: told(
+            example.search(
+                folder,
+                table,
+                rows=args["rows"],
+                trials=args["trials"],
+                workers=WORKERS,
+                reuse_child=True,
+                name=f"{table}-live",
+            ),
+            REFERENCE.get(table),
         )
-        live[table] = told(search, REFERENCE.get(table))
-        taught = Taught.by(live[table], example.SPACE)
-        samplers = ("random", "tpe") if table == LED else ("random",)
-        large[table] = {one: simulated(example, taught, one, trials=args["simulated"], table=table) for one in samplers}
+        for table in example.FILES
+    }
     across = example.experiment.ablate(
         example.SWITCHES,
         at={"folder": folder, "rows": args["rows"]},
@@ -59,6 +60,12 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
         name="switches",
     )
     ablation = {name.partition("=")[2]: arms_of(several[0]) for name, several in across.items()}
+    large = {}
+    for table, found in live.items():
+        base, *_ = ablation[table]
+        taught = Taught.by(found, example.SPACE, noise=stdev(base["values"].values()))
+        samplers = ("random", "tpe") if table == LED else ("random",)
+        large[table] = {one: simulated(example, taught, one, trials=args["simulated"], table=table) for one in samplers}
     trials = sum(len(one["random"]["score"]) + one["random"]["failed"] for one in large.values())
     row = {
         "live_trials": sum(len(one["score"]) for one in live.values()),

@@ -170,7 +170,7 @@ def some_trials(n: int = 40) -> dict[str, Any]:
 
 def test_a_network_that_does_not_fit_is_out_of_memory_and_others_come_to_about_the_truth():
     pytest.importorskip("sklearn")
-    found = taught.Taught.by(some_trials(), space())
+    found = taught.Taught.by(some_trials(), space(), noise=0.01)
     fits = [one for one in taught.drawn(space(), 400) if taught.needs(one) <= found.room]
     assert len(fits) / 400 == pytest.approx(taught.FITS, abs=0.06)
     large = max(taught.drawn(space(), 400), key=taught.needs)

@@ -43,15 +43,11 @@ def _page(line: Mapping[str, Any], details: Result) -> Iterator[str]:
         f"printed, commit {commit(line)}, {machine['cores']} cores ({machine['cpu']}), Python {machine['python']}.",
     )
     yield paragraph(
-        f"{rows['live_trials']:,.0f} random trials of 21 parameters were trained, and",
-        f"{rows['ablation_trials']:,.0f} of an",
-        f"ablation of six switches, on {listed(tables)}; {rows['simulated_trials']:,.0f} more were simulated",
-        "(the paper has",
-        "2,337, on 11 tables). The simulated ones go by what a forest learned of the trained ones, with noise",
-        "and a memory",
-        "that the largest networks do not fit into; of these the truth is known. A score is an accuracy, or",
-        "of prices the",
-        "share of their variance that is explained.",
+        f"{rows['live_trials']:,.0f} random trials of 21 parameters were trained, and {rows['ablation_trials']:,.0f} of",
+        f"an ablation of six switches, on {listed(tables)}; {rows['simulated_trials']:,.0f} more were simulated (the",
+        "paper has 2,337, on 11 tables). The simulated ones go by what a forest learned of the trained ones, with noise",
+        "as large as that of seeds, and a memory that the largest networks do not fit into; of these the truth is known.",
+        "A score is an accuracy, or of prices the share of their variance that is explained.",
     )
     yield from _switches(switches, details)
     yield from _optimizers(details)

@@ -1,4 +1,4 @@
-"""Simulated trials that go by what real ones taught: a forest, noise as large as what it leaves open, and a memory.
+"""Simulated trials that go by what real ones taught: a forest, noise as large as that of seeds, and a memory.
 
 Here the truth is known, as it never is live: the forest can be asked about any configuration, also about those that no
 sampler tried and those that do not fit into memory. So what Étude says of a search can be held against it.
@@ -36,7 +36,7 @@ class Taught:
         names: The parameters, in order.
         values: Of each choice, its values; empty of numbers.
         forest: Tells a score by a row of numbers.
-        noise: Standard deviation of what the forest leaves open.
+        noise: Standard deviation of what the seed does.
         room: How large a configuration may be.
     """
 
@@ -47,23 +47,18 @@ class Taught:
     room: float
 
     @classmethod
-    def by(cls, live: Mapping[str, Any], space: Mapping[str, Any]) -> Taught:
+    def by(cls, live: Mapping[str, Any], space: Mapping[str, Any], *, noise: float) -> Taught:
         """Return what the trials of a table teach, as a line keeps them."""
-        import numpy as np
         from sklearn.ensemble import RandomForestRegressor
 
         names = tuple(sorted(space))
         values = {name: space[name] if isinstance(space[name], list) else () for name in names}
         rows = [dict(zip(live["params"], row, strict=True)) for row in zip(*live["params"].values(), strict=True)]
-        forest = RandomForestRegressor(
-            TREES, min_samples_leaf=2, max_features=0.6, oob_score=True, random_state=0, n_jobs=1
-        )
-        found = cls(names, values, forest, 0.0, math.inf)
-        scores = np.array(live["score"])
-        forest.fit([found.row(one) for one in rows], scores)
-        off = scores - forest.oob_prediction_
+        forest = RandomForestRegressor(TREES, min_samples_leaf=2, max_features=0.6, random_state=0, n_jobs=1)
         sizes = sorted(needs(one) for one in drawn(space, DRAWN))
-        return cls(names, values, forest, float(np.nanstd(off)) / 2, sizes[int(FITS * len(sizes))])
+        found = cls(names, values, forest, noise, sizes[int(FITS * len(sizes))])
+        forest.fit([found.row(one) for one in rows], live["score"])
+        return found
 
     def row(self, params: Mapping[str, Any]) -> list[float]:
         """Return a configuration as numbers: each value of a choice has one of its own."""
