@@ -63,8 +63,9 @@ def _page(line: Mapping[str, Any]) -> Iterator[str]:
         "undecided, or as",
         "good. *All at once*: how many differences are sure if the arms of all tables of a study are",
         "corrected together.",
-        "Sources:",
-        f"{listed([f'{name}: {told}' for name, told in SOURCES.items()])}.",
+        "A difference is the base less the arm in the direction of the metric, so below zero the arm is better. Of the",
+        "Tablator, of which nobody published such means, they are ours. Sources:",
+        f"{'; '.join(f'{name}: {told}' for name, told in SOURCES.items())}.",
     )
     yield _printed(line)
     yield from _partitions(studies, cases)
@@ -86,7 +87,7 @@ def _headline(studies: Mapping[str, Result]) -> str:
 def _overview(studies: Mapping[str, Result]) -> str:
     return table(
         (
-            *("study", "concluded", "tables", "runs", "arms", "better + worse by the means"),
+            *("study", "concluded", "cases", "runs", "arms", "better + worse by the means"),
             *("by verdict", "as good", "undecided", "borne out", "against", "all at once"),
         ),
         [
@@ -127,17 +128,15 @@ def _partitions(studies: Mapping[str, Result], cases: Sequence[Result]) -> Itera
     paired, unpaired = (studies[name] for name in PARTITIONS)
     yield "## Partitions by importance\n"
     first = next(case["first"] for case in cases if case["study"] == PARTITIONS[0])
+    chance = 0.05 * paired["arms"]
     yield paragraph(
         f"In pairs, {paired['could_decide_nothing']} of {paired['cases']} tables could have decided nothing before",
-        f'anything was trained. The verdicts begin with it: "{" ".join(first)}" That is why the same runs are judged',
-        f"without pairs as well: {unpaired['better']} of {unpaired['arms']} settings are better than random",
-        "partitions,",
-        f"and {unpaired['worse']} worse ({_named(cases, PARTITIONS[1], 'worse')}). Before any correction",
-        f"{paired['uncorrected']} and",
-        f"{unpaired['uncorrected']} of {paired['arms']} have p <= 0.05, and chance alone gives",
-        f"{0.05 * paired['arms']:.0f}.",
-        f"{unpaired['as_good']} settings are shown to be as good, within 0.3 points (our margin): that takes",
-        "more runs, too.",
+        f'anything was trained. The verdicts begin with it: "{" ".join(first)}" So the same runs are judged without',
+        f"pairs as well: {unpaired['better']} of {unpaired['arms']} settings are better than random partitions, and",
+        f"{unpaired['worse']} worse ({_named(cases, PARTITIONS[1], 'worse')}). Before any correction",
+        f"{paired['uncorrected']} and {unpaired['uncorrected']} of {paired['arms']} have p <= 0.05; chance alone gives",
+        f"{chance:.0f}. Shown to be as good, within 0.3 points (our margin): {unpaired['as_good']}; that takes more runs,",
+        "too.",
     )
 
 

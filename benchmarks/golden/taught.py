@@ -112,6 +112,8 @@ def simulated(example: Any, taught: Taught, sampler: str, *, trials: int, table:
         name=f"{table}-{sampler}",
     )
     done = [trial for trial in search.trials if trial.value is not None]
+    random_ones = drawn(example.SPACE, DRAWN)
+    every = list(zip(random_ones, taught.true(random_ones), strict=True))
     return {
         "score": [round(float(trial.value or 0.0), 4) for trial in done],
         "params": {
@@ -120,8 +122,8 @@ def simulated(example: Any, taught: Taught, sampler: str, *, trials: int, table:
         "failed": sum(trial.state == "failed" for trial in search.trials),
         "threats": {one.name: [one.seriousness.value, one.finding] for one in search.threats()},
         "budget": curve_of(search.budget()),
-        "optimizers": means_of(search, "optimizer", taught, example.SPACE),
-        "widths": means_of(search, "width", taught, example.SPACE),
+        "optimizers": means_of(search, "optimizer", taught, every),
+        "widths": means_of(search, "width", taught, every),
     }
 
 
@@ -136,15 +138,20 @@ def curve_of(curve: Any) -> Result:
     return {"sizes": list(curve.sizes), **{name: [round(value, 4) for value in getattr(curve, name)] for name in told}}
 
 
-def means_of(search: Any, name: str, taught: Taught, space: Mapping[str, Any]) -> dict[str, Result]:
-    """Return by value of a parameter: the mean and the corrected mean of a search, and the truth."""
-    every = drawn(space, DRAWN)
-    scores = taught.true(every)
+def means_of(
+    search: Any, name: str, taught: Taught, every: Sequence[tuple[Mapping[str, Any], float]]
+) -> dict[str, Result]:
+    """Return by value of a parameter: the mean and the corrected mean of a search, and the truth.
+
+    Args:
+        search: The search.
+        name: The parameter.
+        taught: What its trials go by.
+        every: Configurations drawn at random, each with what it truly comes to.
+    """
     told = {}
     for one in search.effects(name):
-        here = [
-            (params, score) for params, score in zip(every, scores, strict=True) if str(params[name]) == one.values[0]
-        ]
+        here = [(params, score) for params, score in every if str(params[name]) == one.values[0]]
         told[one.values[0]] = {
             "n": one.n,
             "mean": one.mean,
