@@ -135,8 +135,8 @@ def _partitions(studies: Mapping[str, Result], cases: Sequence[Result]) -> Itera
         f"pairs as well: {unpaired['better']} of {unpaired['arms']} settings are better than random partitions, and",
         f"{unpaired['worse']} worse ({_named(cases, PARTITIONS[1], 'worse')}). Before any correction",
         f"{paired['uncorrected']} and {unpaired['uncorrected']} of {paired['arms']} have p <= 0.05; chance alone gives",
-        f"{chance:.0f}. Shown to be as good, within 0.3 points (our margin): {unpaired['as_good']}; that takes more runs,",
-        "too.",
+        f"{chance:.0f}. Shown to be as good, within 0.3 points (our margin): {unpaired['as_good']};",
+        "that takes more runs, too.",
     )
 
 

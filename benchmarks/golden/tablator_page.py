@@ -45,10 +45,10 @@ def _page(line: Mapping[str, Any], details: Result) -> Iterator[str]:
     trained, ablated, simulated = (f"{rows[f'{kind}_trials']:,.0f}" for kind in ("live", "ablation", "simulated"))
     yield paragraph(
         f"{trained} random trials of 21 parameters were trained, and {ablated} of an ablation of six switches, on",
-        f"{listed(tables)}; {simulated} more were simulated (the paper has 2,337, on 11 tables). The simulated ones go by",
-        "what a forest learned of the trained ones, with noise as large as that of seeds, and a memory that the largest",
-        "networks do not fit into; of these the truth is known. A score is an accuracy, or of prices the share of their",
-        "variance that is explained.",
+        f"{listed(tables)}; {simulated} more were simulated (the paper has 2,337, on 11 tables). The simulated ones",
+        "go by what a forest learned of the trained ones, with noise as large as that of seeds, and a memory that",
+        "the largest networks do not fit into; of these the truth is known. A score is an accuracy, or of prices the",
+        "share of their variance that is explained.",
     )
     yield from _switches(switches, details)
     yield from _optimizers(details)
