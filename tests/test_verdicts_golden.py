@@ -186,6 +186,25 @@ def test_a_network_that_does_not_fit_is_out_of_memory_and_others_come_to_about_t
     assert by["sgd"] > by["adam"] + 0.05
 
 
+def test_the_bias_of_a_sampler_and_of_survival_are_told_and_corrected_means_are_nearer_to_the_truth():
+    simulated = kept_details("tablator")["étude"]["simulated"]
+    trials = [len(found["random"]["score"]) + found["random"]["failed"] for found in simulated.values()]
+    assert sum(trials) >= 2_337
+    for found in simulated.values():
+        seriousness, finding = found["random"]["threats"]["survival bias"]
+        assert seriousness == "serious"
+        assert "width" in finding
+        assert "depth" in finding
+        assert "sampler bias" not in found["random"]["threats"]
+    tpe = simulated["covertype"]["tpe"]
+    assert "sampler bias" in tpe["threats"]
+
+    def off(key: str) -> float:
+        return sum(abs(one[key] - one["true_of_fitting"]) for one in tpe["optimizers"].values())
+
+    assert off("corrected") < off("mean") / 2
+
+
 def test_how_often_few_trials_name_the_winner_of_all():
     apart = {"a": [1.0, 1.1, 1.2] * 10, "b": [0.0, 0.1, 0.2] * 10}
     assert budget.held(apart, by="mean", sizes=(20, 99)) == {20: 1.0}
