@@ -245,7 +245,7 @@ def _sampler(details: Result) -> Iterator[str]:
 
 def _top(search: Result, key: str) -> str:
     """Return the optimizer that comes first by one of its means."""
-    known = {name: one[key] for name, one in search["optimizers"].items() if not math.isnan(one[key])}
+    known: dict[str, float] = {name: one[key] for name, one in search["optimizers"].items() if not math.isnan(one[key])}
     return max(known, key=lambda name: known[name])
 
 
