@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import etude
@@ -39,7 +39,6 @@ class Case:
         paired: Whether runs in the same place, or with the same seed, are pairs; of each arm, if some are not.
         margin: How small a difference is none, in the metric's unit.
         unit: Of the metric.
-        says: What is to be said first.
     """
 
     study: str
@@ -50,7 +49,6 @@ class Case:
     paired: bool | Mapping[str, bool] = True
     margin: float | None = None
     unit: str = "points"
-    says: Sequence[str] = field(default=())
 
 
 def claim(effect: float) -> str:
@@ -60,9 +58,7 @@ def claim(effect: float) -> str:
 
 def judged(case: Case) -> Result:
     """Return what the case's runs show, arm by arm, beside what was claimed."""
-    found = etude.verdicts(
-        case.runs, mode=case.mode, paired=case.paired, margin=case.margin, level=LEVEL, says=case.says
-    )
+    found = etude.verdicts(case.runs, mode=case.mode, paired=case.paired, margin=case.margin, level=LEVEL)
     arms = [
         {
             "arm": one.component,

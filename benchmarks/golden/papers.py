@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 
 from benchmarks.golden.case import Case
 from benchmarks.paper4 import printed as printed4
@@ -62,8 +61,3 @@ def weights(runs: Sequence[runs5.Run]) -> list[Case]:
         found.append(Case("weights, accuracy", workload.name, best, more, paired=False))
         found.append(Case("weights, epochs", workload.name, epochs, fewer, mode="min", paired=False, unit="epochs"))
     return found
-
-
-def means(case: Case) -> dict[str, float]:
-    """Return the mean of each arm."""
-    return {arm: fmean(mine) for arm, mine in case.runs.items()}
