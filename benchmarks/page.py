@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from benchmarks.autoablation import page as autoablation
 from benchmarks.figure import figure
+from benchmarks.golden import page as golden_page
+from benchmarks.golden import tablator_page
 from benchmarks.live import predicts_page
 from benchmarks.paper4 import overheads
 from benchmarks.paper4 import page as paper4_page
@@ -66,6 +68,8 @@ WRITTEN: Final = {
     "autoablation_mnist": autoablation.mnist,
     "autoablation_titanic": autoablation.titanic,
     "partitions_paper4": paper4_page.files,
+    "tablator": tablator_page.files,
+    "verdicts_golden": golden_page.files,
     "weights_paper5": paper5_page.files,
 }
 """Benchmarks with a page of their own, and what writes it."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import autoablation_inception, autoablation_mnist, autoablation_titanic
+from benchmarks.golden import tables
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -56,6 +57,21 @@ def test_modules_of_inception_are_taken_out_in_turn(tmp_path: Path) -> None:
     assert re.search(r"^2 trials in \d+ s with 2 workers$", done.stdout, re.MULTILINE)
 
 
+def test_everything_of_a_transformer_for_tables_is_tried_and_its_switches_are_judged(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    files = {"adult": "adult/adult.data.gz", "california-housing": "california-housing/housing.csv.gz"}
+    tables.made_up(tmp_path, 60, files)
+    options = ("--table", "california-housing", "--trials", "12", "--seeds", "2", "--force")
+    done = run("tablator.py", tmp_path, *options, "--rows", "24", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^optimizer +trials +mean score", done.stdout, re.MULTILINE)
+    assert "Nothing can be decided: with 2 pairs" in done.stdout
+    assert "6 components beside 'base': sign flips, corrected by Holm" in done.stdout, "all arms are pairs"
+    judged = re.findall(r"^(\S+) +[+-][\d.]+ .* undecided", done.stdout, re.MULTILINE)
+    assert judged == ["residual", "norm_first", "attention=random", "gated", "class_token", "token_bias"]
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -69,6 +85,7 @@ def test_modules_of_inception_are_taken_out_in_turn(tmp_path: Path) -> None:
             "t10k-labels-idx1-ubyte.gz.",
         ),
         ("inception_modules.py", "nowhere has no test.npz."),
+        ("tablator.py", "nowhere has no covertype/covtype-kaggle-train.csv.gz."),
     ],
 )
 def test_what_is_missing_is_told_in_a_line(name: str, says: str, tmp_path: Path) -> None:

@@ -8,12 +8,20 @@ from typing import Any, Final
 
 from benchmarks.autoablation import printed
 from benchmarks.common import Result
+from benchmarks.golden import live
+from benchmarks.golden.case import judged
+from benchmarks.golden.page import interval, probability
 from benchmarks.writing import commit, listed, paragraph, points, table
 
 PAPER: Final = "https://doi.org/10.1145/3437984.3458834"
 NOTEBOOKS: Final = "https://github.com/ssheikholeslami/ablation-paper-experiments"
 
 Arms = Mapping[str, Result]
+
+WORDS: Final = {"worse": "matters", "better": "hurts", "as good": "does not matter", "undecided": "undecided"}
+"""What it says of a component that the arm without it is worse, and so on."""
+
+OPPOSITE: Final = {"worse", "better"}
 
 
 def titanic(line: Mapping[str, Any]) -> dict[str, str]:
@@ -37,8 +45,8 @@ def _titanic(line: Mapping[str, Any]) -> Iterator[str]:
     yield paragraph(
         f"Table 1 of the paper has means of {printed.RUNS} runs; here each arm has {_seeds(ours)} seeds, and a seed",
         "decides which rows are tested on, too. The effect is the base's accuracy less that of the arm, over pairs",
-        "with the same seed: a positive one says that the feature helps. In brackets: a 95 % interval by a bootstrap",
-        "(BCa) over pairs. All in percent and points.",
+        "with the same seed: a positive one says that the feature helps. In brackets its 95 % interval; p is corrected",
+        "for all features, and the verdict is that of [`ablation.verdicts()`](../verdicts.md). In percent and points.",
     )
     yield from _compared(printed.TITANIC, ours, "here")
     yield "## The released network\n"
@@ -73,8 +81,8 @@ def _mnist(line: Mapping[str, Any]) -> Iterator[str]:
     yield paragraph(
         f"Table 2 of the paper has means of {printed.RUNS} runs; here each arm has {_seeds(ours)} seeds. The effect is",
         "the base's accuracy less that of the arm, over pairs with the same seed: a positive one says that the layer",
-        "helps. In brackets: a 95 % interval by a bootstrap (BCa) over pairs, which is rough with so few. All in",
-        "percent and points.",
+        "helps. In brackets its 95 % interval; p is corrected for all layers, and the verdict is that of",
+        "[`ablation.verdicts()`](../verdicts.md). In percent and points.",
     )
     yield from _compared(printed.MNIST, ours, "here")
     yield "## What was done to the network\n"
@@ -203,15 +211,19 @@ def _seeds(arms: Arms) -> int:
 
 
 def _compared(paper: Mapping[str, str], arms: Arms, where: str) -> Iterator[str]:
-    yield _beside(paper, arms)
-    yield _said(paper, arms, where)
+    found = judged(live.ablation("", "", list(arms.values()), paper))
+    verdicts = {arm["arm"]: arm for arm in found["arms"]}
+    yield _beside(paper, arms, verdicts)
+    yield _said(paper, arms, verdicts, where)
+    if found["first"]:
+        yield paragraph(*found["first"])
 
 
-def _beside(paper: Mapping[str, str], arms: Arms) -> str:
+def _beside(paper: Mapping[str, str], arms: Arms, verdicts: Arms) -> str:
     """Return the paper's table beside ours, in the paper's order."""
     base = float(paper[printed.BASE])
     return table(
-        ("without", "paper", "paper, effect", "here", "least to most", "here, effect"),
+        ("without", "paper", "paper, effect", "here", "least to most", "here, effect", "p", "verdict"),
         [
             (
                 _short(name),
@@ -219,7 +231,7 @@ def _beside(paper: Mapping[str, str], arms: Arms) -> str:
                 "" if name == printed.BASE else f"{100 * (base - float(told)):+.1f}",
                 f"{100 * arms[name]['mean']:.1f}",
                 " to ".join(f"{100 * end:.1f}" for end in _ends(arms[name]["values"].values())),
-                "" if name == printed.BASE else _effect(arms[name]),
+                *(("", "", "") if name == printed.BASE else _verdict(verdicts[name])),
             )
             for name, told in paper.items()
         ],
@@ -238,30 +250,26 @@ def _ends(values: Collection[float]) -> tuple[float, float]:
     return min(values), max(values)
 
 
-def _effect(arm: Result) -> str:
-    return f"{100 * arm['effect']:+.2f} ({100 * arm['low']:+.2f} to {100 * arm['high']:+.2f})"
+def _verdict(arm: Result) -> tuple[str, str, str]:
+    """Return the effect with its interval, its p-value, and what comes of it: of the component, not of the arm."""
+    return f"{arm['effect']:+.2f} ({interval(arm)})", probability(arm["p_corrected"]), WORDS[arm["says"]]
 
 
-def _said(paper: Mapping[str, str], arms: Arms, where: str) -> str:
+def _said(paper: Mapping[str, str], arms: Arms, verdicts: Arms, where: str) -> str:
     """Return what the two tables have in common and what not, in words."""
     theirs = sorted(paper, key=lambda name: float(paper[name]))
     ours = sorted(paper, key=lambda name: arms[name]["mean"])
     couples = list(itertools.combinations(theirs, 2))
     same = sum(arms[low]["mean"] < arms[high]["mean"] for low, high in couples)
-    helps = [_short(name) for name in ours if name != printed.BASE and arms[name]["low"] > 0]
-    hurts = [_short(name) for name in ours if name != printed.BASE and arms[name]["high"] < 0]
-    unlike = [_short(name) for name in paper if name != printed.BASE and _contradicts(paper, arms, name)]
+    others = [name for name in ours if name != printed.BASE]
+    helps, hurts = ([_short(name) for name in others if verdicts[name]["says"] == says] for says in ("worse", "better"))
+    unlike = [_short(name) for name in others if {verdicts[name]["says"], verdicts[name]["claimed"]} == OPPOSITE]
     return paragraph(
         f"From the lowest accuracy to the highest, the paper has: {_order(theirs)}; {where}: {_order(ours)}. Of",
-        f"{len(couples)} couples of arms, {same} are in the paper's order. The interval lies above 0 for",
-        f"{listed(helps)}, and below 0 for {listed(hurts)}. It contradicts the sign of the paper's effect for",
+        f"{len(couples)} couples of arms, {same} are in the paper's order. By verdict, of what was taken out",
+        f"{listed(helps)} matters, and {listed(hurts)} hurts. Against the sign of the paper's effect this is for",
         f"{listed(unlike)}.",
     )
-
-
-def _contradicts(paper: Mapping[str, str], arms: Arms, name: str) -> bool:
-    theirs = float(paper[printed.BASE]) - float(paper[name])
-    return bool(arms[name]["low"] > 0 > theirs or arms[name]["high"] < 0 < theirs)
 
 
 def _order(names: Sequence[str]) -> str:

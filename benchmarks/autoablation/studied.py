@@ -46,6 +46,7 @@ def arms_of(ablation: etude.Ablation) -> list[Result]:
                 "parameters": arm.parameters,
                 "one_answer": [trial.metrics.get("one_answer") for trial in ablation.of(arm.name)],
                 "pairs": len(pairs),
+                "paired": all(one.is_pair for one in pairs),
                 "same_batches": sum(one.batches is True for one in pairs),
                 "shared": max((one.shared for one in pairs), default=0),
                 "unlike": sorted({name for one in pairs for name in one.unlike}),
