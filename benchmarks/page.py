@@ -43,7 +43,7 @@ PAGES: Final = {
     ),
     "verdicts": (
         "Verdicts, measured",
-        ("verdicts_null", "verdicts_power", "verdicts_racing", "verdicts_designs"),
+        ("verdicts_null", "verdicts_power", "verdicts_racing", "verdicts_margin", "verdicts_designs"),
     ),
     "threats": ("Threats to validity, measured", ("ablator_rq2",)),
     "report": ("The report of a study, measured", ("report_size", "report_time")),

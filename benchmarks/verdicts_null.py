@@ -71,8 +71,9 @@ def judged(way: str, base: Any, arms: Any) -> bool:
 def raced(base: Any, arms: Any) -> bool:
     """Say whether anything is found when seeds are added until it is decided."""
     from benchmarks.verdicts_racing import race_through
+    from etude.analyse.racing import rules_for
 
-    return bool(race_through(base, arms).found.any())
+    return bool(race_through(base, arms, rules_for(len(arms))).found.any())
 
 
 def raw_means(base: Any, arms: Any) -> bool:

@@ -38,7 +38,7 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
     for _ in range(args["studies"]):
         base, arms = runs(rng, "normal", effects=effects, seeds=most)
         ps = [flip_p(base[:n] - arm[:n]) for arm in arms]
-        race = race_through(base, arms)
+        race = race_through(base, arms, rules_for(len(arms)))
         spent.append(sum(race.pairs) + max(race.pairs))
         fixed_hits.append((np.array(holm(ps)) <= 0.05)[real].mean() if real.any() else 0.0)
         step_up.append(hochberg(ps)[real].mean() if real.any() else 0.0)
@@ -55,11 +55,10 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
     return found
 
 
-def race_through(base: Any, arms: Any) -> Any:
+def race_through(base: Any, arms: Any, rules: Any) -> Any:
     """Return how a race ends: a seed more for what is open, until nothing is."""
-    from etude.analyse.racing import FIRST, Race, rules_for
+    from etude.analyse.racing import FIRST, Race
 
-    rules = rules_for(len(arms))
     if len(base) < rules.most:
         raise ValueError(f"{len(base)} seeds are fewer than the race may take")
     race, off = Race(rules), base - arms

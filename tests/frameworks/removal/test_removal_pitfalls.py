@@ -111,7 +111,9 @@ def test_inputs_are_added_up_where_one_would_have_no_effect_any_more() -> None:
     assert isinstance(rule, Fit)
     assert [source.path for source in rule.sources] == [("a",), ("b",)]
     assert torch.equal(without(net, found)(*example), net.head(net.a(example[0]) + net.b(example[1])))
-    assert refusal(Two(8), Layers((Whole("meet"),)), example).code is RefusalCode.NO_PATH  # 8 channels and 6
+    wider = planned(Two(8), "meet", example)
+    assert wider.rung is Rung.ADAPTER
+    assert "its 8 channels averaged to 6" in str(wider)
 
 
 def test_an_attention_through_which_all_content_comes_is_refused() -> None:

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 import etude
 from etude.core.errors import ConfigError, RefusalCode, RemovalRefused
+from etude.core.rungs import Rung
 
 Join = Callable[["Joined", torch.Tensor], torch.Tensor]
 
@@ -182,10 +183,17 @@ class Loop(nn.Module):
         return self.out(h)
 
 
-def test_results_that_became_constant_are_refused() -> None:
-    why = refused(Loop(), "layer:cell", torch.randn(4, 5, 6))
-    assert why.code is RefusalCode.NO_PATH
-    assert "other layers would have no effect any more" in why.why
+def test_without_a_cell_its_state_and_what_comes_next_are_added_up() -> None:
+    torch.manual_seed(0)
+    net, x = Loop(), torch.randn(4, 5, 6)
+    removed = etude.remove(net, "layer:cell", x)
+    assert removed.plan.rung is Rung.ADAPTER
+    assert "its 6 channels again from the first on, up to 8" in str(removed)
+    h = torch.zeros(4, 8)
+    for t in range(5):
+        h = h + x[:, t, torch.arange(8) % 6]
+        h = h + net.mix(h)
+    torch.testing.assert_close(removed.model.eval()(x), net.out(h))
 
 
 class Halves(nn.Module):
