@@ -338,3 +338,25 @@ def test_a_refusal_leaves_the_model_as_it_was() -> None:
     assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
     assert type(net[0]) is nn.Linear
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())
+
+
+class Remembering(nn.Module):
+    """Keeps what it gave last, as recurrent models of Hugging Face do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.head = nn.Linear(6, 6), nn.LayerNorm(6), nn.Linear(6, 2)
+        self.last: torch.Tensor | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = self.norm(self.first(x))
+        return self.head(self.last)
+
+
+def test_a_model_that_has_run_and_keeps_what_it_gave_is_taken_apart_all_the_same() -> None:
+    torch.manual_seed(0)
+    net, x = Remembering(), torch.randn(4, 6)
+    net(x)
+    removed = remove(net, "layer:norm", x)
+    assert "re-execution" in removed.checks
+    torch.testing.assert_close(removed.model.eval()(x), net.head(net.first(x)))

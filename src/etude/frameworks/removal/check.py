@@ -15,7 +15,6 @@ Nothing is demanded that the untouched model cannot do.
 
 from __future__ import annotations
 
-import copy
 import functools
 from typing import Any, Final, NoReturn
 
@@ -28,6 +27,7 @@ from etude.core.removal import Whole
 from etude.frameworks.removal.apart import mixed
 from etude.frameworks.removal.apply import apply
 from etude.frameworks.removal.comparing import Examples, Found, is_close, is_equal, loss_of, moved, with_gradients
+from etude.frameworks.removal.copies import copied
 from etude.frameworks.removal.edits import Drop, Fill, Freeze, Plan, Resize, ResizeTensor, StandIn
 from etude.frameworks.removal.heads import with_silent_heads
 from etude.frameworks.removal.reexecution import kept, masked, overridden
@@ -82,8 +82,8 @@ class _Checks:
 
     def __init__(self, model: nn.Module, plan: Plan, args: Any, kwargs: Any, seed: int) -> None:
         self._plan = plan
-        self._before = copy.deepcopy(model)
-        self._after = copy.deepcopy(model)
+        self._before = copied(model)
+        self._after = copied(model)
         try:
             apply(self._after, plan, seed=seed)
         except Exception as broken:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Final
 
 import torch
 from torch import nn
 
+from etude.frameworks.removal.copies import copied
 from etude.frameworks.removal.fake import batch_of
 from etude.frameworks.removal.nested import mapped, tensors
 
@@ -44,7 +44,7 @@ class Examples:
         self.n = min(max(self._given, 2), FEW)
         if not self._runs(model):  # a graph, whose edges name nodes: none can be left out
             self.n = self._given
-        trial = copy.deepcopy(model).double()
+        trial = copied(model).double()
         self._double = True
         if self._runs(trial) and not self.not_numbers(trial):  # masks of the least number may be too little there
             self.close = CLOSE

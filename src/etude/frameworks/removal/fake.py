@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
+from etude.frameworks.removal.copies import copied, tensors_of
 from etude.frameworks.removal.nested import mapped, tensors
 
 NO_VALUES: Final = (
@@ -46,12 +47,12 @@ class Copy:
         memo: dict[int, Any] = {}
         if self.mode is not None:
             memo[id(self.mode)] = self.mode
-            for tensor in _all_tensors(model):
+            for tensor in tensors_of(model):
                 memo[id(tensor)] = _fake(tensor, self.mode)
             with self.mode:
                 self.model = copy.deepcopy(model, memo)
         else:
-            self.model = copy.deepcopy(model)
+            self.model = copied(model)
 
     def inputs(self, batch: int | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return inputs with so many examples; as they are if that is None."""
@@ -97,14 +98,6 @@ def refuse_fakes(broken: Exception) -> None:
 def batch_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     """Return how many examples there are: the size of the first axis of the first input that has axes."""
     return next((int(t.shape[0]) for _, t in tensors((args, kwargs)) if t.ndim), 0)
-
-
-def _all_tensors(model: nn.Module) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = [*model.parameters(), *model.buffers()]
-    for module in model.modules():
-        found += [t for name, value in vars(module).items() if not name.startswith("_") for _, t in tensors(value)]
-        found += [value for value in vars(module).values() if isinstance(value, torch.Tensor)]
-    return found
 
 
 def _fake(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:

@@ -7,7 +7,6 @@ share would be shared unevenly, the second leaves it its width: the layers are c
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -18,6 +17,7 @@ from torch import nn
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Part
 from etude.frameworks.removal.attention import CutAttention
+from etude.frameworks.removal.copies import copied
 from etude.frameworks.removal.edits import Attribute, Edit, FewerHeads, Padded, Plan, Resize
 from etude.frameworks.removal.labels import HeadsOf, Unfollowed, heads_of
 from etude.frameworks.removal.padding import padded
@@ -129,7 +129,7 @@ def with_silent_heads(model: nn.Module, plan: Plan) -> nn.Module | None:
         or plan.layers.along
     ):
         return None
-    silent = copy.deepcopy(model)
+    silent = copied(model)
     for edit in plan.edits:
         if isinstance(edit, FewerHeads):
             attention: Any = silent.get_submodule(edit.path)

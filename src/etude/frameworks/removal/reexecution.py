@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 from torch import nn
 
 from etude.frameworks.removal.constants import freeze_in_place
+from etude.frameworks.removal.copies import copied
 from etude.frameworks.removal.edits import (
     Attribute,
     Drop,
@@ -56,29 +56,29 @@ def overridden(untouched: nn.Module, repaired: nn.Module, edits: tuple[Edit, ...
         repaired: What the edits made of it; weights that were drawn anew are taken from there.
         edits: What was done.
     """
-    model = copy.deepcopy(untouched)
+    model = copied(untouched)
     for edit in edits:
         if isinstance(edit, StandIn):
             module = model.get_submodule(edit.path)
-            owner = copy.deepcopy(repaired.get_submodule(edit.path)) if edit.learned else None
+            owner = copied(repaired.get_submodule(edit.path)) if edit.learned else None
             vars(module)["forward"] = _by_rule(module, edit, owner)
         elif isinstance(edit, Resize):
             module = model.get_submodule(edit.path)
-            new = copy.deepcopy(repaired.get_submodule(edit.path))
+            new = copied(repaired.get_submodule(edit.path))
             module._parameters.clear()
             module._parameters.update(new._parameters)
             module._buffers.update(new._buffers)
             vars(module).update({name: value for name, value in vars(new).items() if name in NUMBERS})
         elif isinstance(edit, ResizeTensor):
             path, _, name = edit.name.rpartition(".")
-            old, new = model.get_submodule(path), copy.deepcopy(repaired.get_submodule(path))
+            old, new = model.get_submodule(path), copied(repaired.get_submodule(path))
             held = old._parameters if name in old._parameters else old._buffers
             held[name] = getattr(new, name)
         elif isinstance(edit, Attribute):
             setattr(model.get_submodule(edit.path), edit.name, edit.value)
         elif isinstance(edit, FewerHeads | Padded):
             path, _, name = edit.path.rpartition(".")
-            setattr(model.get_submodule(path), name, copy.deepcopy(repaired.get_submodule(edit.path)))
+            setattr(model.get_submodule(path), name, copied(repaired.get_submodule(edit.path)))
         elif isinstance(edit, Freeze):
             freeze_in_place(model.get_submodule(edit.path), edit)
     return model
@@ -91,7 +91,7 @@ def masked(untouched: nn.Module, edits: tuple[Edit, ...]) -> nn.Module | None:
     """
     if _cut_twice(edits):
         return None
-    model = copy.deepcopy(untouched)
+    model = copied(untouched)
     return model if all(_blanked(model, edit) for edit in edits) else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Final
 
 import torch
@@ -11,6 +10,7 @@ from torch import nn
 from etude.frameworks.moving import MOVES, USUAL
 from etude.frameworks.removal.check import is_real
 from etude.frameworks.removal.comparing import Examples, Found, is_close, loss_of
+from etude.frameworks.removal.copies import copied
 from etude.frameworks.removal.edits import Drop, Plan, StandIn
 from etude.frameworks.removal.nested import bound, mapped
 from etude.frameworks.removal.standin import results
@@ -53,9 +53,9 @@ def changes_nothing(model: nn.Module | dict[str, nn.Module], plan: Plan, example
 
 def _same(whole: nn.Module, stands: list[StandIn], examples: Examples, by: float) -> bool:
     """Say whether a model and the one in which something stands for modules do the same, their weights moved."""
-    model = copy.deepcopy(whole)
+    model = copied(whole)
     _move(model.double() if examples.in_double else model, by)
-    other = copy.deepcopy(model)
+    other = copied(model)
     for edit in stands:
         module = other.get_submodule(edit.path)
         vars(module)["forward"] = _overridden(module, edit)
