@@ -26,9 +26,16 @@ their 2,014 live pairs at commit 08ee7da, and 1,859 ran, 92.3 %; of those that m
 95.9 %); of the hard ones 873 of 942, 92.7 % (90.8 to 94.2 %); of the edges 86 of 147. 137 were refused, 6.8 %, and 18
 were wrong; 41 of the 42 of `reformer` were refused.
 
-These are in `pictures.py`, `sequences.py`, `records.py` and `hugging_more.py` beside it. Both sets have been developed
-on since, and count as such from then on. The unseen ones are others again. Whoever wrote them had read neither the
-remover nor its documentation, knew the plan for it and the figures by family above, and ran no removal on them. They
+These are in `pictures.py`, `sequences.py`, `records.py` and `hugging_more.py` beside it. The third set, of 50 families,
+was written by somebody who had read neither the remover nor its documentation, knew the plan for it and the figures by
+family above, and ran no removal on them. The remover, which was stricter by then, met all their 1,761 live pairs at
+commit 1910a35, and 1,507 ran, 85.6 %; of those that must run, 1,431 of 1,630, 87.8 % (86.1 to 89.3 %); of the hard ones
+674 of 812, 83.0 % (80.3 to 85.4 %). 244 were refused, 13.9 %, all 83 of `canine` among them, which gives NaN in double
+precision; 10 were thought wrong, of which four were the oracle's fault.
+
+These are in `pictures_more.py`, `pictures_made.py`, `sequences_more.py`, `records_more.py` and `hugging_further.py`. All
+three sets have been developed on since, and count as such from then on. The unseen ones are others again. Whoever wrote
+them had read neither the remover nor its documentation, saw the design of its ladder, and ran no removal on them. They
 are frozen: their digest is of `cat benchmarks/zoo/unseen*.py | sha256sum`. Where a set was met first stands in
 `benchmarks/zoo/contact.py`.
 """
@@ -47,9 +54,9 @@ def beside(result: Mapping[str, Any]) -> Iterator[str]:
         for one in details.get("étude everywhere: all families", {}).get(kind, ())
     ]
     yield from ["Wrong, or without an answer:", "", *faults, ""] if faults else []
-    unseen = next((of["unseen families"] for of in details.values() if "unseen families" in of), "")
-    yield contact(unseen, result.get("commit"))
-    yield HISTORY
+    if unseen := details.get("étude unseen: all families", {}).get("unseen families"):
+        yield contact(unseen, result.get("commit"))
+        yield HISTORY
 
 
 def contact(unseen: str, commit: str | None) -> str:
