@@ -136,6 +136,33 @@ def test_what_nobody_can_tell_is_refused(model: nn.Module, kept: Kept, message: 
         cuts_for(model, (whole,), (whole[:, list(kept.places)],), [kept])
 
 
+class Joined(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(5, 2)
+
+    def forward(self, x: torch.Tensor, bio: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.cat([x, bio], dim=1))
+
+
+class Apart(Joined):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bio = nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor, bio: torch.Tensor) -> torch.Tensor:
+        return super().forward(x, self.bio(bio))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_all_columns_of_one_input_can_go_where_a_layer_reads_others_beside_them(same: bool) -> None:
+    x, bio = torch.randn(8, 3), torch.randn(8, 2)
+    found = cuts_for(Joined(), (x, bio), (x, bio[:, []]), [Kept(2, ())], same=same)
+    assert found == Cuts((Cut("out", (0, 1, 2), 5),))
+    with pytest.raises(CannotCutError, match="All columns of one of its inputs are dropped, so what reads it has none"):
+        cuts_for(Apart(), (x, bio), (x, bio[:, []]), [Kept(2, ())], same=same)
+
+
 def test_a_model_that_reads_others_in_their_place_is_refused() -> None:
     whole = torch.randn(8, 4)
     with pytest.raises(CannotCutError, match="so it reads others in their place"):

@@ -114,7 +114,7 @@ def _as_beside(whole: Any, rest: Any, gone: Mapping[Path, Where | None]) -> Any:
         if where is None:
             return found
         left = [place for place in range(found.shape[where[0]]) if place not in where[1]]
-        return found.index_select(where[0], torch.tensor(left))
+        return found.index_select(where[0], _indices(left))
 
     args, kwargs = mapped(arguments(rest), beside)
     return kwargs or args
@@ -145,7 +145,7 @@ def _places(tensor: torch.Tensor, left: torch.Tensor, kept: Sequence[Kept], *, s
         of, n = shapes[axis]
         fits = [one.places for one in dict.fromkeys(kept) if (one.of, len(one.places)) == (of, n)]
         if same:
-            fits = [one for one in fits if _equal(tensor.index_select(axis, torch.tensor(one)), left)]
+            fits = [one for one in fits if _equal(tensor.index_select(axis, _indices(one)), left)]
         if len(fits) == 1:
             return axis, tuple(sorted(set(range(of)) - set(fits[0])))
     raise CannotCutError(
@@ -250,7 +250,7 @@ def _with(
         if there is None:
             mask[...] = True
         elif there[1]:
-            mask.index_fill_(there[0], torch.tensor(there[1]), value=True)
+            mask.index_fill_(there[0], _indices(there[1]), value=True)
         return torch.where(mask if these else ~mask, change(tensor), tensor)
 
     return mapped(arguments(whole), changed)
@@ -325,7 +325,11 @@ def _try(model: nn.Module, found: Cuts, whole: Any, rest: Any) -> None:
     except Exception as broken:
         where = f" after {'; '.join(found.changes)}" if found.changes else ""
         said = str(broken).strip().partition("\n")[0][:200]
-        raise CannotCutError(f"the model does not run without them{where}: {type(broken).__name__}: {said}") from broken
+        none_left = any(tensor.ndim > 1 and 0 in tensor.shape[1:] for _, tensor in tensors((args, kwargs)))
+        empty = ". All columns of one of its inputs are dropped, so what reads it has none" if none_left else ""
+        raise CannotCutError(
+            f"the model does not run without them{where}: {type(broken).__name__}: {said}{empty}"
+        ) from broken
     args, kwargs = arguments(whole)
     with _counting_for_nothing(large, found):
         torch.manual_seed(0)
@@ -356,13 +360,17 @@ def _counting_for_nothing(model: nn.Module, found: Cuts) -> Iterator[None]:
 
 
 def _instead(small: nn.Module, one: Cut, axis: int, *, each: bool) -> Any:
-    places = torch.tensor(one.kept, dtype=torch.long)
+    places = _indices(one.kept)
 
     def forward(layer: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
         given = small(args[0].index_select(axis, places), *args[1:])
         return torch.zeros_like(result).index_copy(axis, places, given) if each else given
 
     return forward
+
+
+def _indices(places: Sequence[int]) -> torch.Tensor:
+    return torch.tensor(places, dtype=torch.long)  # of no places, it would be a tensor of floats
 
 
 def _equal(one: torch.Tensor, two: torch.Tensor) -> bool:
