@@ -155,6 +155,29 @@ def test_units_that_are_off_for_what_was_tried_are_not_taken_for_those_of_a_feat
         assert found.changes == ("first 6->5 inputs",), nth
 
 
+def train_with_noise(model, data, run, lr: float = 0.1):
+    net, (loader, _) = model(), data()
+    torch.save(net.state_dict(), run.folder / "first.pt")
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    for x, y in loader:
+        noise = 0.01 * torch.randn_like(x)
+        optimizer.zero_grad()
+        F.cross_entropy(net(x - x.mean(1, keepdim=True) + noise), y).backward()
+        optimizer.step()
+    return lr
+
+
+def test_a_feature_goes_where_training_adds_noise_and_takes_off_the_mean_of_all_features() -> None:
+    experiment = etude.Experiment(train_with_noise, model=fixed, data=data, metric="loss", mode="min")
+    ablation = experiment.ablate(["feature:fare"], seeds=1, workers=2, force=True)
+    assert isinstance(ablation, etude.Ablation)
+    assert ablation.counts() == {"finished": 2}
+    [_, fare] = ablation.arms
+    assert fare.changes == ("0 6->5 inputs",)
+    [whole], [rest] = map(ablation.of, ("base", "feature:fare"))
+    assert first_weights(rest)["0.weight"].equal(first_weights(whole)["0.weight"][:, [0, 2, 3, 4, 5]])
+
+
 def test_layers_and_features_go_together() -> None:
     ablation = of(WideAndDeep).ablate(["layer:deep.1", "feature:sex"], policy="pairs", seeds=1, workers=2, force=True)
     assert ablation.counts() == {"finished": 4}
