@@ -170,6 +170,7 @@ def _layers(component: str, with_: str | Iterable[str], repair: str, model: Any,
         "with_": (*asked.with_, *names_along(with_)),
         "repair": repair if repair != "auto" else asked.repair,
     }
-    in_order = isinstance(asked, BetweenComponent)  # else nothing has to be run for it
-    found, _, _ = match_layers(replace(asked, **options), Listing(layers_of(model, example if in_order else None)))
+    counts_heads = isinstance(asked, PartComponent) and asked.of == "heads"
+    is_run = counts_heads or isinstance(asked, BetweenComponent)  # else nothing has to be run for it
+    found, _, _ = match_layers(replace(asked, **options), Listing(layers_of(model, example if is_run else None)))
     return found

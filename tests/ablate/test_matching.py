@@ -136,6 +136,7 @@ def test_parts_of_layers_are_counted() -> None:
     part = match("filters:conv1[-2:]", LISTING).arm.layers
     assert part == Layers((Part("conv1", "filters", (30, 31)),))
     assert match("heads:attn[3,0]", LISTING).arm.layers == Layers((Part("block1.attn", "heads", (0, 3)),))
+    assert match("heads:block1[3,0]", LISTING).arm.layers == Layers((Part("block1.attn", "heads", (0, 3)),))
 
 
 def test_a_layer_that_is_also_called_elsewhere_stays_and_that_is_said() -> None:

@@ -41,7 +41,9 @@ def match_layers(component: OfModel, listing: Listing, *, elsewhere: str = "") -
     targets: list[Whole] | list[Part]
     match component:
         case PartComponent():
-            targets = [_part(component, names.one(component.name), asked)]
+            layer = names.one(component.name)
+            layer = _attention(layer, listing.layers, asked) if component.of == "heads" else layer
+            targets = [_part(component, layer, asked)]
         case BetweenComponent():
             paths, stays = _between(names.one(component.first), names.one(component.last), listing.layers, asked)
             says.append(f"{asked!r} is {count(len(paths), 'layer')}: {few(paths)}.")
@@ -180,6 +182,20 @@ def _between(first: Layer, last: Layer, layers: Sequence[Layer], asked: str) -> 
             stays.append(layer.path)
     found = outermost(within)
     return found, [path for path in outermost(stays) if not any(is_inside(path, outer) for outer in found)]
+
+
+def _attention(block: Layer, layers: Sequence[Layer], asked: str) -> Layer:
+    """Return the attention of which heads are meant: a layer that has some, or the only one in a block that does."""
+    within = {layer.path: layer for layer in layers if layer.heads is not None and is_inside(layer.path, block.path)}
+    if block.heads is not None or not within:
+        return block
+    found = outermost(within)
+    if len(found) > 1:
+        raise ConfigError(
+            f"{asked!r} is ambiguous: {block.path!r} holds {count(len(found), 'attention')}, {few(found)}. Name one: "
+            f"'heads:{found[0]}[...]'."
+        )
+    return within[found[0]]
 
 
 def _part(component: PartComponent, layer: Layer, asked: str) -> Part:

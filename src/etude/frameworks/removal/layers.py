@@ -8,6 +8,7 @@ from torch import nn
 
 from etude.frameworks.layer_seen import LayerSeen
 from etude.frameworks.removal.heads import number_of_heads
+from etude.frameworks.removal.labels import ATTENTION, PRODUCTS
 from etude.frameworks.removal.resize import CELLS, RECURRENT, is_conv1d_of_transformers
 from etude.frameworks.removal.trace import Call, Trace
 from etude.frameworks.removal.tracing import Runs, arguments
@@ -45,7 +46,7 @@ def _seen(path: str, module: nn.Module, trace: Trace, when: dict[int, int]) -> L
         type(module).__name__,
         sum(parameter.numel() for parameter in module.parameters()),
         path.count("."),
-        number_of_heads(module),
+        number_of_heads(module) or _heads_seen(calls, trace),
         _units(module),
         _number(module, "out_channels"),
         tuple(sorted(when[call.n] for call in calls)),
@@ -57,6 +58,25 @@ def _seen(path: str, module: nn.Module, trace: Trace, when: dict[int, int]) -> L
 def _number(module: nn.Module, name: str) -> int | None:
     found = getattr(module, name, None)
     return found if isinstance(found, int) and not list(module.children()) else None
+
+
+def _heads_seen(calls: list[Call], trace: Trace) -> int | None:
+    """Return how many heads an attention has that does not say it: slices in which queries meet keys in its own calls.
+
+    Of an axis for examples, one for tokens and one for widths, none is for heads.
+    """
+    own = [op for op in trace.ops if op.call in {call.n for call in calls}]
+    shapes = [trace.values[op.inputs[0]].shape for op in own if op.name == ATTENTION]
+    products = [op for op in own if op.name in PRODUCTS]
+    for call in calls:
+        for op in trace.ops[call.first : call.end]:
+            scores = trace.values[op.outputs[0]].shape
+            met = any(one.n < op.n and trace.values[one.outputs[0]].shape == scores for one in products)
+            read = any(one.n > op.n and scores in [trace.values[v].shape for v in one.inputs] for one in products)
+            if op.name == "softmax" and met and read:
+                shapes.append(scores)
+    counts = {shape[-3] for shape in shapes if len(shape) > 3}  # noqa: PLR2004 - examples, heads, tokens and width
+    return counts.pop() if len(counts) == 1 and counts != {1} else None
 
 
 def _units(module: nn.Module) -> int | None:
