@@ -132,6 +132,20 @@ def test_patterns_say_what_they_matched_and_plain_names_say_nothing() -> None:
     )
 
 
+def test_a_field_whose_columns_have_no_names_is_a_modality_by_itself() -> None:
+    field = match("modality:age", LISTING)
+    assert field.arm.features == match("feature:age", LISTING).arm.features
+    assert field.says == ("'modality:age' is 1 feature: age.",)
+    both = Listing(features=(*FEATURES, Feature("image")))
+    assert match("modality:image", both).says == ("'modality:image' is 2 features: channel:0, channel:1.",)
+    assert match("modality:[image,age]", both).arm.features == Features(("age", "channel:0", "channel:1"))
+    with pytest.raises(ConfigError, match="'survived' is the label"):
+        match("modality:survived", LISTING)
+    with pytest.raises(ConfigError, match="matches no modality"):
+        match("modality:agee", LISTING)
+    assert match("modality:*", LISTING).says == ("'modality:*' is 3 features: channel:0, channel:1, caption.",)
+
+
 def test_parts_of_layers_are_counted() -> None:
     part = match("filters:conv1[-2:]", LISTING).arm.layers
     assert part == Layers((Part("conv1", "filters", (30, 31)),))

@@ -273,7 +273,10 @@ def _try(model: nn.Module, found: Cuts, whole: Any, rest: Any) -> None:
         where = f" after {'; '.join(found.changes)}" if found.changes else ""
         said = str(broken).strip().partition("\n")[0][:200]
         none_left = any(tensor.ndim > 1 and 0 in tensor.shape[1:] for _, tensor in tensors((args, kwargs)))
-        empty = ". All columns of one of its inputs are dropped, so what reads it has none" if none_left else ""
+        empty = (
+            ". All columns of one of its inputs are dropped, so what reads it has none; a field whose columns have no "
+            "names is dropped as one feature"
+        ) * none_left
         raise CannotCutError(
             f"the model does not run without them{where}: {type(broken).__name__}: {said}{empty}"
         ) from broken
