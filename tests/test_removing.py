@@ -111,3 +111,21 @@ def test_a_model_on_fake_tensors_is_planned_and_changed_and_not_computed_with() 
     removed = etude.remove(net, "layer:relu", torch.empty(4, 3, 8, 8, device="meta"))
     assert removed.checks == ()
     assert removed.plan.fake
+
+
+class Scaled(nn.Module):
+    """The data is scaled first, and read by two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(6))
+        self.flat, self.wide, self.deep, self.next = nn.Flatten(), nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = (self.flat(x) - self.mean) / 2
+        return self.wide(x) + self.next(self.deep(x))
+
+
+def test_layers_that_read_the_data_itself_are_known() -> None:
+    seen = etude.removing.layers_of(Scaled(), torch.randn(3, 2, 3))
+    assert [one.path for one in seen if one.reads_data] == ["wide", "deep"]

@@ -150,10 +150,21 @@ def layers_of(model: Any, example: Any = None, *, roles: bool = False, runs: Any
             units=seen.units,
             filters=seen.filters,
             called=seen.called,
+            reads_data=seen.reads_data,
             role="" if not roles else "input" if seen.takes_integers else "output" if seen.gives_output else "",
         )
         for seen in seen_layers
     )
+
+
+def inputs_of(model: Any, example: Any) -> tuple[str, ...]:
+    """Return what the inputs of a Keras model are called; none of PyTorch's, which have no names."""
+    if not is_keras(model):
+        return ()
+    from etude.frameworks.keras_removal.layers import inputs_of as of_keras
+    from etude.frameworks.keras_removal.models import models, with_graph
+
+    return of_keras(with_graph(models(model)[0], example))
 
 
 def _layers(component: str, with_: str | Iterable[str], repair: str, model: Any, example: Any) -> Layers:
@@ -172,5 +183,6 @@ def _layers(component: str, with_: str | Iterable[str], repair: str, model: Any,
     }
     counts_heads = isinstance(asked, PartComponent) and asked.of == "heads"
     is_run = counts_heads or isinstance(asked, BetweenComponent)  # else nothing has to be run for it
-    found, _, _ = match_layers(replace(asked, **options), Listing(layers_of(model, example if is_run else None)))
+    listing = Listing(layers_of(model, example if is_run else None), inputs=inputs_of(model, example))
+    found, _, _ = match_layers(replace(asked, **options), listing)
     return found

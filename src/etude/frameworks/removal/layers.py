@@ -29,16 +29,17 @@ def layers_of(model: nn.Module, example: Any, runs: Runs | None = None) -> list[
     trace = runs.modes[-1].trace
     order = sorted(trace.calls, key=lambda call: (call.end, -call.n))
     when = {call.n: nth for nth, call in enumerate(order)}
-    return [_seen(path, module, trace, when) for path, module in model.named_modules() if path]
+    data = _data(trace)
+    return [_seen(path, module, trace, when, data) for path, module in model.named_modules() if path]
 
 
 def in_tree(model: nn.Module) -> list[LayerSeen]:
     """Return the layers of a model without running it, so that nobody knows when they are called."""
     nothing = Trace([], [], [], {})
-    return [_seen(path, module, nothing, {}) for path, module in model.named_modules() if path]
+    return [_seen(path, module, nothing, {}, frozenset()) for path, module in model.named_modules() if path]
 
 
-def _seen(path: str, module: nn.Module, trace: Trace, when: dict[int, int]) -> LayerSeen:
+def _seen(path: str, module: nn.Module, trace: Trace, when: dict[int, int], data: frozenset[int]) -> LayerSeen:
     calls = trace.of(path)
     is_leaf, learns = not list(module.children()), next(module.parameters(), None) is not None
     return LayerSeen(
@@ -51,6 +52,7 @@ def _seen(path: str, module: nn.Module, trace: Trace, when: dict[int, int]) -> L
         _number(module, "out_channels"),
         tuple(sorted(when[call.n] for call in calls)),
         bool(calls) and is_leaf and all(_is_of_integers(call, trace) for call in calls),
+        is_leaf and learns and any(not data.isdisjoint(call.inputs.values()) for call in calls),
         bool(calls) and is_leaf and learns and _gives_output(calls, trace),
     )
 
@@ -85,6 +87,15 @@ def _units(module: nn.Module) -> int | None:
     if isinstance(module, nn.Embedding | nn.EmbeddingBag):
         return _number(module, "embedding_dim")
     return _number(module, "nf" if is_conv1d_of_transformers(module) else "out_features")
+
+
+def _data(trace: Trace) -> frozenset[int]:
+    """Return the values that are made of the data, and of nothing that learns."""
+    learned = {n for n, value in enumerate(trace.values) if value.kind == "parameter"}
+    data = set(trace.calls[0].inputs.values())
+    for op in trace.ops:
+        (learned if not learned.isdisjoint(op.inputs) else data).update(op.outputs if op.inputs else ())
+    return frozenset(data - learned)
 
 
 def _is_of_integers(call: Call, trace: Trace) -> bool:
