@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from etude.ablate.components import BetweenComponent, LayerComponent, PartComponent, names_along, read_component
 from etude.ablate.listing import Layer, Listing
 from etude.ablate.matching_layers import match_layers
-from etude.core.errors import ConfigError
+from etude.core.errors import WHOLE_MODEL, ConfigError, RefusalCode, RemovalRefused
 from etude.core.removal import Layers
 from etude.core.rungs import Rung
 from etude.frameworks import torch_adapter
@@ -92,10 +92,21 @@ def remove(
         )
     give_sizes(model, example)
     layers = _layers(component, with_, repair, model, example) if isinstance(component, str) else component
-    remover = remover_of(model, example)
-    found, checks = remover.checked(layers, seed=seed)
+    try:
+        remover = remover_of(model, example)
+        found, checks = remover.checked(layers, seed=seed)
+    except RemovalRefused as refused:
+        raise (_naming(component, refused) if refused.what == WHOLE_MODEL else refused) from refused.__cause__
     remover.apply(found, seed=seed)
     return Removed(model, found.rung, found.changes, found, checks)
+
+
+def _naming(component: str | Layers, refused: RemovalRefused) -> RemovalRefused:
+    """Return a refusal of whatever is taken out as one of what was asked for, unless it speaks of the model as "it"."""
+    is_named = refused.code is RefusalCode.UNTRACEABLE and not refused.why.startswith("it ")
+    if not is_named or not isinstance(component, str):
+        return refused
+    return RemovalRefused(refused.code, component, refused.why)
 
 
 def _check_is_model(model: Any) -> None:

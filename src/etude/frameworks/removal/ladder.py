@@ -10,6 +10,7 @@ import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Part
@@ -34,6 +35,10 @@ from etude.frameworks.removal.tracing import Mode, Runs
 from etude.frameworks.removal.uncalled import Children, Read, uncalled
 from etude.frameworks.removal.widths import Widened
 from etude.frameworks.removal.words import in_words
+
+NEVER_CALLED: Final = (
+    "it is never called with this example. Leave it out, or pass an example with which the model calls it."
+)
 
 
 class Ladder:
@@ -211,7 +216,7 @@ class Ladder:
             except Unresizable as why:
                 failure = str(why)
             if not failure:
-                raise RemovalRefused(RefusalCode.DEAD, part.path, "it is never called with this example.")
+                raise RemovalRefused(RefusalCode.DEAD, part.path, NEVER_CALLED)
             raise RemovalRefused(code_of(failure), part.path, f"{failure}.")
 
     def _cut(self, part: Part, cut: Cut, modes: list[Mode]) -> None:
@@ -219,7 +224,7 @@ class Ladder:
         first = [*cut.edits, *cut.said]
         layers = [edit.path for edit in first if isinstance(edit, Resize | FewerHeads)]
         if not any(mode.trace.of(layer) for mode in modes for layer in layers):
-            raise RemovalRefused(RefusalCode.DEAD, part.path, "it is never called with this example.")
+            raise RemovalRefused(RefusalCode.DEAD, part.path, NEVER_CALLED)
         calls = [mode.trace.of(layers[0]) for mode in modes]
         widened = self._fitting.fit_part(first, modes, calls, self._edits)
         check_groups(self._model, widened.edits)
