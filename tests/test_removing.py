@@ -194,6 +194,9 @@ def test_what_has_no_positions_is_not_said_to_be_resized_along_them() -> None:
     assert removed.changes[0] == (
         "4 removed (what went in comes out, its 32 channels averaged to 3; the model's result is made of them)"
     )
+    assert removed.plan.notes == (
+        "4: what reads it gets no other width, since the model would give (N, 32) instead of (N, 3)",
+    )
     pooled = etude.remove(Net(), "layer:pool", torch.randn(4, 3, 8, 8))
     assert pooled.changes[0] == "pool removed (what went in is resized along its positions)"
 
