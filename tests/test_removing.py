@@ -10,6 +10,8 @@ from torch import nn
 
 import etude
 from etude.core.errors import ConfigError, RefusalCode, RemovalRefused
+from etude.core.removal import Layers, Whole
+from etude.frameworks.repair_words import with_mend
 
 
 class Net(nn.Module):
@@ -111,3 +113,107 @@ def test_a_model_on_fake_tensors_is_planned_and_changed_and_not_computed_with() 
     removed = etude.remove(net, "layer:relu", torch.empty(4, 3, 8, 8, device="meta"))
     assert removed.checks == ()
     assert removed.plan.fake
+
+
+class Scaled(nn.Module):
+    """The data is scaled first, and read by two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(6))
+        self.flat, self.wide, self.deep, self.next = nn.Flatten(), nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = (self.flat(x) - self.mean) / 2
+        return self.wide(x) + self.next(self.deep(x))
+
+
+def test_layers_that_read_the_data_itself_are_known() -> None:
+    seen = etude.removing.layers_of(Scaled(), torch.randn(3, 2, 3))
+    assert [one.path for one in seen if one.reads_data] == ["wide", "deep"]
+
+
+def dense() -> nn.Module:
+    return nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 3))
+
+
+UNTAKEN = (
+    "'layer:1' cannot be taken out (untraceable): the untouched model does not run with the example: RuntimeError: "
+)
+NO_ROWS = (
+    "'layer:1' cannot be taken out (untraceable): the example has no rows, so that nothing can be seen or compared."
+)
+
+
+@pytest.mark.parametrize(
+    ("example", "begin", "end"),
+    [
+        (
+            torch.ones(4, 21),
+            UNTAKEN,
+            ". Pass an example that it is called with in training; this one is of shape (4, 21).",
+        ),
+        (
+            torch.ones(4, 20, dtype=torch.long),
+            UNTAKEN,
+            ". The example has whole numbers only: pass floating point numbers, such as x.float().",
+        ),
+        (torch.ones(0, 20), NO_ROWS, " Pass two examples or more."),
+    ],
+)
+def test_an_example_that_the_model_does_not_take_is_said_to_be_that(
+    example: torch.Tensor, begin: str, end: str
+) -> None:
+    with pytest.raises(RemovalRefused) as refused:
+        etude.remove(dense(), "layer:1", example)
+    assert str(refused.value).startswith(begin)
+    assert str(refused.value).endswith(end)
+
+
+def test_what_is_no_input_is_told_in_whole_words() -> None:
+    with pytest.raises(RemovalRefused, match=r"Pass what it is called with: a tensor, a tuple of arguments, or a dict"):
+        etude.remove(Net(), "layer:conv2", "hello")
+
+
+def test_an_example_of_one_number_throughout_is_to_blame_and_not_the_component() -> None:
+    class Stem(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second, self.last = nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(self.second(self.first(x)).relu())
+
+    with pytest.raises(RemovalRefused, match="the example is 0 throughout, with which nothing can be seen of what dep"):
+        etude.remove(Stem(), "layer:first", torch.zeros(4, 5))
+    assert etude.remove(Stem(), "layer:first", torch.randn(4, 5)).rung.name == "IDENTITY"
+
+
+def test_what_has_no_positions_is_not_said_to_be_resized_along_them() -> None:
+    removed = etude.remove(dense(), "layer:4", torch.randn(4, 20))
+    assert removed.changes[0] == (
+        "4 removed (what went in comes out, its 32 channels averaged to 3; the model's result is made of them)"
+    )
+    assert removed.plan.notes == (
+        "4: what reads it gets no other width, since the model would give (N, 32) instead of (N, 3)",
+    )
+    pooled = etude.remove(Net(), "layer:pool", torch.randn(4, 3, 8, 8))
+    assert pooled.changes[0] == "pool removed (what went in is resized along its positions)"
+
+
+def test_a_dead_component_is_refused_with_what_can_be_done() -> None:
+    class Dead(nn.Sequential):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self[0](x)
+
+    with pytest.raises(RemovalRefused, match=r"Leave it out, or pass an example with which the model uses it\."):
+        etude.remove(Dead(nn.Linear(5, 5), nn.Linear(5, 5)), "layer:1", torch.randn(4, 5))
+
+
+def test_a_repair_that_draws_too_much_anew_is_refused_with_what_draws_less() -> None:
+    layers = Layers((Whole("a"),))
+    refused = RemovalRefused(RefusalCode.TOO_MUCH, "a", "93% of what is left would be drawn anew.")
+    assert with_mend(refused, layers) == (
+        "93% of what is left would be drawn anew. Take along what reads it (with_=, or between: up to a layer that "
+        'gives as much as went in), or allow a small dense layer in its place, repair="learned".'
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from etude.ablate.components import BetweenComponent, LayerComponent, PartComponent, names_along, read_component
 from etude.ablate.listing import Layer, Listing
 from etude.ablate.matching_layers import match_layers
-from etude.core.errors import ConfigError
+from etude.core.errors import WHOLE_MODEL, ConfigError, RefusalCode, RemovalRefused
 from etude.core.removal import Layers
 from etude.core.rungs import Rung
 from etude.frameworks import torch_adapter
@@ -92,10 +92,21 @@ def remove(
         )
     give_sizes(model, example)
     layers = _layers(component, with_, repair, model, example) if isinstance(component, str) else component
-    remover = remover_of(model, example)
-    found, checks = remover.checked(layers, seed=seed)
+    try:
+        remover = remover_of(model, example)
+        found, checks = remover.checked(layers, seed=seed)
+    except RemovalRefused as refused:
+        raise (_naming(component, refused) if refused.what == WHOLE_MODEL else refused) from refused.__cause__
     remover.apply(found, seed=seed)
     return Removed(model, found.rung, found.changes, found, checks)
+
+
+def _naming(component: str | Layers, refused: RemovalRefused) -> RemovalRefused:
+    """Return a refusal of whatever is taken out as one of what was asked for, unless it speaks of the model as "it"."""
+    is_named = refused.code is RefusalCode.UNTRACEABLE and not refused.why.startswith("it ")
+    if not is_named or not isinstance(component, str):
+        return refused
+    return RemovalRefused(refused.code, component, refused.why)
 
 
 def _check_is_model(model: Any) -> None:
@@ -150,10 +161,21 @@ def layers_of(model: Any, example: Any = None, *, roles: bool = False, runs: Any
             units=seen.units,
             filters=seen.filters,
             called=seen.called,
+            reads_data=seen.reads_data,
             role="" if not roles else "input" if seen.takes_integers else "output" if seen.gives_output else "",
         )
         for seen in seen_layers
     )
+
+
+def inputs_of(model: Any, example: Any) -> tuple[str, ...]:
+    """Return what the inputs of a Keras model are called; none of PyTorch's, which have no names."""
+    if not is_keras(model):
+        return ()
+    from etude.frameworks.keras_removal.layers import inputs_of as of_keras
+    from etude.frameworks.keras_removal.models import models, with_graph
+
+    return of_keras(with_graph(models(model)[0], example))
 
 
 def _layers(component: str, with_: str | Iterable[str], repair: str, model: Any, example: Any) -> Layers:
@@ -170,6 +192,8 @@ def _layers(component: str, with_: str | Iterable[str], repair: str, model: Any,
         "with_": (*asked.with_, *names_along(with_)),
         "repair": repair if repair != "auto" else asked.repair,
     }
-    in_order = isinstance(asked, BetweenComponent)  # else nothing has to be run for it
-    found, _, _ = match_layers(replace(asked, **options), Listing(layers_of(model, example if in_order else None)))
+    counts_heads = isinstance(asked, PartComponent) and asked.of == "heads"
+    is_run = counts_heads or isinstance(asked, BetweenComponent)  # else nothing has to be run for it
+    listing = Listing(layers_of(model, example if is_run else None), inputs=inputs_of(model, example))
+    found, _, _ = match_layers(replace(asked, **options), listing)
     return found

@@ -132,10 +132,51 @@ def test_patterns_say_what_they_matched_and_plain_names_say_nothing() -> None:
     )
 
 
+def test_a_field_whose_columns_have_no_names_is_a_modality_by_itself() -> None:
+    field = match("modality:age", LISTING)
+    assert field.arm.features == match("feature:age", LISTING).arm.features
+    assert field.says == ("'modality:age' is 1 feature: age.",)
+    both = Listing(features=(*FEATURES, Feature("image")))
+    assert match("modality:image", both).says == ("'modality:image' is 2 features: channel:0, channel:1.",)
+    assert match("modality:[image,age]", both).arm.features == Features(("age", "channel:0", "channel:1"))
+    with pytest.raises(ConfigError, match="'survived' is the label"):
+        match("modality:survived", LISTING)
+    with pytest.raises(ConfigError, match="matches no modality"):
+        match("modality:agee", LISTING)
+    assert match("modality:*", LISTING).says == ("'modality:*' is 3 features: channel:0, channel:1, caption.",)
+
+
+def test_a_layer_that_reads_the_data_itself_is_marked_and_warned_of() -> None:
+    model = Listing(
+        (
+            Layer("stem", "S", 9),
+            Layer("stem.conv", "Conv2d", 9, 1, filters=4, reads_data=True),
+            Layer("side", "Linear", 5, units=2, reads_data=True),
+            Layer("fc", "Linear", 9),
+        )
+    )
+    assert "    stem.conv  Conv2d  9 parameters, 4 filters, reads the data" in str(model).splitlines()
+    assert match("layer:stem", model).warns == (
+        "'stem.conv' reads the data itself: without it, what comes after reads the data as it is. "
+        "What a feature is worth is another question: 'feature:NAME'.",
+    )
+    assert match("layers:[stem.conv,side]", model).warns[0].startswith("'stem.conv', 'side' read the data itself: with")
+    assert match("layer:fc", model).warns == match("filters:stem.conv[0]", model).warns == ()
+
+
+def test_an_input_that_the_framework_calls_a_layer_is_refused_as_what_it_is() -> None:
+    model = Listing((Layer("c1", "Conv2D", 9), Layer("o", "Dense", 9)), inputs=("input_layer_3",))
+    assert problem("layer:input_layer", model) == (
+        "'layer:input_layer' cannot be taken away: 'input_layer_3' is an input of the model, and without it no data "
+        "reaches what comes after. Take away what reads it, or features of the data."
+    )
+
+
 def test_parts_of_layers_are_counted() -> None:
     part = match("filters:conv1[-2:]", LISTING).arm.layers
     assert part == Layers((Part("conv1", "filters", (30, 31)),))
     assert match("heads:attn[3,0]", LISTING).arm.layers == Layers((Part("block1.attn", "heads", (0, 3)),))
+    assert match("heads:block1[3,0]", LISTING).arm.layers == Layers((Part("block1.attn", "heads", (0, 3)),))
 
 
 def test_a_layer_that_is_also_called_elsewhere_stays_and_that_is_said() -> None:

@@ -136,17 +136,81 @@ def test_what_nobody_can_tell_is_refused(model: nn.Module, kept: Kept, message: 
         cuts_for(model, (whole,), (whole[:, list(kept.places)],), [kept])
 
 
+class Joined(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(5, 2)
+
+    def forward(self, x: torch.Tensor, bio: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.cat([x, bio], dim=1))
+
+
+class Apart(Joined):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bio = nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor, bio: torch.Tensor) -> torch.Tensor:
+        return super().forward(x, self.bio(bio))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_all_columns_of_one_input_can_go_where_a_layer_reads_others_beside_them(same: bool) -> None:
+    x, bio = torch.randn(8, 3), torch.randn(8, 2)
+    found = cuts_for(Joined(), (x, bio), (x, bio[:, []]), [Kept(2, ())], same=same)
+    assert found == Cuts((Cut("out", (0, 1, 2), 5),))
+    with pytest.raises(CannotCutError, match="All columns of one of its inputs are dropped, so what reads it has none"):
+        cuts_for(Apart(), (x, bio), (x, bio[:, []]), [Kept(2, ())], same=same)
+
+
 def test_a_model_that_reads_others_in_their_place_is_refused() -> None:
     whole = torch.randn(8, 4)
     with pytest.raises(CannotCutError, match="so it reads others in their place"):
         cuts_for(Parts(), (whole,), (whole[:, 1:],), [Kept(4, (1, 2, 3))])
 
 
-def test_other_values_than_beside_them_are_refused() -> None:
-    whole = torch.randn(8, 3)
-    with pytest.raises(CannotCutError, match="no names tell which of these are left"):
-        cuts_for(nn.Linear(3, 4), (whole,), (whole[:, [0, 2]] * 2,), [MIDDLE])
-    assert cuts_for(nn.Linear(3, 4), (whole,), (whole[:, [0, 2]] * 2,), [MIDDLE], same=False).cuts
+def centred(x: torch.Tensor) -> torch.Tensor:
+    return x - x.mean(1, keepdim=True)
+
+
+def noisy(x: torch.Tensor) -> torch.Tensor:
+    return x + 0.01 * torch.randn_like(x)
+
+
+@pytest.mark.parametrize("made", [centred, noisy, lambda x: 3 * x - 1, torch.tanh])
+def test_names_tell_the_columns_of_what_was_made_of_them_one_by_one(made: Any) -> None:
+    x = torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
+    for nth in range(4):
+        left = tuple(other for other in range(4) if other != nth)
+        found = cuts_for(nn.Linear(4, 5), (made(x),), (made(x[:, list(left)]),), [Kept(4, left)])
+        assert found.cuts == (Cut("", left, 4),)
+
+
+def components(x: torch.Tensor) -> torch.Tensor:
+    return x @ torch.linalg.svd(x, full_matrices=False).Vh.T
+
+
+@pytest.mark.parametrize("made", [components, torch.randn_like])
+def test_columns_that_are_no_longer_what_their_names_say_are_refused(made: Any) -> None:
+    torch.manual_seed(0)
+    whole = torch.randn(64, 3)
+    with pytest.raises(CannotCutError, match="what is left is no longer like the columns that have these names: the t"):
+        cuts_for(nn.Linear(3, 4), (made(whole),), (made(whole[:, [0, 2]]),), [MIDDLE])
+
+
+def test_other_values_beside_what_is_dropped_are_refused_unless_the_data_function_makes_them_anew() -> None:
+    x, bio = torch.randn(8, 3), torch.randn(8, 2)
+    with pytest.raises(CannotCutError, match="what is left is no longer like the columns that have these names"):
+        cuts_for(nn.Linear(3, 4), (x,), (x[:, [2, 0]],), [MIDDLE])
+    with pytest.raises(CannotCutError, match="the model is called with other values than beside them, and not only"):
+        cuts_for(Joined(), (x, bio), (x * 2, bio[:, :1]), [Kept(2, (0,))])
+    assert cuts_for(Joined(), (x, bio), (x * 2, bio[:, :1]), [Kept(2, (0,))], same=False).cuts
+
+
+def test_names_that_fit_several_inputs_do_not_tell_which_of_these_it_is() -> None:
+    whole = torch.zeros(8, 3)
+    with pytest.raises(CannotCutError, match="and several inputs have so many columns, of which others are dropped"):
+        cuts_for(nn.Linear(3, 4), (whole,), (whole[:, 1:],), [MIDDLE, Kept(3, (1, 2))])
 
 
 def test_a_model_of_another_shape_than_was_planned_for_is_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import etude
 from etude.core.errors import ConfigError
@@ -153,6 +153,99 @@ def test_units_that_are_off_for_what_was_tried_are_not_taken_for_those_of_a_feat
         left = tuple(other for other in range(6) if other != nth)
         found = cuts_for(Words(), words, words[:, list(left)], [Kept(6, left)])
         assert found.changes == ("first 6->5 inputs",), nth
+
+
+def train_with_noise(model, data, run, lr: float = 0.1):
+    net, (loader, _) = model(), data()
+    torch.save(net.state_dict(), run.folder / "first.pt")
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    for x, y in loader:
+        noise = 0.01 * torch.randn_like(x)
+        optimizer.zero_grad()
+        F.cross_entropy(net(x - x.mean(1, keepdim=True) + noise), y).backward()
+        optimizer.step()
+    return lr
+
+
+def test_a_feature_goes_where_training_adds_noise_and_takes_off_the_mean_of_all_features() -> None:
+    experiment = etude.Experiment(train_with_noise, model=fixed, data=data, metric="loss", mode="min")
+    ablation = experiment.ablate(["feature:fare"], seeds=1, workers=2, force=True)
+    assert isinstance(ablation, etude.Ablation)
+    assert ablation.counts() == {"finished": 2}
+    [_, fare] = ablation.arms
+    assert fare.changes == ("0 6->5 inputs",)
+    [whole], [rest] = map(ablation.of, ("base", "feature:fare"))
+    assert first_weights(rest)["0.weight"].equal(first_weights(whole)["0.weight"][:, [0, 2, 3, 4, 5]])
+
+
+class Patients(Dataset[dict[str, torch.Tensor]]):
+    """An image, a text and some numbers of each."""
+
+    def __init__(self) -> None:
+        drawn = torch.Generator().manual_seed(0)
+        self.fields = {
+            "image": torch.randn(24, 3, 6, 6, generator=drawn),
+            "text": torch.randint(0, 30, (24, 7), generator=drawn),
+            "bio": torch.randn(24, 4, generator=drawn),
+        }
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, nth: int) -> dict[str, torch.Tensor]:
+        return {name: values[nth] for name, values in self.fields.items()} | {"y": torch.tensor(nth % 2)}
+
+
+class Towers(nn.Module):
+    """It reads what there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.text, self.bio, self.out = nn.Embedding(30, 6), nn.Linear(4, 7), nn.Linear(18, 2)
+
+    def forward(self, fields: dict[str, torch.Tensor]) -> torch.Tensor:
+        read = {"image": self.image, "text": lambda ids: self.text(ids).mean(1), "bio": self.bio}
+        return self.out(torch.cat([read[name](values) for name, values in fields.items()], dim=1))
+
+
+def patients() -> etude.Data:
+    loader = DataLoader(Patients(), batch_size=8, shuffle=True)
+    columns = {"bio": ["height", "weight", "age", "pulse"]}
+    valid = DataLoader(Patients(), batch_size=12)
+    return etude.Data(loader, valid, target="y", features=columns, modalities={"body": ["height", "weight"]})
+
+
+def train_towers(model, data, run, lr: float = 0.1):
+    net, (loader, _) = model(), data()
+    torch.save(net.state_dict(), run.folder / "first.pt")
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    for batch in loader:
+        y = batch.pop("y")
+        optimizer.zero_grad()
+        F.cross_entropy(net(batch), y).backward()
+        optimizer.step()
+    return lr
+
+
+def test_a_modality_a_channel_and_a_sequence_are_dropped_from_a_model_of_several_inputs() -> None:
+    experiment = etude.Experiment(train_towers, model=Towers, data=patients, metric="loss", mode="min")
+    left = {
+        "modality:image": ("out 18->13 inputs", "out.weight", slice(5, None)),
+        "feature:text": ("out 18->12 inputs", "out.weight", [*range(5), *range(11, 18)]),
+        "modality:body": ("bio 4->2 inputs", "bio.weight", slice(2, None)),
+        "channel:0": ("image.0 3->2 inputs", "image.0.weight", slice(1, None)),
+    }
+    ablation = experiment.ablate(list(left), seeds=1, workers=2, force=True)
+    assert isinstance(ablation, etude.Ablation)
+    assert ablation.counts() == {"finished": 5}
+    [whole] = map(first_weights, ablation.of("base"))
+    for arm in ablation.arms[1:]:
+        change, cut, inputs = left[arm.name]
+        assert arm.changes[0] == change
+        [here] = map(first_weights, ablation.of(arm.name))
+        assert here[cut].equal(whole[cut][:, inputs])
+        assert all(here[name].equal(whole[name]) for name in whole if name != cut)
 
 
 def test_layers_and_features_go_together() -> None:

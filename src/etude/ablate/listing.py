@@ -24,6 +24,7 @@ class Layer(Struct, frozen=True):
         called: When its calls end, one number for each, in the order of the whole model; empty if it is never called.
         role: ``"input"`` if the data enters through it and cannot without, ``"output"`` if it gives what the model
             returns.
+        reads_data: Whether it learns, and no layer that learns stands between it and the data.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Layer(Struct, frozen=True):
     filters: int | None = None
     called: tuple[int, ...] = ()
     role: Literal["", "input", "output"] = ""
+    reads_data: bool = False
 
 
 class Feature(Struct, frozen=True):
@@ -79,11 +81,13 @@ class Listing(Struct, frozen=True):
         layers: Of the model, in the order in which it was built; a block stands before what is in it.
         features: Of the data.
         settings: Hyperparameters.
+        inputs: What the framework calls the inputs of the model, as if they were layers.
     """
 
     layers: tuple[Layer, ...] = ()
     features: tuple[Feature, ...] = ()
     settings: tuple[Setting, ...] = ()
+    inputs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = (self._layers(), self._features(), self._settings())
@@ -99,6 +103,7 @@ class Listing(Struct, frozen=True):
             counts = [(layer.filters, "filter"), (layer.units, "unit"), (layer.heads, "head")]
             facts = [count(layer.parameters, "parameter")] if layer.parameters else []
             facts += [count(number, noun) for number, noun in counts if number is not None]
+            facts += ["reads the data"] if layer.reads_data and layer.role != "input" else []
             facts += [layer.role] if layer.role else []
             indented = "  " * layer.depth + layer.path
             yield f"  {indented:<{width}}  {layer.type}  {', '.join(facts)}".rstrip()

@@ -145,8 +145,10 @@ def check_arm(arm: Arm, listing: Listing) -> None:
 def _match_data(component: DataComponent, name: str, listing: Listing) -> Matched:
     kind = "channel" if component.kind == "channel" else "feature"
     if component.kind == "modality":
-        there = [feature for feature in listing.features if feature.modality]
-        keys = [feature.modality for feature in there]
+        modalities = {feature.modality for feature in listing.features}
+        fields = set(component.names) - modalities  # one without columns that have names is a modality by itself
+        there = [one for one in listing.features if one.modality or (one.kind == "feature" and one.name in fields)]
+        keys = [one.modality or one.name for one in there]
     else:
         there = [feature for feature in listing.features if feature.kind == kind]
         keys = [feature.name for feature in there]

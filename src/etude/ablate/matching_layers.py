@@ -35,13 +35,15 @@ def match_layers(component: OfModel, listing: Listing, *, elsewhere: str = "") -
             f"{asked!r} cannot be taken away: the experiment has no model function whose layers are known. "
             "Pass Experiment(train, model=...), or write a variant: etude.custom(name, train=...)."
         )
-    names = _Names(listing.layers, asked, elsewhere)
+    names = _Names(listing, asked, elsewhere)
     warns: list[str] = []
     says: list[str] = []
     targets: list[Whole] | list[Part]
     match component:
         case PartComponent():
-            targets = [_part(component, names.one(component.name), asked)]
+            layer = names.one(component.name)
+            layer = _attention(layer, listing.layers, asked) if component.of == "heads" else layer
+            targets = [_part(component, layer, asked)]
         case BetweenComponent():
             paths, stays = _between(names.one(component.first), names.one(component.last), listing.layers, asked)
             says.append(f"{asked!r} is {count(len(paths), 'layer')}: {few(paths)}.")
@@ -62,6 +64,7 @@ def match_layers(component: OfModel, listing: Listing, *, elsewhere: str = "") -
                 f"Take the block away instead: 'layer:{path}'."
             )
     warns += _idle([target.path for target in targets], listing.layers)
+    warns += _reading([target.path for target in targets if isinstance(target, Whole)], listing.layers)
     layers = joined_layers([Layers(tuple(targets), component.repair, tuple(along))])
     assert layers is not None
     return layers, tuple(says), tuple(warns)
@@ -87,13 +90,14 @@ class _Names:
     """The layers of a model by their names.
 
     Args:
-        layers: The layers.
+        listing: It has the layers.
         asked: The component as it is spelled, for messages.
         hint: What else to say where nothing matches.
     """
 
-    def __init__(self, layers: Sequence[Layer], asked: str, hint: str) -> None:
-        self.layers = {layer.path: layer for layer in layers}
+    def __init__(self, listing: Listing, asked: str, hint: str) -> None:
+        self.layers = {layer.path: layer for layer in listing.layers}
+        self.inputs = listing.inputs
         self.asked = asked
         self.hint = hint
 
@@ -118,6 +122,12 @@ class _Names:
             raise ConfigError(
                 f"{self.asked!r} is ambiguous: {name!r} stands for {count(len(found), 'layer')}, {listed}. "
                 f"Write the whole path of one of them, or 'layers:~(^|\\.){re.escape(name)}$' for all as one arm."
+            )
+        entered = next((one for one in self.inputs if re.fullmatch(rf"{re.escape(name)}(_\d+)?", one)), None)
+        if not found and entered is not None:  # Keras counts those of all models
+            raise ConfigError(
+                f"{self.asked!r} cannot be taken away: {entered!r} is an input of the model, and without it no data "
+                "reaches what comes after. Take away what reads it, or features of the data."
             )
         if not found:
             which = "" if self.asked.endswith(f":{name}") else f": there is no {name!r}"
@@ -182,6 +192,20 @@ def _between(first: Layer, last: Layer, layers: Sequence[Layer], asked: str) -> 
     return found, [path for path in outermost(stays) if not any(is_inside(path, outer) for outer in found)]
 
 
+def _attention(block: Layer, layers: Sequence[Layer], asked: str) -> Layer:
+    """Return the attention of which heads are meant: a layer that has some, or the only one in a block that does."""
+    within = {layer.path: layer for layer in layers if layer.heads is not None and is_inside(layer.path, block.path)}
+    if block.heads is not None or not within:
+        return block
+    found = outermost(within)
+    if len(found) > 1:
+        raise ConfigError(
+            f"{asked!r} is ambiguous: {block.path!r} holds {count(len(found), 'attention')}, {few(found)}. Name one: "
+            f"'heads:{found[0]}[...]'."
+        )
+    return within[found[0]]
+
+
 def _part(component: PartComponent, layer: Layer, asked: str) -> Part:
     counts = {"filters": layer.filters, "units": layer.units, "heads": layer.heads}
     n = counts[component.of]
@@ -238,6 +262,22 @@ def _idle(paths: Iterable[str], layers: Sequence[Layer]) -> list[str]:
         for path in paths
         if alive and not any(one == path or is_inside(one, path) for one in alive)
     ]
+
+
+def _reading(paths: Sequence[str], layers: Sequence[Layer]) -> list[str]:
+    """Return a warning if layers go that read the data itself."""
+    found = [one.path for one in layers if one.reads_data and any(_holds(path, one.path) for path in paths)]
+    if not found:
+        return []
+    read, them = ("reads", "it") if len(found) == 1 else ("read", "them")
+    return [
+        f"{few(map(repr, found))} {read} the data itself: without {them}, what comes after reads the data as it is. "
+        "What a feature is worth is another question: 'feature:NAME'."
+    ]
+
+
+def _holds(outer: str, path: str) -> bool:
+    return path == outer or is_inside(path, outer)
 
 
 def _ends(path: str) -> Iterable[str]:

@@ -26,6 +26,7 @@ A message says what was given, why it cannot be, and the mend. ``TransitionError
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 
 class EtudeError(Exception):
@@ -89,6 +90,10 @@ class RefusalCode(Enum):
     """The repaired model runs, and a check says that it is not what was meant."""
 
 
+WHOLE_MODEL: Final = "the model"
+"""What a refusal names that holds whatever is taken out."""
+
+
 class RemovalRefused(ConfigError):  # noqa: N818 - it is no mishap: the answer to a question
     """A component cannot be taken out of a model; the model was not touched.
 
@@ -101,7 +106,9 @@ class RemovalRefused(ConfigError):  # noqa: N818 - it is no mishap: the answer t
 
     def __init__(self, code: RefusalCode, what: str, why: str, *, instead: str = "") -> None:
         mend = f" Take out {instead!r} instead, which contains it." if instead else ""
-        super().__init__(f"{what!r} cannot be taken out ({code.value}): {why}{mend}")
+        is_all = what == WHOLE_MODEL and code is RefusalCode.UNTRACEABLE
+        said = "Nothing can be taken out of the model" if is_all else f"{what!r} cannot be taken out"
+        super().__init__(f"{said} ({code.value}): {why}{mend}")
         self.code = code
         self.what = what
         self.why = why

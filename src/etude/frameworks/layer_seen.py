@@ -20,6 +20,7 @@ class LayerSeen(NamedTuple):
         filters: How many filters it has; None if it is no convolution.
         called: When its calls end, in the order in which all calls do.
         takes_integers: Whether it is given nothing but integers, which nothing else can stand for.
+        reads_data: Whether it learns, and is given the data as it is, or what no layer that learns has made of it.
         gives_output: Whether it learns, and gives what the model gives, as it is.
     """
 
@@ -32,4 +33,5 @@ class LayerSeen(NamedTuple):
     filters: int | None
     called: tuple[int, ...]
     takes_integers: bool
+    reads_data: bool
     gives_output: bool

@@ -22,6 +22,7 @@ from torch import nn
 from etude.frameworks.cutting import CannotCutError, Kept
 from etude.frameworks.removal.nested import Path, mapped, tensors
 from etude.frameworks.removal.tracing import arguments
+from etude.frameworks.torch_dropped import Where, indices, places_of_dropped, without_dropped
 from etude.frameworks.torch_inputs import inputs_of, keep_inputs, n_inputs
 
 CLOSE: Final = 1e-4
@@ -60,9 +61,6 @@ class Cuts(Struct, frozen=True):
         return (*(f"{path} goes with it" for path in self.gone), *fewer)
 
 
-Where: TypeAlias = tuple[int, tuple[int, ...]]
-"""An axis, and places along it."""
-
 _NOWHERE: Final[Where] = (0, ())
 
 
@@ -89,69 +87,18 @@ def cuts_for(model: nn.Module, whole: Any, rest: Any, kept: Sequence[Kept], *, s
         whole: What it is called with, with all features.
         rest: What it is called with, without some, for the same examples.
         kept: What stays of columns or channels, as far as names tell it.
-        same: Whether the values that stay have to be the same in both; not, if the data function makes them anew.
+        same: Whether other inputs have to be the same in both; not, if the data function makes them anew.
 
     Raises:
         CannotCutError: Nobody can tell.
     """
-    gone = _gone(whole, rest, kept, same=same)
+    gone = places_of_dropped(whole, rest, kept, same=same)
     if not gone:
         return Cuts()
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         found = _read_by(model, whole, gone)
-        _try(model, found, whole, rest if same else _as_beside(whole, rest, gone))
+        _try(model, found, whole, without_dropped(whole, rest, gone))
     return found
-
-
-def _as_beside(whole: Any, rest: Any, gone: Mapping[Path, Where | None]) -> Any:
-    """Return what the model is called with, without what is dropped, with the values that the rest has beside it."""
-    before = dict(tensors(arguments(whole)))
-    path_of = {id(tensor): path for path, tensor in tensors(arguments(rest))}
-
-    def beside(tensor: torch.Tensor) -> torch.Tensor:
-        path = path_of[id(tensor)]
-        found, where = before[path], gone.get(path)
-        if where is None:
-            return found
-        left = [place for place in range(found.shape[where[0]]) if place not in where[1]]
-        return found.index_select(where[0], torch.tensor(left))
-
-    args, kwargs = mapped(arguments(rest), beside)
-    return kwargs or args
-
-
-def _gone(whole: Any, rest: Any, kept: Sequence[Kept], *, same: bool) -> dict[Path, Where | None]:
-    """Return where what is dropped lies: of a tensor along which axis and at which places; None for all of it."""
-    before, after = dict(tensors(arguments(whole))), dict(tensors(arguments(rest)))
-    gone: dict[Path, Where | None] = {}
-    for path, tensor in before.items():
-        left = after.get(path)
-        if left is None:
-            gone[path] = None
-        elif left.shape != tensor.shape:
-            gone[path] = _places(tensor, left, kept, same=same)
-        elif same and not _equal(left, tensor):
-            raise CannotCutError("the model is called with other values than beside them, and not only with fewer")
-    if after.keys() - before.keys():
-        raise CannotCutError("the model is called in another way without them")
-    return gone
-
-
-def _places(tensor: torch.Tensor, left: torch.Tensor, kept: Sequence[Kept], *, same: bool) -> Where:
-    shapes = list(zip(tensor.shape, left.shape, strict=True)) if tensor.ndim == left.ndim else []
-    axes = [axis for axis, (of, n) in enumerate(shapes) if of != n]
-    if len(axes) == 1:
-        [axis] = axes
-        of, n = shapes[axis]
-        fits = [one.places for one in dict.fromkeys(kept) if (one.of, len(one.places)) == (of, n)]
-        if same:
-            fits = [one for one in fits if _equal(tensor.index_select(axis, torch.tensor(one)), left)]
-        if len(fits) == 1:
-            return axis, tuple(sorted(set(range(of)) - set(fits[0])))
-    raise CannotCutError(
-        f"the model is called with {_shape(left)} in place of {_shape(tensor)}, and no names tell which of these are "
-        "left. Give them names, etude.Data(..., features=[...]), one for each column"
-    )
 
 
 Seen: TypeAlias = dict[str, list[list[torch.Tensor]]]
@@ -250,7 +197,7 @@ def _with(
         if there is None:
             mask[...] = True
         elif there[1]:
-            mask.index_fill_(there[0], torch.tensor(there[1]), value=True)
+            mask.index_fill_(there[0], indices(there[1]), value=True)
         return torch.where(mask if these else ~mask, change(tensor), tensor)
 
     return mapped(arguments(whole), changed)
@@ -325,7 +272,14 @@ def _try(model: nn.Module, found: Cuts, whole: Any, rest: Any) -> None:
     except Exception as broken:
         where = f" after {'; '.join(found.changes)}" if found.changes else ""
         said = str(broken).strip().partition("\n")[0][:200]
-        raise CannotCutError(f"the model does not run without them{where}: {type(broken).__name__}: {said}") from broken
+        none_left = any(tensor.ndim > 1 and 0 in tensor.shape[1:] for _, tensor in tensors((args, kwargs)))
+        empty = (
+            ". All columns of one of its inputs are dropped, so what reads it has none; a field whose columns have no "
+            "names is dropped as one feature"
+        ) * none_left
+        raise CannotCutError(
+            f"the model does not run without them{where}: {type(broken).__name__}: {said}{empty}"
+        ) from broken
     args, kwargs = arguments(whole)
     with _counting_for_nothing(large, found):
         torch.manual_seed(0)
@@ -356,17 +310,13 @@ def _counting_for_nothing(model: nn.Module, found: Cuts) -> Iterator[None]:
 
 
 def _instead(small: nn.Module, one: Cut, axis: int, *, each: bool) -> Any:
-    places = torch.tensor(one.kept, dtype=torch.long)
+    places = indices(one.kept)
 
     def forward(layer: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
         given = small(args[0].index_select(axis, places), *args[1:])
         return torch.zeros_like(result).index_copy(axis, places, given) if each else given
 
     return forward
-
-
-def _equal(one: torch.Tensor, two: torch.Tensor) -> bool:
-    return one.dtype == two.dtype and torch.equal(one.nan_to_num(), two.nan_to_num())
 
 
 def _close(one: torch.Tensor, two: torch.Tensor) -> bool:
@@ -376,7 +326,3 @@ def _close(one: torch.Tensor, two: torch.Tensor) -> bool:
         return torch.equal(one, two)
     scale = float(two.abs().max()) if two.numel() else 0.0
     return torch.allclose(one, two, rtol=CLOSE, atol=CLOSE * scale, equal_nan=True)
-
-
-def _shape(tensor: torch.Tensor) -> str:
-    return "x".join(map(str, tensor.shape)) or "a number"

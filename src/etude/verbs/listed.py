@@ -14,7 +14,7 @@ from etude.core.signature import Definition, Kind
 from etude.data.features import Named, features_of
 from etude.frameworks import keras_adapter, torch_adapter
 from etude.frameworks.removers import is_keras
-from etude.removing import layers_of
+from etude.removing import inputs_of, layers_of
 from etude.results.rebuilt import build, data_of
 from etude.verbs.check import check
 from etude.worker.seeds import kept_generators
@@ -65,8 +65,8 @@ def _look_at(experiment: Definition, params: Mapping[str, Any], seed: int) -> Lo
         return Looked(Listing((), features, settings), data=data)
     model = build(experiment, params, seed)
     if is_keras(model):
-        example, layers = _of_keras(model, data)
-        return Looked(Listing(layers, features, settings), model, example, data)
+        example, layers, inputs = _of_keras(model, data)
+        return Looked(Listing(layers, features, settings, inputs), model, example, data)
     torch = torch_adapter()
     if torch is None or not (modules := torch.modules(model)):
         return Looked(Listing((), features, settings), data=data)
@@ -87,15 +87,15 @@ def _as_feature(named: Named) -> Feature:
     return Feature(named.name, named.kind, named.modality, named.role)
 
 
-def _of_keras(model: Any, data: Any) -> tuple[Any, tuple[Layer, ...]]:
-    """Return what a Keras model is called with, and its layers; none where its graph is not known."""
+def _of_keras(model: Any, data: Any) -> tuple[Any, tuple[Layer, ...], tuple[str, ...]]:
+    """Return what a Keras model is called with, its layers and its inputs; none where its graph is not known."""
     from etude.frameworks.keras_removal.models import guessed, models
 
     with kept_generators():
         example = guessed(models(model)[0], data)
     with contextlib.suppress(RemovalRefused):
-        return example, layers_of(model, example, roles=True)
-    return example, ()
+        return example, layers_of(model, example, roles=True), inputs_of(model, example)
+    return example, (), ()
 
 
 def _run(

@@ -201,6 +201,9 @@ def test_layers_of_a_nested_model_go_by_their_path() -> None:
     net = keras.Model(j, L.Dense(10, name="head")(L.GlobalAveragePooling2D(name="pooled")(encoder(j))))
     paths = [layer.path for layer in etude.removing.layers_of(net)]
     assert paths == ["encoder", "encoder.conv", "encoder.relu", "encoder.conv2", "pooled", "head"]
+    assert [one.path for one in etude.removing.layers_of(net) if one.reads_data] == ["encoder.conv"]
+    with pytest.raises(ConfigError, match=r"is an input of the model, and without it no data reaches what comes after"):
+        etude.remove(net, "layer:input_layer", X)
     removed = etude.remove(net, "layer:encoder.conv2", X)
     assert removed.rung.name == "IDENTITY"
     assert [layer.name for layer in net.get_layer("encoder").layers][1:] == ["conv", "relu"]

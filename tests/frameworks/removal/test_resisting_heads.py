@@ -12,13 +12,13 @@ import torch
 from repaired import assert_same, gradients, parts_planned, planned, refusal, without, zeroed
 from torch import nn
 
-from etude.core.errors import RefusalCode, RemovalRefused
+from etude.core.errors import ConfigError, RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Part
 from etude.frameworks.removal.attention import CutAttention
 from etude.frameworks.removal.check import check
 from etude.frameworks.removal.edits import Padded, Resize
 from etude.frameworks.removal.plan import plan
-from etude.removing import remove
+from etude.removing import layers_of, remove
 
 SIZE = 8  # of a head
 TOKENS = torch.randint(3, 50, (3, 7), generator=torch.Generator().manual_seed(0))
@@ -197,6 +197,46 @@ def test_a_fused_projection_is_cut_where_its_heads_are(by_width: bool, by_head: 
     assert any(isinstance(edit, Padded) for edit in found.edits) == by_width  # its code cannot have another width
     assert ("attn keeps its width, with zeros for the heads that are gone" in found.changes) == by_width
     assert pickle.loads(pickle.dumps(changed.attn.qkv)).weight.shape == (48, 24)
+
+
+class Unsaid(nn.Module):
+    """An attention that calls the number of its heads by no name that is known."""
+
+    def __init__(self, *, at_once: bool) -> None:
+        super().__init__()
+        self.h, self.at_once = 3, at_once
+        self.qkv, self.proj, self.drop = nn.Linear(24, 72), nn.Linear(24, 24), nn.Dropout(0.1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, tokens, width = x.shape
+        q, k, v = self.qkv(x).view(n, tokens, 3, self.h, width // self.h).permute(2, 0, 3, 1, 4)
+        if self.at_once:
+            mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            mixed = self.drop((q @ k.transpose(-1, -2) / 3).softmax(-1)) @ v
+        return self.proj(mixed.transpose(1, 2).reshape(n, tokens, width))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_heads_are_counted_where_nothing_says_how_many_there_are(at_once: bool) -> None:
+    x = torch.randn(4, 7, 5)
+    net = nn.Sequential(Holder(Unsaid(at_once=at_once)).eval())
+    assert [(one.path, one.heads) for one in layers_of(net, x) if one.heads] == [("0.attn", 3)]
+    expected = zeroed(net, "0.attn.proj", columns(1))
+    found = remove(net, "heads:0[1]", x)  # of the block's only attention
+    assert found.changes[0] == "1 head of 0.attn removed"
+    assert_same(net, expected, x)
+    with pytest.raises(ConfigError, match=r"are all 3 heads of '0\.attn'"):
+        remove(nn.Sequential(Holder(Unsaid(at_once=at_once))), "heads:attn[0:3]", x)
+
+
+def test_no_heads_are_seen_where_a_softmax_is_no_attention() -> None:
+    class Map(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ x.transpose(-1, -2).softmax(-1)
+
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), Map(), nn.Flatten(), nn.Linear(4 * 36, 2))
+    assert not any(one.heads for one in layers_of(net, torch.randn(2, 3, 8, 8)))
 
 
 def test_the_check_sees_when_other_channels_went_than_were_meant() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from repaired import assert_same, parts_planned, refusal, without, zeroed
 from torch import nn
 
-from etude.core.errors import RefusalCode
+from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Part
 from etude.removing import remove
 
@@ -189,3 +190,47 @@ def test_components_count_units_of_embeddings_and_of_recurrent_layers() -> None:
     net = nn.Sequential(nn.Embedding(31, 12), nn.Linear(12, 4))
     assert remove(net, "units:0[-1]", torch.randint(0, 31, (4, 9))).model[1].weight.shape == (4, 11)
     assert remove(Recurrent(nn.GRU), "units:rnn[0:2]", torch.randn(4, 7, 5)).model.rnn.hidden_size == 4
+
+
+class Placed(nn.Module):
+    """Tokens and their places, which are a table without a module."""
+
+    def __init__(self, take: Callable[[torch.Tensor, int], torch.Tensor]) -> None:
+        super().__init__()
+        self.take, self.pos = take, nn.Parameter(torch.randn(20, 12))
+        self.tok, self.norm, self.mlp, self.out = (
+            nn.Embedding(30, 12),
+            nn.LayerNorm(12),
+            nn.Linear(12, 12),
+            nn.Linear(12, 3),
+        )
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.tok(ids) + self.take(self.pos, ids.shape[1])
+        return self.out((x + self.mlp(self.norm(x))).mean(1))
+
+
+TAKEN: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
+    "first rows": lambda pos, n: pos[:n],
+    "first rows and all columns": lambda pos, n: pos[:n, :],
+    "with an axis for examples": lambda pos, n: pos[None, :n],
+    "rows by number": lambda pos, n: pos[torch.arange(n)],
+}
+
+
+@pytest.mark.parametrize("take", TAKEN.values(), ids=TAKEN)
+def test_units_go_from_a_table_of_which_rows_are_taken(take: Any) -> None:
+    net, ids = Placed(take), torch.randint(0, 30, (5, 7))
+    before = net.pos.detach().clone()
+    removed = remove(net, "units:tok[0:4]", ids)
+    assert "pos cut 12->8" in removed.changes
+    assert "masked re-execution" in removed.checks or "re-execution" in removed.checks
+    assert net.pos.equal(before[:, 4:])
+
+
+def test_units_do_not_go_from_a_table_whose_columns_are_taken_in_another_order() -> None:
+    def turned(pos: torch.Tensor, n: int) -> torch.Tensor:
+        return pos[:n, torch.arange(11, -1, -1)]
+
+    with pytest.raises(RemovalRefused, match="the width that __getitem__ gives cannot be changed"):
+        remove(Placed(turned), "units:tok[0:4]", torch.randint(0, 30, (5, 7)))

@@ -17,7 +17,7 @@ from etude.frameworks.keras_removal.graph import Graph, at, nested
 from etude.frameworks.keras_removal.kinds import weights_of, width_setting
 from etude.frameworks.keras_removal.ladder import Ladder
 from etude.frameworks.keras_removal.swap import Swap
-from etude.frameworks.repair_words import parameters_in_words
+from etude.frameworks.repair_words import parameters_in_words, with_mend
 
 
 def plan(model: Any, layers: Layers) -> KerasPlan:
@@ -35,7 +35,8 @@ def plan(model: Any, layers: Layers) -> KerasPlan:
     except RemovalRefused as refused:
         if refused.code in (RefusalCode.NOT_FOUND, RefusalCode.EVERYTHING, RefusalCode.DEAD):
             raise
-        raise RemovalRefused(refused.code, refused.what, refused.why, instead=_enclosing(model, layers)) from None
+        instead = _enclosing(model, layers)
+        raise RemovalRefused(refused.code, refused.what, with_mend(refused, layers), instead=instead) from None
 
 
 def _enclosing(model: Any, layers: Layers) -> str:

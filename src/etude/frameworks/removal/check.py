@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from etude.core.errors import RefusalCode, RemovalRefused
+from etude.core.errors import WHOLE_MODEL, RefusalCode, RemovalRefused
 from etude.core.removal import Whole
 from etude.frameworks.removal.apart import mixed
 from etude.frameworks.removal.apply import apply
@@ -30,9 +30,11 @@ from etude.frameworks.removal.comparing import Examples, Found, is_close, is_equ
 from etude.frameworks.removal.copies import copied
 from etude.frameworks.removal.edits import Drop, Fill, Freeze, Plan, Resize, ResizeTensor, StandIn
 from etude.frameworks.removal.heads import with_silent_heads
+from etude.frameworks.removal.nested import tensors
 from etude.frameworks.removal.reexecution import kept, masked, overridden
 from etude.frameworks.removal.resized import resized_names
 from etude.frameworks.removal.tracing import arguments, forward_of
+from etude.frameworks.removal.unrun import unrun
 
 MATRIX: Final = 2
 STILL: Final = 1e-9
@@ -88,6 +90,7 @@ class _Checks:
             apply(self._after, plan, seed=seed)
         except Exception as broken:
             self.fail(f"carrying it out raises {type(broken).__name__}: {str(broken).strip()[:200]}", broken)
+        self._given = args, kwargs
         self._examples = Examples(self._before, args, kwargs)
 
     def run(self) -> tuple[str, ...]:
@@ -133,10 +136,13 @@ class _Checks:
 
     def _refuse_no_numbers(self) -> None:
         """Refuse an example that would pass all checks, since nothing differs from what is no number."""
-        what = self._examples.not_numbers(self._before)
+        try:
+            what = self._examples.not_numbers(self._before)
+        except Exception as broken:  # fake tensors let some types pass
+            raise unrun(broken, self._given) from broken
         if what:
             why = f"the example gives {what} in the untouched model, so that nothing can be compared. Give another one."
-            raise RemovalRefused(RefusalCode.UNTRACEABLE, "the model", why)
+            raise RemovalRefused(RefusalCode.UNTRACEABLE, WHOLE_MODEL, why)
 
     def _computed(self) -> tuple[Found, Found]:
         try:
@@ -211,6 +217,7 @@ class _Checks:
         before, after = self._movement(self._before), self._movement(self._after)
         if before > STILL and after < max(STILL, COLLAPSED * before):
             why = f"other examples change what it gives by {after:.1g} of its size, and by {before:.1g} before"
+            self._refuse_constant()
             self.fail(f"what it gives does not depend on what goes in any more: {why}.", code=RefusalCode.NO_PATH)
         had = self._gradients
         if had is None or self._has_zeros():
@@ -221,7 +228,18 @@ class _Checks:
             if old is None or not old.numel() or name in self._plan.idle or old.ndim < MATRIX:
                 continue
             if float(old.abs().max()) > SOME * largest and not bool(gradient.any()):
+                self._refuse_constant()
                 self.fail(f"the gradient of {name} has become exactly 0.", code=RefusalCode.NO_PATH)
+
+    def _refuse_constant(self) -> None:
+        """Refuse an example of one number throughout: that it moves nothing is not what a component is to blame for."""
+        given = [tensor for _, tensor in tensors(self._given) if tensor.is_floating_point() and tensor.numel()]
+        if given and all(bool((tensor == tensor.flatten()[0]).all()) for tensor in given):
+            why = (
+                f"the example is {float(given[0].flatten()[0]):g} throughout, with which nothing can be seen of what "
+                "depends on what. Pass examples with different numbers, such as those of the data."
+            )
+            raise RemovalRefused(RefusalCode.UNTRACEABLE, WHOLE_MODEL, why)
 
     def _movement(self, model: nn.Module) -> float:
         """Return by which share of its size a model's result moves with the examples: that which moves most."""

@@ -20,6 +20,7 @@ from etude.frameworks.removal.resize import Unresizable, resized_tensors
 from etude.frameworks.removal.rules import Front
 from etude.frameworks.removal.trace import Call
 from etude.frameworks.removal.tracing import Mode, Runs, different
+from etude.frameworks.removal.unrun import shown
 from etude.frameworks.removal.widths import Widened, widen
 
 
@@ -188,5 +189,5 @@ def _same_shapes(result: Any, mode: Mode) -> None:
     for path, n in mode.trace.calls[0].outputs.items():
         value = mode.trace.values[n]
         if path not in found or tuple(found[path].shape) != value.shape or found[path].dtype != value.dtype:
-            now = tuple(found[path].shape) if path in found else "nothing"
-            raise Unresizable(f"the model would give {now} instead of {value.shape}")
+            now = shown(tuple(found[path].shape), mode.trace) if path in found else "nothing"
+            raise Unresizable(f"the model would give {now} instead of {shown(value.shape, mode.trace)}")

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from torch import nn
 
@@ -39,6 +40,10 @@ from etude.frameworks.removal.tracing import Mode, Runs
 from etude.frameworks.removal.uncalled import Children, Read, uncalled
 from etude.frameworks.removal.widths import Widened
 from etude.frameworks.removal.words import in_words
+
+NEVER_CALLED: Final = (
+    "it is never called with this example. Leave it out, or pass an example with which the model calls it."
+)
 
 
 class Ladder:
@@ -249,7 +254,7 @@ class Ladder:
             except Unresizable as why:
                 failure = str(why)
             if not failure:
-                raise RemovalRefused(RefusalCode.DEAD, part.path, "it is never called with this example.")
+                raise RemovalRefused(RefusalCode.DEAD, part.path, NEVER_CALLED)
             raise RemovalRefused(code_of(failure), part.path, f"{failure}.")
 
     def _cut(self, part: Part, cut: Cut, modes: list[Mode]) -> None:
@@ -257,7 +262,7 @@ class Ladder:
         first = [*cut.edits, *cut.said]
         layers = [edit.path for edit in first if isinstance(edit, Resize | FewerHeads)]
         if not any(mode.trace.of(layer) for mode in modes for layer in layers):
-            raise RemovalRefused(RefusalCode.DEAD, part.path, "it is never called with this example.")
+            raise RemovalRefused(RefusalCode.DEAD, part.path, NEVER_CALLED)
         calls = [mode.trace.of(layers[0]) for mode in modes]
         widened = self._fitting.fit_part(first, modes, calls, self._edits)
         check_groups(self._model, widened.edits)

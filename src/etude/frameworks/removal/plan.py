@@ -22,6 +22,7 @@ from etude.frameworks.removal.nested import tensors
 from etude.frameworks.removal.repeats import Repeats
 from etude.frameworks.removal.tracing import Runs, arguments, forward_of
 from etude.frameworks.removal.unfit import refuse_unfit
+from etude.frameworks.repair_words import with_mend
 
 
 def plan(model: nn.Module | dict[str, nn.Module], layers: Layers, example: Any) -> Plan:
@@ -90,7 +91,7 @@ class Planner:
             if refused.code in (RefusalCode.NOT_FOUND, RefusalCode.EVERYTHING, RefusalCode.DEAD):
                 raise
             raise RemovalRefused(
-                refused.code, refused.what, refused.why, instead=self._enclosing(layers)
+                refused.code, refused.what, with_mend(refused, layers), instead=self._enclosing(layers)
             ) from refused.__cause__
 
     def checked(self, layers: Layers, *, seed: int = 0) -> tuple[Plan, tuple[str, ...]]:

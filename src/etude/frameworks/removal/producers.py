@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
 from torch import nn
 
 from etude.frameworks.removal.channels import Keep
@@ -99,6 +100,23 @@ class Producers:
         mixing = [
             n for n in op.inputs if self._base.values[n].kind == "parameter" and len(self._base.values[n].shape) > 1
         ]
-        if not same or (mixing and op.name not in ADD and op.name not in MUL) or op.name in ("matmul", "bmm"):
+        apart = (
+            op.name in ADD or op.name in MUL or _selects_beside(op, len(self._base.values[op.inputs[0]].shape), axis)
+        )
+        if not same or (mixing and not apart) or op.name in ("matmul", "bmm"):
             raise Unresizable(f"the width that {op.name} gives cannot be changed")
         return same
+
+
+def _selects_beside(op: Op, ndim: int, axis: int) -> bool:
+    """Say whether rows of a table are taken, as of positions, and an axis, counted from behind, stays as it is."""
+    if op.name != "__getitem__":
+        return False
+    index = list(op.args[1]) if isinstance(op.args[1], tuple) else [op.args[1]]
+    while index and index[0] is None:  # axes in front of all others
+        index.pop(0)
+    if all(isinstance(one, slice) for one in index):  # none turns an axis round, and this one is as long as before
+        return True
+    return (
+        len(index) == 1 and isinstance(index[0], torch.Tensor) and not index[0].is_floating_point() and ndim + axis > 0
+    )

@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from etude.core.errors import RefusalCode, RemovalRefused
+from etude.core.errors import RemovalRefused
 from etude.frameworks.removal.apply import for_a_try
 from etude.frameworks.removal.edits import Edit
 from etude.frameworks.removal.fake import Copy, batch_of
@@ -20,6 +20,7 @@ from etude.frameworks.removal.meaning import Meaning
 from etude.frameworks.removal.nested import tensors
 from etude.frameworks.removal.sources import Sources
 from etude.frameworks.removal.trace import Recorder, Trace, watched
+from etude.frameworks.removal.unrun import said, unrun
 
 BATCHES: Final = (7, 11, 13, 17, 19, 23, 29, 31, 5, 3)
 """Numbers of examples to choose from: no other axis has that many, so that none is taken for another by luck."""
@@ -70,6 +71,7 @@ class Runs:
     ) -> None:
         self.notes: list[str] = []
         failures: list[str] = [without_fakes] if without_fakes else []
+        last: Exception | None = None
         ways = ((True, True), (True, False), (False, True), (False, False))
         for fake, free in ways[2:] if without_fakes else ways:
             try:
@@ -82,7 +84,8 @@ class Runs:
             except RemovalRefused:
                 raise
             except Exception as broken:
-                failures.append(f"{type(broken).__name__}: {str(broken).strip()[:300]}")
+                failures.append(said(broken))
+                last = broken
                 continue
             self.fake = fake
             if not fake:
@@ -90,9 +93,8 @@ class Runs:
             if not free:
                 self.notes.append("the model runs with the example's number of examples only")
             return
-        raise RemovalRefused(
-            RefusalCode.UNTRACEABLE, "the model", f"it does not run with the example: {failures[-1]}"
-        ) from None
+        assert last is not None
+        raise unrun(last, (args, kwargs)) from None
 
     def again(self) -> list[Mode]:
         """Run the copy as it is now, and return what happened."""

@@ -75,7 +75,10 @@ def uncalled(runs: Runs, modes: Sequence[Mode], path: str, what: str, *, learned
         return _frozen(runs, modes, path, module, what, learned=learned)
     if not used:
         raise RemovalRefused(
-            RefusalCode.DEAD, what, "it is never used with this example, so nothing would change without it."
+            RefusalCode.DEAD,
+            what,
+            "it is never used with this example, so nothing would change without it. Leave it out, or pass an example "
+            "with which the model uses it.",
         )
     return Children(used, [child for child in children if child not in used])
 

@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.frameworks.removal.nested import tensors
+from etude.frameworks.removal.unrun import unrun
 
 WRAPPERS = {
     "DistributedDataParallel": "module",
@@ -93,8 +94,7 @@ def materialised(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         with torch.no_grad():
             model.eval()(*args, **kwargs)
     except Exception as broken:
-        why = f"it does not run with the example: {type(broken).__name__}: {str(broken).strip()[:300]}"
-        raise RemovalRefused(RefusalCode.UNTRACEABLE, "the model", why) from broken
+        raise unrun(broken, (args, kwargs)) from broken
     finally:
         for module, was in training.items():
             module.training = was

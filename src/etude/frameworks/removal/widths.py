@@ -28,6 +28,7 @@ from etude.frameworks.removal.producers import Producers
 from etude.frameworks.removal.resize import Side, Unresizable, sides, width_axis
 from etude.frameworks.removal.standin import adapts
 from etude.frameworks.removal.trace import Call, Op, Recorder, Trace, watched
+from etude.frameworks.removal.unrun import shown
 
 RESTARTS: Final = 60
 
@@ -169,7 +170,8 @@ class _Widths(Recorder):
                 continue
             before = self._base.values[base.outputs[where]].shape
             if call.parent < 0 and tuple(tensor.shape) != before:
-                raise Unresizable(f"the model would give {tuple(tensor.shape)} instead of {before}")
+                now, then = shown(tuple(tensor.shape), self._base), shown(before, self._base)
+                raise Unresizable(f"the model would give {now} instead of {then}")
             if call.path in self._out or call.path in self._stands:
                 self._note(tensor, before, self._out.get(call.path) if call.path in self._out else _empty(tensor))
             elif call.path in self._hidden:  # in each of its directions

@@ -54,12 +54,25 @@ def _stand_in(edit: StandIn, why: list[str]) -> str:
     rules = [rule for call in edit.calls for rule in call.rules]
     fits = [rule for rule in rules if isinstance(rule, Fit)]
     if fits:
-        what = "what went in is added up, " if len(fits[0].sources) > 1 else "what went in is "
-        what += "brought into shape by a learned dense layer" if fits[0].learned else "resized along its positions"
+        done = ["added up"] if len(fits[0].sources) > 1 else []
+        if fits[0].learned:
+            done.append("brought into shape by a learned dense layer")
+        elif any(map(_moves, fits)):
+            done.append("resized along its positions")
+        what = f"what went in is {', '.join(done)}" if done else "what went in comes out"
         if any(isinstance(rule, Fill) and not rule.unused and not rule.value for rule in rules):
             what += ", another of its results is 0"
         return f"{edit.path} removed ({', '.join([what, *(w for w in why if ' channels' in w)])})"
     return f"{edit.path} removed" + (f" ({', '.join(why)})" if why else "")
+
+
+def _moves(fit: Fit) -> bool:
+    """Say whether an adapter gives other positions than it reads, or another number of them."""
+    first = fit.sources[0]
+    if any(source.axes.places != fit.axes.places for source in fit.sources):
+        return True
+    dims = [(fit.dims[place.axis], place.axis) for place in fit.axes.places]
+    return any((dim.path, dim.axis, dim.times) != (first.path, axis, dim.over) for dim, axis in dims)
 
 
 def _how(keep: tuple[int, ...] | None, before: int) -> str:
