@@ -126,7 +126,7 @@ def verdicts(
     corrected = holm([one.p for one in raw])
     same = holm([one.p_same for one in raw]) if margin is not None else [math.nan] * len(raw)
     found = [
-        _judge(dataclasses.replace(one, p_corrected=p, p_same_corrected=q), level=level)
+        _judge(dataclasses.replace(one, p_corrected=p, p_same_corrected=q), sides[one.component], level=level)
         for one, p, q in zip(raw, corrected, same, strict=True)
     ]
     tests = {arm: of_pairs if side.paired else WelchDealt() for arm, side in sides.items()}
@@ -190,8 +190,13 @@ def _standardised(base: Any, arm: Any, *, paired: bool) -> float:
     return off / spread
 
 
-def _judge(one: Verdict, *, level: float) -> Verdict:
-    """Return it with its verdict: what is surely smaller than what matters does not matter, however sure it is."""
+def _judge(one: Verdict, side: Beside, *, level: float) -> Verdict:
+    """Return it with its verdict: what is surely smaller than what matters does not matter, however sure it is.
+
+    Runs that do not vary at all decide nothing, whatever a test makes of their number.
+    """
+    if not side.varies:
+        return one
     if one.p_same_corrected <= level:
         return dataclasses.replace(one, verdict=Word.SAME)
     if one.p_corrected <= level:
@@ -206,14 +211,18 @@ def _told(one: Verdict, side: Beside, test: Test, *, claims: int, margin: float 
         says.append("no run of one of the two arms came to a number: nothing can be said")
     elif one.n == 1:
         says.append("one run says nothing of how much runs differ: no test and no interval")
+    elif not side.varies:
+        same = "all runs are those of the base: what is taken away may not be in use, or " if one.effect == 0 else ""
+        says.append(f"{same or 'no run differs from others of its arm: '}the seeds are none, so this is one run")
     elif one.standardised in (math.inf, -math.inf, 0.0) and one.effect == 0:
         says.append("all runs are those of the base: what is taken away may not be in use, or the seeds are none")
     elif math.isinf(one.standardised):
         says.append("the difference is the same with every seed: the seeds may be none")
     if one.n > 1 and math.isinf(one.low):
         says.append(f"{count(one.n, 'run')} are too few for an interval at {1 - level:.0%}")
-    needed = _needed(one, test, claims=claims, margin=margin, level=level) if one.verdict is Word.UNDECIDED else None
-    if one.verdict is Word.UNDECIDED and needed is None and one.n > 1:
+    is_open = one.verdict is Word.UNDECIDED and (side.varies or one.n < 2)  # noqa: PLR2004
+    needed = _needed(one, test, claims=claims, margin=margin, level=level) if is_open else None
+    if is_open and needed is None and one.n > 1:
         wide = margin is not None and abs(one.effect) < margin
         if margin is None:
             says.append(

@@ -128,7 +128,11 @@ def raced(
     told = []
     for one in found:
         stand = stands[one.component]
-        word = (Word.MATTERS if one.effect > 0 else Word.HURTS) if stand is Stand.FOUND else Word.UNDECIDED
+        varies = any(
+            len({x for x in runs[name].values() if math.isfinite(x)}) > 1 for name in (names[0], one.component)
+        )
+        sure = stand is Stand.FOUND and varies
+        word = (Word.MATTERS if one.effect > 0 else Word.HURTS) if sure else Word.UNDECIDED
         says = (*one.says, f"{stand.value} by the race")
         plain = replace(one, p=math.nan, p_corrected=math.nan, seeds_needed=None)
         told.append(replace(plain, verdict=word, says=says))
