@@ -196,7 +196,7 @@ def test_pairs_are_told_by_how_they_began() -> None:
     assert str(compare(base, {"weights": {"a": 1, "c": 3}, "batches": "x"})) == (
         "paired: 2 parameters in common begin alike"
     )
-    assert str(compare(base, {"weights": {}, "batches": "x"})) == "paired: no parameters in common"
+    assert str(compare(base, {"weights": {}, "batches": "x"})) == "paired: the first data is the same"
     unlike = compare(base, {"weights": {"a": 0, "b": 0, "c": 3}, "batches": "y"})
     assert str(unlike) == "not paired: a, b begin with other values; the first batches are other ones"
     assert compare(base, {"weights": {"a": 1}, "batches": "y"}, data_differ=True).is_pair

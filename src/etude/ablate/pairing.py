@@ -53,9 +53,11 @@ class Pairing(NamedTuple):
         return self.shared > 0 or self.batches is not None
 
     def __str__(self) -> str:
+        if not self.is_known:
+            return "not known whether paired: nothing was seen of how both began"
         if self.is_pair:
             alike = f"{count(self.shared, 'parameter')} in common begin alike"
-            return f"paired: {alike if self.shared else 'no parameters in common'}"
+            return f"paired: {alike if self.shared else 'the first data is the same'}"
         parts = []
         if self.unlike:
             more = f" and {len(self.unlike) - 3} more" if len(self.unlike) > 3 else ""  # noqa: PLR2004
@@ -90,12 +92,19 @@ def _same_batches(base: Mapping[str, Any], arm: Mapping[str, Any], *, data_diffe
     return True if any(there.get(where) == print_ for where, print_ in here.items()) else None
 
 
+def paired_all(pairs: Collection[Pairing]) -> bool | None:
+    """Say of several pairs whether all are; None if that is not known of one, and none is known to be no pair."""
+    if not all(one.is_pair for one in pairs):
+        return False
+    return True if pairs and all(one.is_known for one in pairs) else None
+
+
 def are_seeds_none(prints: Sequence[Mapping[str, Any]], values: Sequence[float]) -> bool:
     """Say whether trials of the base under several seeds were all the same run, by how they began and how they ended.
 
     Data alone says nothing of seeds: it may well be the same under all of them.
     """
-    several = len(prints) > 1 and all("weights" in one or "batches" in one for one in prints)
+    several = len(prints) > 1 and all(one.get("weights") or "batches" in one for one in prints)
     return several and all(one == prints[0] for one in prints) and is_constant(values)
 
 

@@ -27,6 +27,11 @@ from etude.core.text import brief, count
 ASKED: Final[Mapping[str, Test]] = {"sign flips": SignFlips(), "signed ranks": SignedRanks(), "t": CorrectedT()}
 """Tests of pairs that may be asked for."""
 
+NOT_KNOWN: Final = (
+    "not known whether these are pairs: tested as pairs by their seeds, which is right for independent runs, too, and "
+    "finds less among these"
+)
+
 
 class Verdicts(Sequence[Verdict]):
     """Verdicts on all components: a list, found by place or by name, that prints as a table.
@@ -77,7 +82,7 @@ def verdicts(
     *,
     base: str | None = None,
     mode: Literal["max", "min"] = "max",
-    paired: bool | Mapping[str, bool] = True,
+    paired: bool | Mapping[str, bool | None] = True,
     margin: float | None = None,
     level: float = 0.05,
     test: Literal["sign flips", "signed ranks", "t"] | None = None,
@@ -92,7 +97,7 @@ def verdicts(
         base: The arm that the others are compared with; the first one if left out.
         mode: ``"max"`` if larger is better, ``"min"`` if smaller is.
         paired: Whether runs with the same seed, or in the same place of their lists, are pairs; for each arm, if some
-            are not.
+            are not. None says that it is not known: they are tested as pairs, which holds for independent runs too.
         margin: How small a difference does not matter, in the metric's unit, fixed before the runs are seen. Without it
             nothing can be found not to matter.
         level: How often one claim or more may be wrong, of all claims together.
@@ -121,13 +126,17 @@ def verdicts(
     sign = 1.0 if mode == "max" else -1.0
     others = [arm for arm in runs if arm != name]
     pairs = {arm: paired if isinstance(paired, bool) else paired.get(arm, True) for arm in others}
-    sides = {arm: beside(runs[name], runs[arm], sign=sign, paired=pairs[arm]) for arm in others}
+    sides = {arm: beside(runs[name], runs[arm], sign=sign, paired=pairs[arm] is not False) for arm in others}
     raw = [_compare(arm, side, of_pairs, margin=margin, level=level) for arm, side in sides.items()]
     corrected = holm([one.p for one in raw])
     same = holm([one.p_same for one in raw]) if margin is not None else [math.nan] * len(raw)
     found = [
         _judge(dataclasses.replace(one, p_corrected=p, p_same_corrected=q), sides[one.component], level=level)
         for one, p, q in zip(raw, corrected, same, strict=True)
+    ]
+    found = [
+        one if pairs[one.component] is not None else dataclasses.replace(one, says=(*one.says, NOT_KNOWN))
+        for one in found
     ]
     tests = {arm: of_pairs if side.paired else WelchDealt() for arm, side in sides.items()}
     told = [

@@ -50,7 +50,7 @@ def verdicts_of(
     arms: Sequence[Ran],
     *,
     question: Mapping[str, Any],
-    pairs: Mapping[str, bool],
+    pairs: Mapping[str, bool | None],
     mode: Literal["max", "min"],
     over: bool,
     ended: Collection[tuple[str, int]] = (),
@@ -64,7 +64,7 @@ def verdicts_of(
     Args:
         arms: What came of the arms, the base first.
         question: What was asked, as the study has it.
-        pairs: For each arm, whether its runs are pairs with those of the base.
+        pairs: For each arm, whether its runs are pairs with those of the base; None if that is not known.
         mode: The metric's direction.
         over: Whether all its trials have ended.
         ended: Arm and seed of the trials that have; a race asks for them.
