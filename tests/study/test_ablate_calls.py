@@ -125,3 +125,23 @@ def test_several_ranks_train_an_arm(experiment: etude.Experiment) -> None:
     assert ablation.counts() == {"finished": 2}
     [pair] = ablation.pairing("layer:middle").values()
     assert (pair.is_pair, pair.shared, pair.batches) == (True, 4, True)
+
+
+def test_the_plan_is_shown_first(experiment: etude.Experiment, capfd: pytest.CaptureFixture[str]) -> None:
+    call: Any = {"components": ["layer:middle", "epochs=0"], "seeds": 1, "workers": 1, "force": True}
+    draft = experiment.ablate(**call, dry_run=True)
+    assert capfd.readouterr().err == "", "a plan that is returned is not shown as well"
+    experiment.ablate(**call, progress=True)
+    told = capfd.readouterr().err
+    assert told.startswith(f"{draft}\n"), "the plan, before anything else"
+    assert "epochs=0: epochs: 2 -> 0; nothing is trained with 0: write 'epochs=...' for another value" in told
+    experiment.ablate(**call, progress=True)
+    assert "2 of 3 trials are there already, and not run again" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("off", [{"progress": False}, {}])
+def test_the_plan_is_not_shown_where_progress_is_not(
+    experiment: etude.Experiment, capfd: pytest.CaptureFixture[str], off: dict[str, bool]
+) -> None:
+    experiment.ablate("layer:middle", seeds=1, workers=1, force=True, **off)  # in tests ETUDE_PROGRESS is 0
+    assert "layer:middle" not in capfd.readouterr().err
