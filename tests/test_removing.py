@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -111,3 +112,11 @@ def test_a_model_on_fake_tensors_is_planned_and_changed_and_not_computed_with() 
     removed = etude.remove(net, "layer:relu", torch.empty(4, 3, 8, 8, device="meta"))
     assert removed.checks == ()
     assert removed.plan.fake
+
+
+@pytest.mark.parametrize("seed", ["x", 0.5, None])
+def test_a_seed_that_is_no_whole_number_is_refused_before_anything(seed: Any) -> None:
+    net = Net()
+    with pytest.raises(ConfigError, match=r"seed=.* is no whole number"):
+        etude.remove(net, "layer:conv2", torch.randn(2, 3, 8, 8), seed=seed)
+    assert hasattr(net, "conv2")

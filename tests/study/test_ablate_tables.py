@@ -89,6 +89,7 @@ def test_features_and_settings_of_a_model_without_layers(model: Any, library: st
     assert ablation.counts() == {"finished": 32}
     for arm in ("feature:age", "feature:port how=permute", setting):
         assert {str(one) for one in ablation.pairing(arm).values()} == {"paired: the first data is the same"}, arm
+    assert ablation.paired() == dict.fromkeys(("feature:age", "feature:port how=permute", setting), (8, 8))
     assert ablation.verdicts()["feature:age"].verdict is Word.MATTERS
     assert "All arms are paired." in str(ablation)
 
@@ -115,6 +116,7 @@ def test_arms_of_which_nothing_was_seen_are_said_not_to_be_known_as_pairs() -> N
     ablation = alone.ablate(["C", "share"], seeds=7, workers=1, reuse_child=True)
     assert isinstance(ablation, etude.Ablation)
     assert str(ablation.pairing("C").popitem()[1]) == "not known whether paired: nothing was seen of how both began"
+    assert ablation.paired() == {"C": (None, 7), "share": (None, 7)}
     told = str(ablation)
     assert "Not known whether paired, since nothing was seen of how they began: C, share." in told
     assert "C: not known whether these are pairs: tested as pairs by their seeds" in told.replace("the difference", "")

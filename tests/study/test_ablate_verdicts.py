@@ -98,3 +98,14 @@ def test_seeds_are_added_until_it_is_decided(experiment: etude.Experiment) -> No
     assert "decided after" in ablation.summary().lower()
     again = experiment.ablate(TWO, seeds="until decided", workers=1, reuse_child=True)
     assert len(again.trials) == len(ablation.trials), "it is decided, and nothing runs again"  # type: ignore[arg-type]
+
+
+def test_what_was_forced_and_has_gone_on_with_enough_seeds_is_not_said_to_decide_nothing(
+    experiment: etude.Experiment,
+) -> None:
+    few = experiment.ablate(TWO, seeds=2, workers=1, reuse_child=True, force=True)
+    assert "could decide nothing when it began" in str(few)
+    enough = experiment.ablate(TWO, seeds=7, workers=1, reuse_child=True)
+    assert isinstance(enough, etude.Ablation)
+    assert enough.folder == few.folder  # type: ignore[union-attr]
+    assert "could decide nothing" not in str(etude.open(enough.folder))

@@ -99,6 +99,17 @@ class Ablation(Search):
         except ConfigError as without:  # scipy is missing
             return [*super()._threatened(), f"No verdicts: {without}"]
 
+    def paired(self) -> dict[str, tuple[int | None, int]]:
+        """Return of each arm how many of its runs are pairs, None if nobody knows, and of how many.
+
+        What they are compared with is the base's run with the same seed.
+        """
+        found = {arm.name: list(self.pairing(arm.name).values()) for arm in self.arms[1:]}
+        return {
+            name: (sum(one.is_pair for one in pairs) if all(one.is_known for one in pairs) else None, len(pairs))
+            for name, pairs in found.items()
+        }
+
     def compared(self) -> Verdicts:
         """Return the verdicts on its arms, as a report has them."""
         return self.verdicts()

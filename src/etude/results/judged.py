@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 from etude.ablate.racing_plan import differences
-from etude.analyse.outlook import deviation_of_pairs
+from etude.analyse.outlook import deviation_of_pairs, outlook
 from etude.analyse.racing import Rules, Stand, looks_of
 from etude.analyse.verdict import Word
 from etude.analyse.verdicts import Verdicts, verdicts
@@ -79,7 +79,8 @@ def verdicts_of(
     names = asked.get("judged") or [arm.name for arm in arms[1:]]
     runs = {arm.name: dict(arm.values) for arm in arms}
     says = []
-    if asked.get("forced"):
+    level = level if level is not None else asked.get("level", 0.05)
+    if asked.get("forced") and not outlook(len(runs[arms[0].name]), len(names), level=level).decides:
         says.append(
             f"This plan could decide nothing when it began, and was run all the same (force=True). {asked['forced']}"
         )
@@ -92,7 +93,7 @@ def verdicts_of(
         mode=mode,
         paired=pairs,
         margin=margin if margin is not None else asked.get("margin"),
-        level=level if level is not None else asked.get("level", 0.05),
+        level=level,
         test=test,
         says=says,
     )
