@@ -70,7 +70,6 @@ def main() -> None:
         parser.error(f"{args.folder} has no test.npz.")
     modules = MODULES[: args.modules]
     at = {"folder": args.folder, "images": args.images, "epochs": args.epochs}
-    print(experiment.ablate(modules, at=at, seeds=args.seeds, dry_run=True))  # what would be done, before it is
     # One seed decides nothing about a module: how long the arms take together is the question here.
     ablation: Any = experiment.ablate(modules, at=at, seeds=args.seeds, workers=args.workers, force=True)
     for arm in ablation.arms:

@@ -101,7 +101,6 @@ def main() -> None:
     if missing := [file for file in FILES if not (Path(args.folder) / f"{file}.gz").is_file()]:
         parser.error(f"{args.folder} has no {', '.join(f'{file}.gz' for file in missing)}.")
     at = {"folder": args.folder, "images": args.images, "batch_size": args.batch_size, "epochs": args.epochs}
-    print(experiment.ablate(LAYERS, at=at, seeds=args.seeds, dry_run=True))  # what would be done, before it is
     ablation: Any = experiment.ablate(LAYERS, at=at, seeds=args.seeds, workers=args.workers, force=args.force)
     for arm in sorted(ablation.arms, key=lambda arm: arm.mean):
         print(f"{arm.name:36} accuracy {arm.mean:.3f}, effect {arm.effect:+.3f}")

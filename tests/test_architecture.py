@@ -31,7 +31,7 @@ ARROWS: Final = {
     "mage": {"core", "ablate"},
     "worker": {"core", "wire", "frameworks", "places", "data"},
     "engines": {"core", "wire", "worker", "places"},
-    "testing": {"core", "wire", "store", "engines", "tune", "worker"},
+    "testing": {"core", "wire", "store", "engines", "tune", "ablate", "worker"},
     # Rooms and single modules that stand on top of these, from the lowest to the highest.
     "definition": {"core"},
     "components": {"ablate"},

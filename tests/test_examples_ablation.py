@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,8 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 def run(name: str, *args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(EXAMPLES / name), *map(str, args)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    shown = {**os.environ, "ETUDE_PROGRESS": "1"}  # as a reader has it
+    return subprocess.run(command, cwd=cwd, env=shown, capture_output=True, text=True, timeout=300, check=False)
 
 
 def told(done: subprocess.CompletedProcess[str]) -> set[str]:
@@ -43,8 +45,8 @@ def test_layers_of_a_cnn_are_taken_out_in_turn(tmp_path: Path) -> None:
         "layer:first_dropout",
         "layer:second_dropout",
     }
-    assert "second_relu after it removed; pool kept" in done.stdout
-    assert "output rebuilt 128->576 inputs; 69,376 fewer parameters" in done.stdout
+    assert "second_relu after it removed; pool kept" in done.stderr
+    assert "output rebuilt 128->576 inputs; 69,376 fewer parameters" in done.stderr
 
 
 def test_modules_of_inception_are_taken_out_in_turn(tmp_path: Path) -> None:
@@ -53,7 +55,7 @@ def test_modules_of_inception_are_taken_out_in_turn(tmp_path: Path) -> None:
     autoablation_inception.made_up(tmp_path, 4)
     done = run("inception_modules.py", tmp_path, "--images", "4", "--modules", "1", cwd=tmp_path)
     assert told(done) == {"base", "between:max_pooling2d_1..mixed0"}
-    assert "conv2d_15 rebuilt 256->192 inputs" in done.stdout
+    assert "conv2d_15 rebuilt 256->192 inputs" in done.stderr
     assert re.search(r"^2 trials in \d+ s with 2 workers$", done.stdout, re.MULTILINE)
 
 

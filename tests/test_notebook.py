@@ -66,6 +66,10 @@ waiting = etude.Experiment(waits, metric="score", mode="max")
 two = etude.Experiment(lambda lr: {"up": lr, "down": lr}, metric={"up": "max", "down": "min"})
 two.tune({"lr": [0.1, 0.5, 0.9]}, trials=3, workers=1, name="two")
 """,
+    "ablate": """
+parts = etude.Experiment(lambda seed, dropout=0.5: dropout + seed % 97, metric="score", mode="max")
+parts.ablate("dropout", seeds=6, workers=1, name="parts").summary()
+""",
 }
 
 
@@ -130,6 +134,10 @@ def test_progress_is_one_output_that_is_redrawn(outputs: dict[str, Outputs]) -> 
     assert "4/4" in picture
     assert "4 finished" in picture
     assert outputs["tune"].stream("stdout") + outputs["tune"].stream("stderr") == ""
+
+
+def test_the_plan_of_an_ablation_is_shown_below_its_cell(outputs: dict[str, Outputs]) -> None:
+    assert "  dropout: 0.5 -> 0.0\n" in outputs["ablate"].stream("stderr")
 
 
 def test_the_result_is_a_table(outputs: dict[str, Outputs]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -217,3 +218,11 @@ def test_a_repair_that_draws_too_much_anew_is_refused_with_what_draws_less() -> 
         "93% of what is left would be drawn anew. Take along what reads it (with_=, or between: up to a layer that "
         'gives as much as went in), or allow a small dense layer in its place, repair="learned".'
     )
+
+
+@pytest.mark.parametrize("seed", ["x", 0.5, None])
+def test_a_seed_that_is_no_whole_number_is_refused_before_anything(seed: Any) -> None:
+    net = Net()
+    with pytest.raises(ConfigError, match=r"seed=.* is no whole number"):
+        etude.remove(net, "layer:conv2", torch.randn(2, 3, 8, 8), seed=seed)
+    assert hasattr(net, "conv2")

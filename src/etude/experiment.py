@@ -404,7 +404,8 @@ class Experiment:
         """Take components away, one arm for each, and train every arm with every seed beside the whole.
 
         Models are built whole, and the component is then taken out, so that the arms of a seed share all initial
-        weights that they have in common. Every arm is planned and tried in this process before anything is started.
+        weights that they have in common. Every arm is planned and tried in this process before anything is started,
+        and the plan is shown first, on standard error.
 
         Args:
             components: What is taken away: ``"layer:conv2"``, ``"layers:~dropout"``, ``"between:mixed0..mixed1"``, the
@@ -460,7 +461,7 @@ class Experiment:
                 search can give nothing, since its trials took part in choosing the configuration.
             engine: What starts the workers, by name, as text with options, or as an object, as in ``tune``.
             wait: Return when all has ended; else at once, with ``.wait()`` and ``.stop()``.
-            progress: Show progress; by default if ``ETUDE_PROGRESS`` is not ``0``.
+            progress: Show the plan, and then progress; by default if ``ETUDE_PROGRESS`` is not ``0``.
 
         Returns:
             ``ablation.arms``, and all that a search has; with ``dry_run`` a draft: print it. With ``across`` or
@@ -480,6 +481,7 @@ class Experiment:
         from etude.core.numbers import seed_of
         from etude.launching.call import Call
         from etude.launching.launch import Launch
+        from etude.launching.progress import say_plan
         from etude.results.ablated import Ablation
         from etude.results.judged import deviation_of
         from etude.verbs.ablating import Draft, Judging, check_decides, check_refused, read_seeds
@@ -554,11 +556,12 @@ class Experiment:
             force=force,
         )
         launch = Launch(draft.experiment, question, call, result=Ablation, reuse=reuse)
+        tuned = drafted.retuned is not None  # then it is not known which configurations are compared
+        done = launch.finished_there() if tuned else launch.known_already(draft.trials(drafted))
+        drafted = replace(drafted, done=done)
         if dry_run:
-            tuned = drafted.retuned is not None  # then it is not known which configurations are compared
-            return replace(
-                drafted, done=launch.finished_there() if tuned else launch.known_already(draft.trials(drafted))
-            )
+            return drafted
+        say_plan(drafted, shown=progress)
         live = launch.start()
         self.last = live.search
         if wait:

@@ -10,6 +10,7 @@ from etude.ablate.components import BetweenComponent, LayerComponent, PartCompon
 from etude.ablate.listing import Layer, Listing
 from etude.ablate.matching_layers import match_layers
 from etude.core.errors import WHOLE_MODEL, ConfigError, RefusalCode, RemovalRefused
+from etude.core.numbers import seed_of
 from etude.core.removal import Layers
 from etude.core.rungs import Rung
 from etude.frameworks import torch_adapter
@@ -90,6 +91,7 @@ def remove(
             f"remove() got {component!r} as component. Write a text such as 'layer:conv2'; several layers are one "
             "text, 'layers:[conv2,pool]'."
         )
+    seed = seed_of(seed)
     give_sizes(model, example)
     layers = _layers(component, with_, repair, model, example) if isinstance(component, str) else component
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,8 @@ def carried_out(plan: AblationPlan, values: dict[str, float]) -> list[tuple[int,
     stand = Stand()
     while isinstance(asked := plan.ask(stand, pending=[]), Propose):
         assert asked.arm is not None
-        stand.end(stand.add(asked), values[asked.arm.name])
+        assert asked.seed is not None
+        stand.end(stand.add(asked), values[asked.arm.name] + asked.seed / 100)  # nothing is decided without variation
     assert isinstance(asked, Done), asked
     return [(trial.seed, trial.arm.name) for trial in stand.trials if trial.arm is not None]
 
@@ -83,7 +85,7 @@ def test_the_longest_arms_of_a_seed_go_first_and_before_they_are_known_the_large
     way, stand = dataclasses.replace(plan(seeds=(5, 6, 7, 8)), sizes={"base": 9, "no a": 2, "no b": 5}), Stand()
     while isinstance(asked := way.ask(stand, pending=[]), Propose):
         assert asked.arm is not None
-        stand.end(stand.add(asked), 1.0, took[asked.arm.name], fingerprints={})
+        stand.end(stand.add(asked), float(len(stand.trials)), took[asked.arm.name], fingerprints={})
     said = [(trial.seed, trial.arm.name) for trial in stand.trials if trial.arm is not None]
     assert said[:6] == [(5, "base"), (5, "no b"), (5, "no a"), (6, "no b"), (6, "base"), (6, "no a")]
     last = [(seed, name) for name in ("no b", "base", "no a") for seed in (7, 8)]
@@ -159,6 +161,31 @@ def test_seeds_that_change_nothing_are_none(second: str, value: float, halts: bo
         assert len(stand.trials) == 4
 
 
+@pytest.mark.parametrize("prints", [{}, {"data": "d"}, {"weights": {"p": "seeded"}}])
+def test_arms_none_of_which_varies_end_the_study(prints: dict[str, Any]) -> None:
+    stand, way, values = Stand(), plan(seeds=(5, 6, 7, 8)), {"base": 0.9, "no a": 0.8, "no b": 0.9}
+    while isinstance(asked := way.ask(stand, pending=[]), Propose):
+        assert asked.arm is not None
+        here = {"weights": {"p": asked.seed}} if "weights" in prints else prints
+        stand.end(stand.add(asked), values[asked.arm.name], fingerprints=here)
+    assert isinstance(asked, Halt)
+    assert asked.problem.startswith(
+        "Nothing varies with the seed: base, no a, no b came to the same value under 3 seeds, each to its own, so that "
+        "each would be one run, counted many times. If nothing is drawn at random, let something be: pass seed=seed on "
+        "to the model (random_state=seed), or let the data function draw other rows for each seed (a bootstrap), or "
+        "take the folds of a cross-validation, folds=5, seeds=1."
+    )
+    assert len(stand.trials) == 7, "four that repeat an earlier one, and three to begin with"
+
+
+@pytest.mark.parametrize("differs", [1, 3, 4, 5])
+def test_one_run_that_differs_is_variation(differs: int) -> None:
+    stand, way = Stand(), plan(seeds=(5, 6, 7, 8))
+    while isinstance(asked := way.ask(stand, pending=[]), Propose):
+        stand.end(stand.add(asked), 0.5 if len(stand.trials) == differs else 0.9, fingerprints={})
+    assert isinstance(asked, Done), "a metric on few examples is the same for two seeds now and then"
+
+
 def test_results_are_by_what_is_taken_away() -> None:
     results = Results([(ARMS[1], 2.0)])
     assert Arm("another name", settings={"a": 0}) in results
@@ -169,7 +196,7 @@ def test_pairs_are_told_by_how_they_began() -> None:
     assert str(compare(base, {"weights": {"a": 1, "c": 3}, "batches": "x"})) == (
         "paired: 2 parameters in common begin alike"
     )
-    assert str(compare(base, {"weights": {}, "batches": "x"})) == "paired: no parameters in common"
+    assert str(compare(base, {"weights": {}, "batches": "x"})) == "paired: the first data is the same"
     unlike = compare(base, {"weights": {"a": 0, "b": 0, "c": 3}, "batches": "y"})
     assert str(unlike) == "not paired: a, b begin with other values; the first batches are other ones"
     assert compare(base, {"weights": {"a": 1}, "batches": "y"}, data_differ=True).is_pair

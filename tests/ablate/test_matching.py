@@ -264,6 +264,8 @@ MESSAGES = {
     "between:conv2..fc1": "'between:conv2..fc1' is ambiguous",
     "between:block2..block1": "'between:block2..block1' is empty: 'block2' stays, and 'block1' is called before it. "
     "Did you mean 'between:block1..block2'?",
+    "between:conv1..conv1": "'between:conv1..conv1' is empty: 'conv1' stays, and nothing is called between a layer and "
+    "itself. Name a later layer as the end, or take this one away: 'layer:conv1'.",
     "between:attn..block1": "'between:attn..block1' is empty: 'block1.attn' stays, and 'block1' holds it. "
     "Name a later layer.",
     "between:dead..fc1": "needs to know when 'dead' is called, and with the example it never is",
@@ -379,7 +381,7 @@ def test_a_listing_prints_what_could_be_taken_away() -> None:
         (
             Layer("block", "Block", 1330, called=(2,)),
             Layer("block.conv", "Conv2d", 1330, 1, filters=32),
-            Layer("head", "Linear", 10, units=2, role="output"),
+            Layer("head", "Linear", 10, units=2, called=(3,), role="output"),
         ),
         (Feature("age"), Feature("y", role="label"), Feature("0", kind="channel", modality="image")),
         (Setting("lr", 0.1), Setting("path", "x", kind="stateless")),
@@ -387,7 +389,7 @@ def test_a_listing_prints_what_could_be_taken_away() -> None:
     assert str(listing) == (
         "layers (1,340 parameters)\n"
         "  block         Block  1,330 parameters\n"
-        "    block.conv  Conv2d  1,330 parameters, 32 filters\n"
+        "    block.conv  Conv2d  1,330 parameters, 32 filters, never called\n"
         "  head          Linear  10 parameters, 2 units, output\n"
         "features\n"
         "  age\n"

@@ -121,13 +121,24 @@ def test_five_repeats_decide_nothing_and_that_comes_first():
         ({"base": [1.0, 2.0], "x": [math.nan, math.inf]}, "nothing can be said"),
         ({"base": [], "x": []}, "nothing can be said"),
         ({"base": [1.0] * 8, "x": [1.0] * 8}, "what is taken away may not be in use, or the seeds are none"),
-        ({"base": [1.0] * 8, "x": [2.0] * 8}, "the difference is the same with every seed: the seeds may be none"),
+        ({"base": [1.0] * 8, "x": [2.0] * 8}, "no run differs from others of its arm: the seeds are none"),
+        (
+            {"base": [1.0, 2.0, 3.0], "x": [2.0, 3.0, 4.0]},
+            "the difference is the same with every seed: the seeds may be",
+        ),
         ({"base": {1: 1.0, 2: 2.0}, "x": {3: 1.0, 4: 2.0}}, "only one of both was run: 4 seeds"),
         ({"base": [1.0, 2.0, 3.0], "x": [1.5, 1.0, 3.5]}, "3 runs are too few for an interval at 95%"),
     ],
 )
 def test_little_can_be_said_of_little(given: dict[str, Any], said: str):
     assert said in str(verdicts(given))
+
+
+@pytest.mark.parametrize("more", [{}, {"margin": 5.0}, {"paired": False}, {"test": "t"}])
+def test_runs_that_do_not_vary_decide_nothing_however_many_there_are(more: dict[str, Any]):
+    [one] = verdicts({"base": [0.9] * 12, "x": [0.5] * 12}, **more)
+    assert (one.verdict, one.seeds_needed) == (Word.UNDECIDED, None)
+    assert verdicts({"base": [0.9] * 12, "x": [0.5] * 11 + [0.4]})[0].verdict is Word.MATTERS, "one of the two varies"
 
 
 @pytest.mark.parametrize(

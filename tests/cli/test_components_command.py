@@ -46,6 +46,25 @@ def test_it_prints_what_could_be_taken_away(script: Path) -> None:
     assert "width = 6" in done.output
 
 
+@pytest.mark.parametrize("told", [["width=6", "lr=0.2"], ["width=6", "--at", "lr=0.2"], ["--at", "width=6 lr=0.2"]])
+def test_the_configuration_is_told_as_in_other_commands(script: Path, told: list[str]) -> None:
+    done = CliRunner().invoke(app, ["components", f"{script}:experiment", *told])
+    assert done.exit_code == 0, done.output
+    assert "lr = 0.2" in done.output
+    assert "width = 6" in done.output
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [(["width"], "'width' is no configuration"), (["width=6", "--at", "width=4"], "gives width twice")],
+)
+def test_what_is_no_configuration_is_a_usage_error(script: Path, told: list[str], said: str) -> None:
+    done = CliRunner().invoke(app, ["components", f"{script}:experiment", *told])
+    assert done.exit_code == 2
+    assert said in done.output
+    assert "--start" not in done.output
+
+
 def test_as_json_it_is_one_document(script: Path) -> None:
     done = CliRunner().invoke(app, ["components", f"{script}:experiment", "--json"])
     assert done.exit_code == 0, done.output

@@ -284,6 +284,39 @@ def test_what_a_plan_could_not_decide_stands_before_the_result(tmp_path: Path) -
     assert first < told.index("Of 1 component,")
 
 
+def test_a_report_says_what_each_arm_does_without(tmp_path: Path) -> None:
+    told = {
+        "taken": ["age dropped", "fc2 rebuilt 64->32 inputs"],
+        "rung": "rung 3, splice",
+        "parameters": 1234,
+        "rebuilt": ["fc2.weight", "fc2.bias"],
+        "loses": True,
+        "says": ["'feature:~^a' is 1 feature: age"],
+    }
+    planned = [{"name": "base", "parameters": 2000}, {"name": "feature:~^a", **told}, {"name": "later", "taken": ["x"]}]
+    trials = arms({"base": [0.9, 0.8], "feature:~^a": [0.7, 0.6]})
+    study = write_study(tmp_path / "study", trials, verb="ablate", question={"arms": planned})
+    page = etude.open(study).report()
+    with (page.parent / "tables" / "taken.csv").open(encoding="utf-8") as file:
+        base, one, later = csv.DictReader(file)
+    assert (base["taken away"], base["parameters"], base["paired"]) == ("nothing", "2000", "")
+    assert one == {
+        "arm": "feature:~^a",
+        "taken away": "age dropped; fc2 rebuilt 64->32 inputs",
+        "repair": "rung 3, splice",
+        "parameters": "1234",
+        "drawn anew": "1 layer drawn anew, without the trained weights",
+        "paired": "not known",
+        "notes": "'feature:~^a' is 1 feature: age",
+    }
+    assert later["paired"] == "not run yet"
+    text = seen(page).text
+    assert "What each arm does without" in text
+    assert all(part in text for part in one.values())
+    [_, kept, _] = json.loads((page.parent / "report.json").read_text())["arms"]
+    assert (kept["anew"], kept["pairs"], kept["runs"]) == (one["drawn anew"], None, 2)
+
+
 def test_an_interval_that_is_none_is_drawn_as_none() -> None:
     none = {"low": -math.inf, "high": math.inf, "p": 1, "p_corrected": 1, "better": 1, "test": "t"}
     judged = [

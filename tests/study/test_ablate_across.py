@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,3 +112,12 @@ def test_all_data_sets_are_planned_before_the_first_is_run() -> None:
     with pytest.raises(ConfigError, match="Nothing can be decided"):
         one.ablate(["left"], across={"dataset": ["flat", "steep"]}, seeds=2)
     assert one.last is None
+
+
+def test_the_plan_of_all_data_sets_is_shown_once(capfd: pytest.CaptureFixture[str]) -> None:
+    call: Any = {"components": ["left"], "across": {"dataset": ["flat", "steep"]}, "folds": 3, "seeds": 1}
+    draft = experiment().ablate(**call, dry_run=True)
+    experiment().ablate(**call, workers=1, progress=True)
+    told = capfd.readouterr().err
+    assert str(draft) in told
+    assert told.count("left: True -> False") == 2, "once for each data set"

@@ -158,3 +158,66 @@ def test_several_ranks_train_an_arm(experiment: etude.Experiment) -> None:
     assert ablation.counts() == {"finished": 2}
     [pair] = ablation.pairing("layer:middle").values()
     assert (pair.is_pair, pair.shared, pair.batches) == (True, 4, True)
+
+
+def test_the_plan_is_shown_first(experiment: etude.Experiment, capfd: pytest.CaptureFixture[str]) -> None:
+    call: Any = {"components": ["layer:middle", "epochs=0"], "seeds": 1, "workers": 1, "force": True}
+    draft = experiment.ablate(**call, dry_run=True)
+    assert capfd.readouterr().err == "", "a plan that is returned is not shown as well"
+    experiment.ablate(**call, progress=True)
+    told = capfd.readouterr().err
+    assert told.startswith(f"{draft}\n"), "the plan, before anything else"
+    assert "epochs=0: epochs: 2 -> 0; nothing is trained with 0: write 'epochs=...' for another value" in told
+    experiment.ablate(**call, progress=True)
+    assert "2 of 3 trials are there already, and not run again" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("off", [{"progress": False}, {}])
+def test_the_plan_is_not_shown_where_progress_is_not(
+    experiment: etude.Experiment, capfd: pytest.CaptureFixture[str], off: dict[str, bool]
+) -> None:
+    experiment.ablate("layer:middle", seeds=1, workers=1, force=True, **off)  # in tests ETUDE_PROGRESS is 0
+    assert "layer:middle" not in capfd.readouterr().err
+
+
+def named() -> etude.Data:
+    rows = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
+    loader = torch.utils.data.DataLoader(rows, batch_size=8)
+    return etude.Data(loader, loader, features=["age", "fare", "port", "mass_a", "mass_b", "sex"])
+
+
+def train_named(model, data, dropout: float = 0.5):
+    net, (loader, _) = model(), data()
+    return sum(float(net(x).detach().mean()) for x in loader)
+
+
+TAKEN = {
+    "base": "nothing is taken away",
+    "feature:age": "age dropped; first 6->5 inputs",
+    "feature:fare how=permute": "fare shuffled among the rows",
+    "feature:sex how=constant value=0.0": "sex 0.0 everywhere",
+    "features:~^mass": "mass_a, mass_b dropped; first 6->4 inputs; 'feature:~^mass' is 2 features: mass_a, mass_b",
+    "dropout": "0.5 -> 0.0",
+    "etude": "its own functions",
+}
+
+
+def test_the_plan_says_of_each_arm_what_is_taken_away() -> None:
+    experiment = etude.Experiment(train_named, model=model, data=named, metric="loss", mode="min")
+    own = etude.custom("etude", model=lambda: Net(8))
+    draft = experiment.ablate([*list(TAKEN)[1:-1], own], seeds=8, dry_run=True)
+    told = [str(one).partition(" [")[0].removeprefix(f"{one.arm.name}: ") for one in draft.arms]
+    assert told == list(TAKEN.values())
+
+
+def test_a_refused_arm_says_what_its_pattern_matched() -> None:
+    def narrow() -> Any:
+        return Net(), nn.Linear(3, 3)
+
+    experiment = etude.Experiment(
+        lambda model, data, lr=0.1: [model()[0](x) for x in data()], model=narrow, data=data, metric="loss", mode="min"
+    )
+    draft = experiment.ablate(["layer:~^1$"], seeds=2, dry_run=True)
+    [refused] = draft.refused
+    assert str(refused).startswith("layer:~^1$: 'layer:~^1$' is 1 layer: 1; ")
+    assert refused.refused in str(refused)

@@ -109,3 +109,14 @@ def test_a_race_with_a_margin_also_finds_what_does_not_matter(experiment: etude.
     assert ablation.verdicts().margin == 0.3
     assert "within the margin of 0.3" in str(experiment.ablate(TWO, seeds="until decided", margin=0.3, dry_run=True))
     assert str(etude.open(ablation.folder).verdicts()) == str(ablation.verdicts())  # type: ignore[attr-defined]
+
+
+def test_what_was_forced_and_has_gone_on_with_enough_seeds_is_not_said_to_decide_nothing(
+    experiment: etude.Experiment,
+) -> None:
+    few = experiment.ablate(TWO, seeds=2, workers=1, reuse_child=True, force=True)
+    assert "could decide nothing when it began" in str(few)
+    enough = experiment.ablate(TWO, seeds=7, workers=1, reuse_child=True)
+    assert isinstance(enough, etude.Ablation)
+    assert enough.folder == few.folder  # type: ignore[union-attr]
+    assert "could decide nothing" not in str(etude.open(enough.folder))

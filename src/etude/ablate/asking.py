@@ -8,7 +8,7 @@ from etude.ablate.arms import BASE, Results, distinct
 from etude.ablate.policies import Adaptive, Policy, name_of, policy_of
 from etude.core.errors import ConfigError
 from etude.core.removal import Arm
-from etude.core.text import count
+from etude.core.text import brief, count
 
 
 def needs(policy: str | Policy, n: int, *, seeds: int) -> str:
@@ -41,7 +41,7 @@ def arms_of(policy: Policy, components: Sequence[Arm]) -> tuple[list[Arm], dict[
     Raises:
         ConfigError: The policy cannot be carried out, does not begin with the base, or gives two removals one name.
     """
-    arms = policy.arms(components)
+    arms = _listed(policy, policy.arms(components), "arms")
     if not arms or arms[0] != BASE:
         first = repr(arms[0].name) if arms else "nothing"
         raise ConfigError(
@@ -55,4 +55,20 @@ def more_of(policy: Policy, components: Sequence[Arm], results: Results) -> list
     """Return the arms that a policy goes on with, without those that have results; none if it is at its end."""
     if not isinstance(policy, Adaptive):
         return []
-    return [arm for arm in distinct(policy.more(components, results))[0] if arm not in results]
+    more = _listed(policy, policy.more(components, results), "more")
+    return [arm for arm in distinct(more)[0] if arm not in results]
+
+
+def _listed(policy: Policy, given: object, method: str) -> list[Arm]:
+    """Return the arms that a policy gave.
+
+    Raises:
+        ConfigError: It gave something else.
+    """
+    if not isinstance(given, list | tuple) or not all(isinstance(one, Arm) for one in given):
+        other = given if not isinstance(given, list | tuple) else next(one for one in given if not isinstance(one, Arm))
+        raise ConfigError(
+            f"The policy {name_of(policy)} gives {brief(other)} where {method}() is to give a list of arms. "
+            "Return [etude.policies.BASE, ...], and make joined ones with etude.policies.together."
+        )
+    return list(given)

@@ -98,6 +98,7 @@ class Listing(Struct, frozen=True):
             top = set(outermost(layer.path for layer in self.layers))
             total = sum(layer.parameters for layer in self.layers if layer.path in top)
             yield f"layers ({count(total, 'parameter')})"
+        called = {path for layer in self.layers if layer.called for path in (layer.path, *_above(layer.path))}
         width = max((len(layer.path) + 2 * layer.depth for layer in self.layers), default=0)
         for layer in self.layers:
             counts = [(layer.filters, "filter"), (layer.units, "unit"), (layer.heads, "head")]
@@ -105,6 +106,7 @@ class Listing(Struct, frozen=True):
             facts += [count(number, noun) for number, noun in counts if number is not None]
             facts += ["reads the data"] if layer.reads_data and layer.role != "input" else []
             facts += [layer.role] if layer.role else []
+            facts += ["never called"] if called and layer.path not in called else []
             indented = "  " * layer.depth + layer.path
             yield f"  {indented:<{width}}  {layer.type}  {', '.join(facts)}".rstrip()
 

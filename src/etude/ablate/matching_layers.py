@@ -169,6 +169,11 @@ def _between(first: Layer, last: Layer, layers: Sequence[Layer], asked: str) -> 
                 f"{asked!r} needs to know when {layer.path!r} is called, and with the example it never is. "
                 f"Name the layers that are to go: 'layers:[...]'."
             )
+    if first.path == last.path:
+        raise ConfigError(
+            f"{asked!r} is empty: {first.path!r} stays, and nothing is called between a layer and itself. Name a later "
+            f"layer as the end, or take this one away: 'layer:{first.path}'."
+        )
     start, end = max(first.called), max(last.called)
     if start >= end or is_inside(first.path, last.path):
         order = f"{last.path!r} holds it" if is_inside(first.path, last.path) else f"{last.path!r} is called before it"

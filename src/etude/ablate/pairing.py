@@ -5,8 +5,8 @@ It goes by fingerprints that were taken where the arms ran.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from etude.core.text import count
 
@@ -15,6 +15,18 @@ NO_SEEDS = (
     "seeds are none: the functions seed generators themselves. Let them draw from Étude's streams, or pass seed=seed, "
     "which every function may ask for; else each arm would be one run, counted many times."
 )
+
+NOTHING_VARIES = (
+    "Nothing varies with the seed: {arms} came to the same value under {seeds} seeds, each to its own, so that each "
+    "would be one run, counted many times. If nothing is drawn at random, let something be: pass seed=seed on to the "
+    "model (random_state=seed), or let the data function draw other rows for each seed (a bootstrap), or take the "
+    "folds of a cross-validation, folds=5, seeds=1. If something is, the metric is too coarse to show it: take "
+    "another one, such as the loss."
+)
+
+ALIKE: Final = 4
+"""So many trials that repeat an earlier one of their arm, and none that differs, are no chance: of a metric on few
+examples two runs in a row are the same now and then."""
 
 
 class Pairing(NamedTuple):
@@ -41,9 +53,11 @@ class Pairing(NamedTuple):
         return self.shared > 0 or self.batches is not None
 
     def __str__(self) -> str:
+        if not self.is_known:
+            return "not known whether paired: nothing was seen of how both began"
         if self.is_pair:
             alike = f"{count(self.shared, 'parameter')} in common begin alike"
-            return f"paired: {alike if self.shared else 'no parameters in common'}"
+            return f"paired: {alike if self.shared else 'the first data is the same'}"
         parts = []
         if self.unlike:
             more = f" and {len(self.unlike) - 3} more" if len(self.unlike) > 3 else ""  # noqa: PLR2004
@@ -78,7 +92,27 @@ def _same_batches(base: Mapping[str, Any], arm: Mapping[str, Any], *, data_diffe
     return True if any(there.get(where) == print_ for where, print_ in here.items()) else None
 
 
+def paired_all(pairs: Collection[Pairing]) -> bool | None:
+    """Say of several pairs whether all are; None if that is not known of one, and none is known to be no pair."""
+    if not all(one.is_pair for one in pairs):
+        return False
+    return True if pairs and all(one.is_known for one in pairs) else None
+
+
 def are_seeds_none(prints: Sequence[Mapping[str, Any]], values: Sequence[float]) -> bool:
-    """Say whether trials of the base under several seeds were all the same run."""
-    several = len(prints) > 1 and all("weights" in one or "batches" in one for one in prints)
-    return several and all(one == prints[0] for one in prints) and all(value == values[0] for value in values)
+    """Say whether trials of the base under several seeds were all the same run, by how they began and how they ended.
+
+    Data alone says nothing of seeds: it may well be the same under all of them.
+    """
+    several = len(prints) > 1 and all(one.get("weights") or "batches" in one for one in prints)
+    return several and all(one == prints[0] for one in prints) and is_constant(values)
+
+
+def varies_nowhere(runs: Collection[Sequence[float]]) -> bool:
+    """Say whether seeds make no difference at all, by the values of each arm under several of them."""
+    return sum(len(values) - 1 for values in runs if values) >= ALIKE and all(map(is_constant, runs))
+
+
+def is_constant(values: Sequence[float]) -> bool:
+    """Say whether all values are the same; of none that is true as well."""
+    return all(value == values[0] for value in values)

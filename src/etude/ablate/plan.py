@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import ClassVar, Final
 
 from etude.ablate.arms import Results, removal
 from etude.ablate.asking import more_of
-from etude.ablate.pairing import NO_SEEDS, are_seeds_none
+from etude.ablate.naming import few
+from etude.ablate.pairing import NO_SEEDS, NOTHING_VARIES, are_seeds_none, is_constant, varies_nowhere
 from etude.ablate.policies import Policy
 from etude.core.errors import ConfigError
 from etude.core.events import Params
@@ -134,15 +135,30 @@ class AblationPlan:
         return ()
 
     def problem(self, standing: Standing) -> str | None:
-        """Say what is wrong if the first runs of the base show that seeds are none."""
+        """Say what is wrong if the first runs show that seeds are none: the base's, or those of all arms."""
         base = self.arms[0].name
-        runs = (trial for trial in standing.finished if trial.arm is not None and trial.arm.name == base)
-        first = list(itertools.islice(runs, 2))
-        prints = [trial.extra.get(FINGERPRINTS, {}) for trial in first]
+        of_base = (trial for trial in standing.finished if trial.arm is not None and trial.arm.name == base)
+        first = list(itertools.islice(of_base, 2))
         values = [math.nan if trial.value is None else trial.value for trial in first]
-        if not are_seeds_none(prints, values):
+        if len(first) < 2 or not is_constant(values):  # noqa: PLR2004
             return None
-        return NO_SEEDS.format(seeds=" and ".join(str(trial.seed) for trial in first))
+        if are_seeds_none([trial.extra.get(FINGERPRINTS, {}) for trial in first], values):
+            return NO_SEEDS.format(seeds=" and ".join(str(trial.seed) for trial in first))
+        runs = _values(standing.finished)
+        if not varies_nowhere(runs.values()):
+            return None
+        several = [name for name, of_arm in runs.items() if len(of_arm) > 1]
+        most = max(len(of_arm) for of_arm in runs.values())
+        return NOTHING_VARIES.format(arms=few(several), seeds=most)
+
+
+def _values(trials: Iterable[Trial]) -> dict[str, list[float]]:
+    """Return the values that trials came to, by the name of their arm."""
+    found: dict[str, list[float]] = {}
+    for trial in trials:
+        if trial.arm is not None and trial.value is not None:
+            found.setdefault(trial.arm.name, []).append(trial.value)
+    return found
 
 
 def _lengths(trials: Sequence[Trial]) -> dict[str, float]:

@@ -44,6 +44,11 @@ class Beside:
         """How many pairs there are; of runs that are none, how many the smaller arm has."""
         return min(len(self.base), len(self.arm))
 
+    @property
+    def varies(self) -> bool:
+        """Whether runs of either differ among themselves. If not, they may all be one run, and no test knows that."""
+        return len(set(self.base)) > 1 or len(set(self.arm)) > 1
+
 
 def read_arms(arms: Any, base: str | None) -> tuple[str, dict[str, Runs]]:
     """Return the name of the base, and the runs of each arm, whatever form they came in.

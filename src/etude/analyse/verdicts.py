@@ -27,6 +27,11 @@ from etude.core.text import brief, count
 ASKED: Final[Mapping[str, Test]] = {"sign flips": SignFlips(), "signed ranks": SignedRanks(), "t": CorrectedT()}
 """Tests of pairs that may be asked for."""
 
+NOT_KNOWN: Final = (
+    "not known whether these are pairs: tested as pairs by their seeds, which is right for independent runs, too, and "
+    "finds less among these"
+)
+
 
 class Verdicts(Sequence[Verdict]):
     """Verdicts on all components: a list, found by place or by name, that prints as a table.
@@ -77,7 +82,7 @@ def verdicts(
     *,
     base: str | None = None,
     mode: Literal["max", "min"] = "max",
-    paired: bool | Mapping[str, bool] = True,
+    paired: bool | Mapping[str, bool | None] = True,
     margin: float | None = None,
     level: float = 0.05,
     test: Literal["sign flips", "signed ranks", "t"] | None = None,
@@ -92,7 +97,7 @@ def verdicts(
         base: The arm that the others are compared with; the first one if left out.
         mode: ``"max"`` if larger is better, ``"min"`` if smaller is.
         paired: Whether runs with the same seed, or in the same place of their lists, are pairs; for each arm, if some
-            are not.
+            are not. None says that it is not known: they are tested as pairs, which holds for independent runs too.
         margin: How small a difference does not matter, in the metric's unit, fixed before the runs are seen. Without it
             nothing can be found not to matter.
         level: How often one claim or more may be wrong, of all claims together.
@@ -121,13 +126,17 @@ def verdicts(
     sign = 1.0 if mode == "max" else -1.0
     others = [arm for arm in runs if arm != name]
     pairs = {arm: paired if isinstance(paired, bool) else paired.get(arm, True) for arm in others}
-    sides = {arm: beside(runs[name], runs[arm], sign=sign, paired=pairs[arm]) for arm in others}
+    sides = {arm: beside(runs[name], runs[arm], sign=sign, paired=pairs[arm] is not False) for arm in others}
     raw = [_compare(arm, side, of_pairs, margin=margin, level=level) for arm, side in sides.items()]
     corrected = holm([one.p for one in raw])
     same = holm([one.p_same for one in raw]) if margin is not None else [math.nan] * len(raw)
     found = [
-        _judge(dataclasses.replace(one, p_corrected=p, p_same_corrected=q), level=level)
+        _judge(dataclasses.replace(one, p_corrected=p, p_same_corrected=q), sides[one.component], level=level)
         for one, p, q in zip(raw, corrected, same, strict=True)
+    ]
+    found = [
+        one if pairs[one.component] is not None else dataclasses.replace(one, says=(*one.says, NOT_KNOWN))
+        for one in found
     ]
     tests = {arm: of_pairs if side.paired else WelchDealt() for arm, side in sides.items()}
     told = [
@@ -190,8 +199,13 @@ def _standardised(base: Any, arm: Any, *, paired: bool) -> float:
     return off / spread
 
 
-def _judge(one: Verdict, *, level: float) -> Verdict:
-    """Return it with its verdict: what is surely smaller than what matters does not matter, however sure it is."""
+def _judge(one: Verdict, side: Beside, *, level: float) -> Verdict:
+    """Return it with its verdict: what is surely smaller than what matters does not matter, however sure it is.
+
+    Runs that do not vary at all decide nothing, whatever a test makes of their number.
+    """
+    if not side.varies:
+        return one
     if one.p_same_corrected <= level:
         return dataclasses.replace(one, verdict=Word.SAME)
     if one.p_corrected <= level:
@@ -206,14 +220,18 @@ def _told(one: Verdict, side: Beside, test: Test, *, claims: int, margin: float 
         says.append("no run of one of the two arms came to a number: nothing can be said")
     elif one.n == 1:
         says.append("one run says nothing of how much runs differ: no test and no interval")
+    elif not side.varies:
+        same = "all runs are those of the base: what is taken away may not be in use, or " if one.effect == 0 else ""
+        says.append(f"{same or 'no run differs from others of its arm: '}the seeds are none, so this is one run")
     elif one.standardised in (math.inf, -math.inf, 0.0) and one.effect == 0:
         says.append("all runs are those of the base: what is taken away may not be in use, or the seeds are none")
     elif math.isinf(one.standardised):
         says.append("the difference is the same with every seed: the seeds may be none")
     if one.n > 1 and math.isinf(one.low):
         says.append(f"{count(one.n, 'run')} are too few for an interval at {1 - level:.0%}")
-    needed = _needed(one, test, claims=claims, margin=margin, level=level) if one.verdict is Word.UNDECIDED else None
-    if one.verdict is Word.UNDECIDED and needed is None and one.n > 1:
+    is_open = one.verdict is Word.UNDECIDED and (side.varies or one.n < 2)  # noqa: PLR2004
+    needed = _needed(one, test, claims=claims, margin=margin, level=level) if is_open else None
+    if is_open and needed is None and one.n > 1:
         wide = margin is not None and abs(one.effect) < margin
         if margin is None:
             says.append(

@@ -12,7 +12,10 @@ from etude.cli.shell import AsJson, print_json, standard_output_kept
 
 def components(
     experiment: Annotated[str, typer.Argument(metavar="SCRIPT.py:NAME", help="Where the experiment is.")],
-    at: Annotated[str | None, typer.Option(help="The configuration, as in 'lr=0.1 width=64'.")] = None,
+    given: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="The configuration: lr=0.1 width=64.")
+    ] = None,
+    at: Annotated[str | None, typer.Option(help="The same as one text: --at 'lr=0.1 width=64'.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what an ablation could take away: layers with their sizes, features of the data, settings.
@@ -24,7 +27,8 @@ def components(
 
     with standard_output_kept(as_json):
         found, _ = scripts.load(experiment)
-        listing = found.components(at=options.read_start(at) if at is not None else None)
+        told = " ".join([*(given or ()), *([at] if at is not None else [])])
+        listing = found.components(at=options.read_start(told, lead="") if told else None)
     if as_json:
         print_json(msgspec.to_builtins(listing))
     else:

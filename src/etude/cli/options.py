@@ -60,8 +60,8 @@ def read_stoppers(texts: Sequence[str], script: Script | None = None) -> Stopper
     return made if len(made) > 1 else made[0]
 
 
-def read_start(text: str) -> dict[str, Any]:
-    """Return the configuration that ``--start`` gives.
+def read_start(text: str, *, lead: str = "--start ") -> dict[str, Any]:
+    """Return the configuration that ``--start`` gives, or what stands there in place of it.
 
     Raises:
         ConfigError: It is none.
@@ -72,13 +72,14 @@ def read_start(text: str) -> dict[str, Any]:
     """
     begins = list(NAMED.finditer(text))
     if not begins or text[: begins[0].start()].strip():
-        raise ConfigError(f"--start {text!r} is no configuration. Write NAME=VALUE: --start 'lr=0.1 width=64'.")
+        raise ConfigError(f"{lead}{text!r} is no configuration. Write NAME=VALUE: {lead}'lr=0.1 width=64'.")
     given: dict[str, Any] = {}
     i = 0
     while i < len(begins):
         name, value, i = _next_value(text, begins, i)
         if name in given:
-            raise ConfigError(f"--start {text!r} gives {name} twice. Leave one; another --start is another trial.")
+            other = "; another --start is another trial" if lead else ""
+            raise ConfigError(f"{lead}{text!r} gives {name} twice. Leave one{other}.")
         given[name] = value
     return given
 

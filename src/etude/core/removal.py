@@ -108,6 +108,18 @@ class Arm(Struct, frozen=True):
         return b"" if self.empty else encode([self.layers, self.features, self.variant, self.repair])
 
 
+def taken_out(features: Features) -> str:
+    """Say what becomes of features.
+
+    Example:
+        >>> taken_out(Features(("age",))), taken_out(Features(("age", "fare"), "constant", 0.0))
+        ('age dropped', 'age, fare 0.0 everywhere')
+    """
+    whose = ", ".join(features.names)
+    ways = {"drop": "dropped", "permute": "shuffled among the rows", "constant": f"{features.value!r} everywhere"}
+    return f"{whose} {ways[features.how]}"
+
+
 def drawn_anew(rebuilt: Sequence[str], *, loses: bool) -> str:
     """Say how many layers have new weights, and whether trained ones are lost with that."""
     layers = {name.rpartition("/" if "/" in name else ".")[0] for name in rebuilt}

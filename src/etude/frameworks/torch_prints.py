@@ -7,24 +7,18 @@ not believed: user code may draw from generators that nobody knows of.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final
 
-import numpy as np
 import torch
-from torch import nn
 from torch.nn.parameter import is_lazy
 
-from etude.core.data import Data
-from etude.frameworks.removal.nested import leaves, tensors
-from etude.frameworks.torch import every
+from etude.frameworks.removal.nested import tensors
+from etude.frameworks.torch import every, modules
 from etude.frameworks.torch_cuts import training_loaders
 from etude.frameworks.torch_drift import checksums
 from etude.frameworks.torch_keras import untrained
 from etude.frameworks.torch_telling import Drawn, Listener, let_tell
-
-ROWS: Final = 4096
-"""So many rows are looked at, of data that no loader gives."""
 
 BATCHES: Final = 3
 """So many batches are looked at, of the first pass."""
@@ -33,7 +27,7 @@ KERAS: Final = "_torch_params."
 """What stands in front of the path of a weight of a Keras model in its name as a parameter of torch."""
 
 Prints = dict[str, Any]
-"""``weights``: parameter -> checksum; ``batches``, or ``data``: a digest of the first ones; ``tensors``: by tensor."""
+"""``weights``: parameter -> checksum; ``batches``: a digest of the first ones; ``tensors``: the same by tensor."""
 
 
 class Fingerprints:
@@ -49,48 +43,39 @@ class Fingerprints:
         self._digest = hashlib.sha256()
         self._each: dict[str, Any] = {}
 
-    def model(self, modules: Mapping[str, nn.Module], *, but_for: Collection[str] = ()) -> None:
+    def model(self, built: Any, *, but_for: Collection[str] = ()) -> None:
         """Take those of a model's weights, the first time.
 
         Args:
-            modules: What there is of it, by place.
+            built: What the model function gave: modules, in any nesting.
             but_for: Weights that a repair gave another size: the base has none like them. Of Keras by their paths.
         """
         if "weights" not in self.found:
-            seeds = {
-                one.name for place, module in modules.items() for one in untrained(module, prefix=place) if one.is_seed
-            }
+            places = modules(built).items()
+            seeds = {one.name for place, module in places for one in untrained(module, prefix=place) if one.is_seed}
             there = {
                 name: tensor
-                for place, module in modules.items()
+                for place, module in places
                 for name, tensor in module.named_parameters(prefix=place)
                 if name.rpartition(KERAS)[2] not in but_for and name not in seeds and not is_lazy(tensor)
             }
             sums = checksums(there.values()).tolist() if there else []
             self.found["weights"] = dict(zip(there, sums, strict=True))
 
-    def cut(self, modules: Mapping[str, nn.Module]) -> None:
+    def cut(self, built: Any) -> None:
         """Leave out those of weights that are gone, since inputs were cut off.
 
         Those of layers with fewer inputs stay what they were: their columns are taken from these, bit for bit.
         """
-        names = {name for place, module in modules.items() for name, _ in module.named_parameters(prefix=place)}
+        names = {name for place, module in modules(built).items() for name, _ in module.named_parameters(prefix=place)}
         self.found["weights"] = {name: one for name, one in self.found["weights"].items() if name in names}
 
-    def data(self, data: Any) -> None:
-        """Take those of the first batches that training loaders give from now on; without any, of the first rows."""
+    def data(self, data: Any) -> bool:
+        """Take those of the first batches that training loaders give from now on; say whether there are any."""
         loaders = list(training_loaders(data))
         for loader in loaders:
             let_tell(loader, Listener(self._drawn, None), trains=False)
-        if not loaders:
-            self._rows(data.train if isinstance(data, Data) else data)
-
-    def _rows(self, data: Any) -> None:
-        found = {"/".join(map(str, path)): _first(leaf) for path, leaf in leaves(data)}
-        each = {where: _digest(rows) for where, rows in found.items() if rows is not None}
-        if each:
-            self.found["data"] = hashlib.sha256(repr(sorted(each.items())).encode()).hexdigest()[:16]
-            self.found["tensors"] = each
+        return bool(loaders)
 
     def _drawn(self, drawn: Drawn) -> None:
         if not self._left:
@@ -104,17 +89,3 @@ class Fingerprints:
             each.update(checksums([tensor]).numpy().tobytes())
         self.found["batches"] = self._digest.hexdigest()[:16]
         self.found["tensors"] = {where: each.hexdigest()[:16] for where, each in self._each.items()}
-
-
-def _first(leaf: Any) -> torch.Tensor | None:
-    """Return the first rows of a tensor or an array of numbers; None of anything else."""
-    if isinstance(leaf, torch.Tensor):
-        return leaf[:ROWS] if leaf.ndim else leaf
-    if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biuf":
-        return torch.as_tensor(np.array(leaf[:ROWS] if leaf.ndim else leaf, dtype=np.float64))
-    return None
-
-
-def _digest(rows: torch.Tensor) -> str:
-    told = str((rows.dtype, tuple(rows.shape))).encode() + checksums([rows]).numpy().tobytes()
-    return hashlib.sha256(told).hexdigest()[:16]

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -217,6 +218,30 @@ def counting(shown: bool | None = None) -> Iterator[Callable[[Counted], None]]:
         if isinstance(display, Notebook) and last is not None:  # the last picture stays, so it has to be true
             stays = last
             display.show(lambda: stays)
+
+
+_PLAN_IS_SAID: Final[ContextVar[bool]] = ContextVar("_PLAN_IS_SAID", default=False)
+
+
+def say_plan(plan: object, *, shown: bool | None = None) -> None:
+    """Say what a study is going to do before it begins, unless that was said with a larger plan that it is part of.
+
+    Args:
+        plan: What it is; as text it is what people read.
+        shown: Whether to say it; None: unless ``ETUDE_PROGRESS`` is ``0``.
+    """
+    if _is_wanted(shown) and not _PLAN_IS_SAID.get():
+        say(str(plan))
+
+
+@contextlib.contextmanager
+def plan_is_said() -> Iterator[None]:
+    """Have studies in a block begin without a word on their plans: it was said what all of them will do."""
+    token = _PLAN_IS_SAID.set(True)
+    try:
+        yield
+    finally:
+        _PLAN_IS_SAID.reset(token)
 
 
 class Nothing:

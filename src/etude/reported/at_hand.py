@@ -112,6 +112,10 @@ class Study(Protocol):
         """Seconds that it was worked on."""
         ...
 
+    def paired(self) -> Mapping[str, tuple[int | None, int]]:
+        """Return of each arm how many of its runs are pairs, None if nobody knows, and of how many."""
+        ...
+
     def compared(self) -> Any:
         """Return the verdicts on its arms; None if it has none."""
         ...

@@ -8,10 +8,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from etude.analyse.report.facts import Facts, Judged, Parameter, Ran, Verdicts
+from etude.analyse.report.facts import Arm, Facts, Judged, Parameter, Ran, Verdicts
 from etude.analyse.report.figure import thinned
 from etude.core.errors import EtudeError
 from etude.core.metrics import MODES
+from etude.core.removal import drawn_anew
 from etude.core.version import VERSION
 from etude.reported.at_hand import Study, Trial
 from etude.reported.cautions import cautions
@@ -50,6 +51,7 @@ def facts_of(study: Study) -> Facts:
         parameters=list(_parameters((question.get("space") or {}).get("parameters") or [])),
         best=best,
         groups=groups,
+        arms=list(_arms(study, question, groups)),
         spans=work.spans,
         presences=work.presences,
         simulated=study.simulated,
@@ -121,6 +123,27 @@ def _groups(verb: str, question: Mapping[str, Any], found: Sequence[Trial]) -> t
         names = sorted(dict.fromkeys(of.values()), key=lambda name: name != RANDOM)
         return (names, of) if len(names) > 1 else ([], {})
     return [], {}
+
+
+def _arms(study: Study, question: Mapping[str, Any], groups: Sequence[str]) -> Iterator[Arm]:
+    """Yield the arms of an ablation as planned and as begun; of those that results led to, what is known."""
+    if study.verb != "ablate":
+        return
+    planned, paired = {one["name"]: one for one in question.get("arms") or []}, study.paired()
+    for name in dict.fromkeys([*planned, *groups]):
+        told = planned.get(name, {})
+        pairs, runs = paired.get(name, (None, 0))
+        rebuilt = told.get("rebuilt") or []
+        yield Arm(
+            name=name,
+            taken=list(told.get("taken") or told.get("changes") or []),
+            rung=told.get("rung") or "",
+            parameters=told.get("parameters"),
+            anew=drawn_anew(rebuilt, loses=bool(told.get("loses"))) if rebuilt else "",
+            pairs=pairs,
+            runs=runs,
+            says=list(told.get("says") or []),
+        )
 
 
 def _parameters(told: Any) -> Iterator[Parameter]:

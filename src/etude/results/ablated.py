@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from etude.ablate.naming import nearest
-from etude.ablate.pairing import Pairing, compare
+from etude.ablate.pairing import Pairing, compare, paired_all
 from etude.ablate.retuned_plan import chosen_of
 from etude.core.errors import ConfigError
 from etude.core.lifecycle import FINAL, State
@@ -104,12 +104,7 @@ class Ablation(Search):
         return next((one for one in planned if one["name"] == arm), {})
 
     def _pairs(self) -> dict[str, bool | None]:
-        found: dict[str, bool | None] = {}
-        for arm in self.arms[1:]:
-            pairs = list(self.pairing(arm.name).values())
-            known = all(one.is_known for one in pairs)
-            found[arm.name] = False if not all(one.is_pair for one in pairs) else True if known and pairs else None
-        return found
+        return {arm.name: paired_all(self.pairing(arm.name).values()) for arm in self.arms[1:]}
 
     def _summary(self) -> list[str]:
         first, *rest = super()._summary()
@@ -140,6 +135,17 @@ class Ablation(Search):
         with contextlib.suppress(ConfigError):  # there are no controls, or it is a race
             found += ["Is it the part, or the size?", *str(self.verdicts(beside="controls")).splitlines()]
         return found
+
+    def paired(self) -> dict[str, tuple[int | None, int]]:
+        """Return of each arm how many of its runs are pairs, None if nobody knows, and of how many.
+
+        What they are compared with is the base's run with the same seed.
+        """
+        found = {arm.name: list(self.pairing(arm.name).values()) for arm in self.arms[1:]}
+        return {
+            name: (sum(one.is_pair for one in pairs) if all(one.is_known for one in pairs) else None, len(pairs))
+            for name, pairs in found.items()
+        }
 
     def compared(self) -> Verdicts:
         """Return the verdicts on its arms, as a report has them."""
@@ -181,7 +187,7 @@ class Ablation(Search):
         return verdicts_of(
             arms,
             question=self.meta.get("question") or {},
-            pairs={arm.name: all(one.is_pair for one in self.pairing(arm.name).values()) for arm in arms[1:]},
+            pairs=self._pairs(),
             mode=self.metrics.modes[self.metrics.main],
             over=self.complete,
             ended={(trial.arm or "", trial.seed) for trial in self._compared if State(trial.state) in FINAL},
@@ -208,11 +214,14 @@ class Ablation(Search):
 
     def _paired(self) -> Iterator[str]:
         """Say whether all arms began as the base did, as far as that is known."""
-        found = {arm.name: list(self.pairing(arm.name).values()) for arm in self.arms[1:]}
-        apart = [name for name, pairs in found.items() if not all(one.is_pair for one in pairs)]
+        pairs = self._pairs()
+        apart = [name for name, found in pairs.items() if found is False]
+        unknown = [name for name, found in pairs.items() if found is None]
         if apart:
             yield f"Not paired, by how they began: {', '.join(apart)}."
-        elif found and all(pairs and all(one.is_known for one in pairs) for pairs in found.values()):
+        if unknown:
+            yield f"Not known whether paired, since nothing was seen of how they began: {', '.join(unknown)}."
+        if pairs and not apart and not unknown:
             yield "All arms are paired."
 
     def pairing(self, arm: str) -> dict[int, Pairing]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from etude.ablate.pairing import paired_all
 from etude.core.errors import ConfigError
 from etude.results.ablated import Ablation
 
@@ -75,7 +76,7 @@ class AblationAcross(Mapping[str, tuple[Ablation, ...]]):
             raise ConfigError(f"No trial of the ablation on {name} has begun, so there is nothing to judge yet.")
         base, *others = runs
         judged = [arm for arm in asked.get("judged") or others if arm in runs]
-        pairs = {arm: all(one.is_pair for fold in several for one in _pairing(fold, arm)) for arm in judged}
+        pairs = {arm: paired_all([one for fold in several for one in _pairing(fold, arm)]) for arm in judged}
         planned = sum((one.meta.get("question") or {}).get("trials") or 0 for one in several)
         return verdicts(
             {arm: runs[arm] for arm in (base, *judged)},

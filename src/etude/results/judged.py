@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from etude.ablate.arms import control_of
 from etude.ablate.racing_plan import differences as differences_of
-from etude.analyse.outlook import deviation_of_pairs
+from etude.analyse.outlook import deviation_of_pairs, outlook
 from etude.analyse.racing import Rules, Stand, looks_of
 from etude.analyse.verdict import Word
 from etude.analyse.verdicts import Verdicts, verdicts
@@ -55,7 +55,7 @@ def verdicts_of(
     arms: Sequence[Ran],
     *,
     question: Mapping[str, Any],
-    pairs: Mapping[str, bool],
+    pairs: Mapping[str, bool | None],
     mode: Literal["max", "min"],
     over: bool,
     ended: Collection[tuple[str, int]] = (),
@@ -69,7 +69,7 @@ def verdicts_of(
     Args:
         arms: What came of the arms, the base first.
         question: What was asked, as the study has it.
-        pairs: For each arm, whether its runs are pairs with those of the base.
+        pairs: For each arm, whether its runs are pairs with those of the base; None if that is not known.
         mode: The metric's direction.
         over: Whether all its trials have ended.
         ended: Arm and seed of the trials that have; a race asks for them.
@@ -84,7 +84,8 @@ def verdicts_of(
     names = asked.get("judged") or [arm.name for arm in arms[1:]]
     runs = {arm.name: dict(arm.values) for arm in arms}
     says = []
-    if asked.get("forced"):
+    level = level if level is not None else asked.get("level", 0.05)
+    if asked.get("forced") and not outlook(len(runs[arms[0].name]), len(names), level=level).decides:
         says.append(
             f"This plan could decide nothing when it began, and was run all the same (force=True). {asked['forced']}"
         )
@@ -97,7 +98,7 @@ def verdicts_of(
         mode=mode,
         paired=pairs,
         margin=margin if margin is not None else asked.get("margin"),
-        level=level if level is not None else asked.get("level", 0.05),
+        level=level,
         test=test,
         says=says,
     )
@@ -180,8 +181,11 @@ def raced(
     told = []
     for one in found:
         stand = stands[one.component]
+        varies = any(
+            len({x for x in runs[name].values() if math.isfinite(x)}) > 1 for name in (names[0], one.component)
+        )
         words = {Stand.FOUND: Word.MATTERS if one.effect > 0 else Word.HURTS, Stand.WITHIN: Word.SAME}
-        word = words.get(stand, Word.UNDECIDED)
+        word = words.get(stand, Word.UNDECIDED) if varies else Word.UNDECIDED
         says = (*one.says, f"{stand.value} by the race")
         plain = replace(one, p=math.nan, p_corrected=math.nan, seeds_needed=None)
         plain = replace(plain, p_same=math.nan, p_same_corrected=math.nan)

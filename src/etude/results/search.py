@@ -589,6 +589,10 @@ class Search:
         into = Path(folder) if folder is not None else shared.home_of(self.folder) / "report"
         return write(into, facts_of(self), self, own=own, png=png)
 
+    def paired(self) -> dict[str, tuple[int | None, int]]:
+        """Return of each arm how many of its runs are pairs, None if nobody knows, and of how many."""
+        return {}
+
     def compared(self) -> Any:
         """Return the verdicts on its arms, as a report has them; None if it has none."""
         return None

@@ -430,7 +430,7 @@ def _as_plain(one: PlannedArm) -> dict[str, Any]:
     features = list(one.arm.features.names) if one.arm.features is not None else []
     told = {"name": one.arm.name, "changes": list(one.changes), "rung": one.rung, "parameters": one.parameters}
     told |= {"rebuilt": list(one.rebuilt), "loses": one.loses}
-    return {**told, "features": features, "variant": one.arm.variant, "says": list(one.says)}
+    return {**told, "features": features, "variant": one.arm.variant, "taken": list(one.taken), "says": list(one.notes)}
 
 
 def check_refused(drafted: AblationDraft, on_refusal: str) -> None:

@@ -13,6 +13,7 @@ from etude.core.errors import ConfigError
 from etude.core.numbers import whole
 from etude.core.signature import Signature
 from etude.core.text import brief, count, show
+from etude.launching.progress import plan_is_said, say_plan
 from etude.results.across import AblationAcross
 from etude.results.search import TrialResult
 from etude.tune.separate import without
@@ -163,7 +164,9 @@ def ablate_across(
         check_refused(several[0], options["on_refusal"])
         if not folds:
             check_decides(several[0], force=options["force"])
-    runs = {place.name: tuple(one(place, nth, dry=False) for nth in range(len(place.params))) for place in places}
+    say_plan(DraftAcross(drafts, folds), shown=options["progress"])
+    with plan_is_said():
+        runs = {place.name: tuple(one(place, nth, dry=False) for nth in range(len(place.params))) for place in places}
     return AblationAcross(runs, folds)
 
 

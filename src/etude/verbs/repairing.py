@@ -14,7 +14,7 @@ from etude.ablate.arms import removal
 from etude.ablate.matching import check_arm
 from etude.core.data import Data
 from etude.core.errors import ConfigError, EtudeError, RemovalRefused, ResultError
-from etude.core.removal import Arm, Layers, drawn_anew
+from etude.core.removal import Arm, Layers, drawn_anew, taken_out
 from etude.core.signature import Definition, Kind, variant_of
 from etude.core.text import count
 from etude.data.counted import derive
@@ -25,7 +25,7 @@ from etude.results.rebuilt import build, data_of
 from etude.verbs.listed import Looked, called_with
 from etude.verbs.trying import Trying
 
-KEEP_INPUTS: Final = "Pass how='permute' or how='constant', which keep what the model is called with."
+KEEP_INPUTS: Final = "Pass how='permute', or how='constant' and value=, which keep what the model is called with."
 NARROW: Final = "The model is built for fewer inputs, so it begins with other weights than the base: no pairs."
 
 
@@ -53,16 +53,31 @@ class PlannedArm:
     says: tuple[str, ...] = ()
     refused: str = ""
 
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """What is taken away, in words: features, what is done to the model, settings, functions of its own."""
+        says = {one.partition(": ")[0]: one.removesuffix(".") for one in self.says}
+        features = [taken_out(self.arm.features)] if self.arm.features is not None else []
+        settings = [says.get(name, f"{name}={value!r}") for name, value in self.arm.settings.items()]
+        own = ["its own functions"] if self.arm.variant else []
+        return (*features, *self.changes, *settings, *own)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else the plan says of it: what a pattern matched, what is odd."""
+        says = [one.removesuffix(".") for one in self.says]
+        return tuple(one.removeprefix(f"{self.arm.name}: ") for one in says if one not in self.taken)
+
     def __str__(self) -> str:
-        says = [one.removeprefix(f"{self.arm.name}: ").removesuffix(".") for one in self.says]
-        here = {one.partition(": ")[0] for one in self.says}  # "dropout: 0.25 -> 0.0." tells more than "dropout=0.0"
-        settings = [f"{name}={value!r}" for name, value in self.arm.settings.items() if name not in here]
+        if self.refused:
+            return f"{self.arm.name}: {'; '.join([*self.notes, self.refused])}"
         anew = [drawn_anew(self.rebuilt, loses=self.loses)] if self.rebuilt else []
-        told = [*self.changes, *anew, *settings, *says] or ["its own functions" if self.arm.variant else "nothing"]
+        taken = [one.removeprefix(f"{self.arm.name}: ") for one in self.taken]
+        told = [*taken, *anew, *self.notes] or ["nothing is taken away"]
         facts = [count(self.parameters, "parameter")] if self.parameters is not None else []
         facts += [self.rung] if self.rung else []
         size = f" [{', '.join(facts)}]" if facts else ""
-        return f"{self.arm.name}: {self.refused or '; '.join(told)}{size}"
+        return f"{self.arm.name}: {'; '.join(told)}{size}"
 
 
 @dataclass(frozen=True)

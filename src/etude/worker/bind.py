@@ -24,10 +24,11 @@ from etude.data.counted import derive
 from etude.data.without import check_left_out, without
 from etude.frameworks import torch_adapter
 from etude.frameworks.sources import Source
+from etude.worker.beginnings import Beginning
 from etude.worker.importance import Importance
 from etude.worker.run import Run
 from etude.worker.seeds import kept_generators, seed_generators, seeded
-from etude.worker.taking import fingerprints, taken_out, without_inputs
+from etude.worker.taking import taken_out, without_inputs
 from etude.worker.together import Together
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -76,7 +77,7 @@ class Bound:
         self._data: list[Any] = []  # what data() returned, once it did
         self._models = 0
         self._judged = False
-        self._prints: Any = None  # of an arm of an ablation, where its framework has them
+        self._beginning = Beginning() if arm is not None else None
         self._built: list[Any] = []  # what model() returned, if it is to be judged
         self._wants_derived = [p.name for p in signature.parameters.values() if p.kind is Kind.DERIVED]
         self.derived: dict[str, Any] = {}
@@ -130,16 +131,10 @@ class Bound:
 
         return {BY_CLASS: torch_classes.judged(self._built, self._data[0] if self._data else None)}
 
-    def _fingerprints(self) -> Any:
-        """Return what takes the fingerprints of an arm of an ablation; None if this is none."""
-        if self._arm is not None and self._prints is None:
-            self._prints = fingerprints()
-        return self._prints
-
     @property
     def fingerprints(self) -> dict[str, Any]:
         """How the training began, of an arm of an ablation: empty for others, and where nobody can tell."""
-        return {} if self._prints is None else {FINGERPRINTS: self._prints.found}
+        return {} if self._beginning is None else {FINGERPRINTS: self._beginning.found}
 
     def data(self) -> Any:
         """Return the data; it is loaded once."""
@@ -156,8 +151,9 @@ class Bound:
             if torch := torch_adapter():
                 found = torch.prepare_data(found, seed=self._run.seed, device=self._run.device)
                 found = self._run.together.shard(found)
-                if (prints := self._fingerprints()) is not None:
-                    prints.data(found)  # of several ranks the share of each
+            if self._beginning is not None:
+                self._beginning.data(found)  # of several ranks the share of each
+            if torch:
                 self._run.importance.see(found)
                 for number, generator in enumerate(torch.generators(found)):
                     source = Source(generator.get_state, generator.set_state)
@@ -209,12 +205,11 @@ class Bound:
         if self._repair:
             built = taken_out(built, self._repair, seed=self._run.seed)
         torch = torch_adapter()
-        if (prints := self._fingerprints()) is not None:
-            parts = built if torch is None else torch.modules(built)  # of a Keras model these are itself
-            prints.model(parts, but_for=self._repair.get("plan", {}).get("resized", ()))
+        if self._beginning is not None:
+            self._beginning.model(built, but_for=self._repair.get("plan", {}).get("resized", ()))
             if "cuts" in self._repair:
                 without_inputs(built, self._repair)
-                prints.cut(parts)
+                self._beginning.cut(built)
         if nth == 0 and self._start is not None:
             self._start(built)
         if torch is not None:

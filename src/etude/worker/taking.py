@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from etude.frameworks import keras_adapter, torch_adapter
 from etude.frameworks.removers import replay, replay_cuts
 
 
@@ -38,16 +37,3 @@ def without_inputs(built: Any, repair: Mapping[str, Any]) -> Any:
     """
     replay_cuts(built, repair)
     return built
-
-
-def fingerprints() -> Any:
-    """Return what takes the fingerprints of how a training of an arm begins; None if nothing can."""
-    if torch_adapter() is not None:
-        from etude.frameworks.torch_prints import Fingerprints  # few want them
-
-        return Fingerprints()
-    if keras_adapter() is not None:
-        from etude.frameworks.keras_prints import KerasFingerprints
-
-        return KerasFingerprints()
-    return None

@@ -124,6 +124,30 @@ class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
 
+class Arm(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm of an ablation, as it was planned and as it began.
+
+    Attributes:
+        name: What it is called.
+        taken: What is taken away, and what is done to the model for that.
+        rung: How deep the repair cuts, by name; empty if there is none.
+        parameters: How many the model has; None if nobody knows.
+        anew: What has new weights, and whether trained ones are lost with that; empty if nothing has.
+        pairs: How many of its runs began as the base's with the same seed did; None if that is not known.
+        runs: How many runs with a run of the base beside them there are.
+        says: What the plan had to say of it.
+    """
+
+    name: str
+    taken: list[str] = []
+    rung: str = ""
+    parameters: int | None = None
+    anew: str = ""
+    pairs: int | None = None
+    runs: int = 0
+    says: list[str] = []
+
+
 class Parameter(msgspec.Struct, frozen=True):
     """What is known of a parameter's domain: whether its scale is logarithmic, and its values if they are listed."""
 
@@ -157,6 +181,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         parameters: What is known of their domains.
         best: Numbers of the best trials, best first; with several metrics those of the Pareto front.
         groups: Arms or starts, the base first; none in a search.
+        arms: Of an ablation, what each of them does without.
         verdicts: What can be said of the components; None where nothing was compared.
         spans: Who was at what when.
         presences: Who was there when.
@@ -184,6 +209,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     parameters: list[Parameter] = []
     best: list[int] = []
     groups: list[str] = []
+    arms: list[Arm] = []
     verdicts: Verdicts | None = None
     spans: list[Span] = []
     presences: list[Presence] = []

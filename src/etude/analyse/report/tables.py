@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from etude.analyse.report.facts import Facts, Ran
+from etude.analyse.report.facts import Arm, Facts, Ran
 from etude.analyse.report.words import decimals, shown
 
 BEST: Final = 10
@@ -126,6 +126,8 @@ def tables(facts: Facts, order: Sequence[str]) -> list[Table]:
         found.append(Table("cost", "What it cost", ("what", "how much"), tuple(facts.costs)))
     if (judged := verdicts(facts)) is not None:
         found.append(judged)
+    if facts.arms:
+        found.append(taken(facts))
     if facts.groups:
         found.append(arms(facts))
     elif facts.best:
@@ -198,6 +200,31 @@ def verdicts(facts: Facts) -> Table | None:
     little = f"; less than {judged.margin:g} does not matter" if judged.margin is not None else ""
     note = f"Beside {judged.base}: {tests}, corrected by Holm, level {judged.level:g}{little}."
     return Table("verdicts", "Verdicts", columns, rows, note)
+
+
+def taken(facts: Facts) -> Table:
+    """Return what each arm does without, how the rest still runs, and whether its runs are pairs with the base's."""
+    rows = tuple(
+        (
+            one.name,
+            "; ".join(one.taken) or ("nothing" if nth == 0 else None),
+            one.rung or None,
+            one.parameters,
+            one.anew or None,
+            None if nth == 0 else _paired(one),
+            "; ".join(one.says) or None,
+        )
+        for nth, one in enumerate(facts.arms)
+    )
+    columns = ("arm", "taken away", "repair", "parameters", "drawn anew", "paired", "notes")
+    note = "Paired runs began with the same weights and data as the base's with the same seed, by their fingerprints."
+    return _without_empty(Table("taken", "What each arm does without", columns, rows, note))
+
+
+def _paired(one: Arm) -> str:
+    if not one.runs:
+        return "not run yet"
+    return "not known" if one.pairs is None else f"{one.pairs} of {one.runs}"
 
 
 def arms(facts: Facts) -> Table:

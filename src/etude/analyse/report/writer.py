@@ -169,9 +169,11 @@ def _sections(facts: Facts, all_drawn: Drawn) -> Iterator[Section]:
     figures = html.figures
     asked = html.record(facts.asked)
     best = next((one for one in all_drawn.tables if one.name == "best"), None)
+    taken = next((one for one in all_drawn.tables if one.name == "taken"), None)
     arms = next((one for one in all_drawn.tables if one.name == "arms"), None)
     result = html.verdict_table(facts) + figures(all_drawn.effects) + figures(all_drawn.fronts)
     result += html.table(best) if best is not None else ""
+    result += html.table(taken) if taken is not None else ""
     result += html.table(arms) if arms is not None else ""
     yield Section("Result", "result", result or '<p class="lead">No trial has come to a result yet.</p>')
     yield Section("Question", "question", asked + html.held(all_drawn.held))
