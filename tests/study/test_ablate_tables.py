@@ -57,7 +57,13 @@ def lightgbm(seed: int, subsample: float = 0.5) -> Any:
     from lightgbm import LGBMClassifier
 
     return LGBMClassifier(
-        n_estimators=8, subsample=subsample, subsample_freq=1, random_state=seed, n_jobs=1, verbosity=-1
+        n_estimators=8,
+        subsample=subsample,
+        subsample_freq=1,
+        min_child_samples=3,
+        random_state=seed,
+        n_jobs=1,
+        verbosity=-1,
     )
 
 

@@ -153,6 +153,36 @@ def test_a_file_that_cannot_be_sent_costs_that_file_and_no_more(tmp_path: Path) 
     assert all((t.folder / name).read_text() == "kept" for t in search.trials for name in ("good", "z-good"))
 
 
+def test_arms_of_an_ablation_are_trained_elsewhere_and_are_pairs(tmp_path: Path) -> None:
+    script = write_script(
+        tmp_path,
+        """
+        import etude
+
+        def data():
+            return {"age": [31.0, 45.0, 28.0], "fare": [7.5, 71.25, 8.0], "y": [0.0, 1.0, 0.0]}
+
+        def train(data, seed, share: float = 0.5):
+            return share * sum(map(sum, data().values())) + seed % 97
+
+        experiment = etude.Experiment(train, data=data, metric="score", mode="max")
+
+        if __name__ == "__main__":
+            experiment.ablate(
+                ["feature:age", "share"], seeds=2, force=True, workers=2, engine="cluster", name="study"
+            )
+        """,
+    )
+    with running(start_script(script)) as driver, node(credentials_of(script)):
+        assert driver.communicate(timeout=60) is not None
+    assert driver.returncode == 0
+    ablation = etude.open(folder_of(script))
+    assert isinstance(ablation, etude.Ablation)
+    assert ablation.counts() == {"finished": 6}
+    assert [arm.effect for arm in ablation.arms[1:]] == [52.0, 95.875]
+    assert ablation.paired() == {"feature:age": (2, 2), "share": (2, 2)}
+
+
 def test_what_an_attempt_prints_elsewhere_is_read_here_while_it_runs(tmp_path: Path) -> None:
     script = write_script(
         tmp_path,

@@ -20,6 +20,9 @@ FINGERPRINTS: Final = "fingerprints"
 ROWS: Final = "rows"
 """Where among these the fingerprints of the data stand."""
 
+SHOWN: Final = 8
+"""So many features a sentence names."""
+
 
 class Whole(Struct, frozen=True, tag="whole"):
     """A submodule, with all that is in it.
@@ -115,7 +118,8 @@ def taken_out(features: Features) -> str:
         >>> taken_out(Features(("age",))), taken_out(Features(("age", "fare"), "constant", 0.0))
         ('age dropped', 'age, fare 0.0 everywhere')
     """
-    whose = ", ".join(features.names)
+    more = f" and {len(features.names) - SHOWN} more" if len(features.names) > SHOWN else ""
+    whose = ", ".join(features.names[:SHOWN]) + more
     ways = {"drop": "dropped", "permute": "shuffled among the rows", "constant": f"{features.value!r} everywhere"}
     return f"{whose} {ways[features.how]}"
 
