@@ -215,3 +215,18 @@ def test_it_works_without_torch(tmp_path: Path) -> None:
         [sys.executable, "script.py"], cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "3.0\n"), done.stderr
+
+
+def test_what_it_writes_into_the_folder_of_its_run_is_left_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    folders = []
+
+    def train(run: Any) -> float:
+        folders.append(run.folder)
+        (run.folder / "weights.pt").write_text("")
+        return 0.5
+
+    etude.Experiment(train, metric="score", mode="max").check()
+    assert len(folders) == 1
+    assert not list(tmp_path.iterdir())
+    assert not folders[0].exists()

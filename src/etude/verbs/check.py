@@ -7,10 +7,12 @@ first batch, and ``run.epochs`` to one epoch. What they gave, took and said is w
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from etude.core.data import Data
@@ -127,14 +129,19 @@ def check(experiment: Definition, params: Mapping[str, Any], *, seed: int, arm: 
         Exception: Whatever the other functions raise.
     """
     signature = experiment.signature
-    run = _OneEpoch(
-        metrics=experiment.metrics.names, params={**signature.defaults(), **params}, seed=seed, device=default_device()
-    )
     watched = _Watched(experiment.functions, params)
-    bound = Bound(watched.functions, signature, params, run, arm=arm)
-    began = time.perf_counter()
-    returned = bound.train()
-    took = time.perf_counter() - began
+    with tempfile.TemporaryDirectory(prefix="etude-check-") as place:
+        run = _OneEpoch(
+            metrics=experiment.metrics.names,
+            params={**signature.defaults(), **params},
+            seed=seed,
+            device=default_device(),
+            folder=lambda: Path(place),
+        )
+        bound = Bound(watched.functions, signature, params, run, arm=arm)
+        began = time.perf_counter()
+        returned = bound.train()
+        took = time.perf_counter() - began
     value, problem = None, ""
     try:
         value, _ = read_result(returned, metrics=experiment.metrics.names, reported=run.last)
