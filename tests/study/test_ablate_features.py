@@ -261,7 +261,7 @@ def test_what_reads_features_by_their_place_is_refused_with_what_can_be_done() -
     assert "'age' cannot be dropped from what the model reads, with all other first weights as they" in str(
         refused.value
     )
-    assert "Pass how='permute' or how='constant'" in str(refused.value)
+    assert "Pass how='permute', or how='constant' and value=, which keep" in str(refused.value)
     draft = of(ByPlace).ablate(["feature:age how=permute"], seeds=2, dry_run=True)
     assert len(draft.arms) == 2
 
