@@ -202,8 +202,8 @@ META = {"experiment": "script.py:experiment", "call": {"constraint": False}}
 
 
 def watched(study: FakeStudy, shown: bool | None = None, meta: dict[str, Any] = META) -> None:
-    handle: Any = SimpleNamespace(over=False, notes=study.notes.texts)
-    search = etude.Search(study.folder, study.history, handle=handle, meta=meta)
+    handle: Any = SimpleNamespace(over=False, notes=study.notes.texts, meta=meta)
+    search = etude.Search(study.folder, study.history, handle=handle)
     progress.watch(study, search, shown=shown)  # type: ignore[arg-type]
 
 
