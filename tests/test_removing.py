@@ -217,3 +217,10 @@ def test_a_repair_that_draws_too_much_anew_is_refused_with_what_draws_less() -> 
         "93% of what is left would be drawn anew. Take along what reads it (with_=, or between: up to a layer that "
         'gives as much as went in), or allow a small dense layer in its place, repair="learned".'
     )
+
+
+def test_functions_behind_a_removed_layer_are_said_to_stay() -> None:
+    removed = etude.remove(Net(), "layer:fc", torch.randn(4, 3, 8, 8))
+    assert "relu() kept" in removed.changes
+    gone = etude.remove(Net(), "layer:conv2", torch.randn(4, 3, 8, 8))
+    assert "relu() kept" not in gone.changes

@@ -20,7 +20,7 @@ from etude.frameworks.removal.apply import carry_out
 from etude.frameworks.removal.assembling import assembled
 from etude.frameworks.removal.channels import SPLITS
 from etude.frameworks.removal.choosing import Leaving
-from etude.frameworks.removal.edits import Drop, Edit, FewerHeads, Fit, Freeze, Plan, Resize, StandIn
+from etude.frameworks.removal.edits import Drop, Edit, FewerHeads, Fill, Fit, Freeze, Plan, Resize, StandIn
 from etude.frameworks.removal.fitting import Fitting, code_of
 from etude.frameworks.removal.flow import within
 from etude.frameworks.removal.heads import Cut
@@ -87,7 +87,7 @@ class Ladder:
             if any(call.outputs for of_mode in calls for call in of_mode):
                 reach = [Reach(self._model, called, mode, its) for mode, its in zip(modes, calls, strict=True)]
                 step = self._climbed(Leaving(called, path, modes, calls, reach, self._layers.repair == "learned"))
-                behind = self._behind(called, modes[-1])
+                behind = self._behind(called, modes[-1], step)
             else:
                 step, behind = uncalled(self._runs, modes, path, path), []
         if isinstance(step, Children):
@@ -179,8 +179,11 @@ class Ladder:
                 if own and any(not within(op, of_mode) for op in mode.flow.consumers[n]):
                     raise RemovalRefused(RefusalCode.WITHOUT_CALL, leaving.what, f"{name} is also used without it.")
 
-    def _behind(self, path: str, mode: Mode) -> list[str]:
-        """Return what directly follows a module: it stays, unless it is taken along, and that is said."""
+    def _behind(self, path: str, mode: Mode, step: _Step) -> list[str]:
+        """Return what directly follows a module: it stays, unless it is taken along, and that is said.
+
+        Functions go unsaid where a constant comes: they have nothing to work on.
+        """
         calls = mode.trace.of(path)
         outputs = [n for call in calls for n in call.outputs.values() if mode.flow.used_outside(n, calls)]
         if len(outputs) != 1:
@@ -190,7 +193,11 @@ class Ladder:
             module = self._model.get_submodule(other)
             return bool(other) and not list(module.children()) and is_small(module)
 
-        return mode.flow.followers(outputs[0], calls, plain)
+        found = mode.flow.followers(outputs[0], calls, plain)
+        stands = [edit for edit in step.edits if isinstance(edit, StandIn)]
+        rules = [rule for edit in stands for call in edit.calls for rule in call.rules]
+        is_constant = any(isinstance(rule, Fill) and not rule.unused for rule in rules)
+        return [one for one in found if not (is_constant and one.endswith("()"))]
 
     def _say_kept(self, path: str, behind: list[str]) -> None:
         gone = (*self._layers.along, *self._wholes)
