@@ -226,3 +226,10 @@ def test_a_seed_that_is_no_whole_number_is_refused_before_anything(seed: Any) ->
     with pytest.raises(ConfigError, match=r"seed=.* is no whole number"):
         etude.remove(net, "layer:conv2", torch.randn(2, 3, 8, 8), seed=seed)
     assert hasattr(net, "conv2")
+
+
+def test_functions_behind_a_removed_layer_are_said_to_stay() -> None:
+    removed = etude.remove(Net(), "layer:fc", torch.randn(4, 3, 8, 8))
+    assert "relu() kept" in removed.changes
+    gone = etude.remove(Net(), "layer:conv2", torch.randn(4, 3, 8, 8))
+    assert "relu() kept" not in gone.changes

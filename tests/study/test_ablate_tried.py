@@ -159,7 +159,8 @@ def test_a_layer_without_which_all_is_the_same_is_said_to_be_dead_before_anythin
 
 def test_layers_that_are_drawn_anew_are_marked_and_so_are_lost_weights(studies: Path) -> None:
     anew = str(of(model=untrained, data=images).ablate("layer:conv1", seeds=8, dry_run=True))
-    assert "1 layer drawn anew [" in anew
+    assert "1 layer drawn anew" in anew
+    assert "without the trained weights" not in anew
     found = of(model=trained, data=images).ablate("layer:conv1", seeds=1, workers=1, force=True)
     assert [arm.rebuilt for arm in found.arms] == [(), ("conv2.weight",)]
     assert "1 layer drawn anew, without the trained weights" in str(found)

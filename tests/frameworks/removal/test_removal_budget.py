@@ -56,4 +56,7 @@ def test_all_steps_together_are_refused_as_too_much(monkeypatch: pytest.MonkeyPa
     with pytest.raises(RemovalRefused) as refused:
         plan(Stages(4), Layers((Whole("stages"),)), torch.randn(3, 3, 8, 8))
     assert refused.value.code is RefusalCode.TOO_MUCH
-    assert refused.value.why == "more than 20 % of what is left would have to be rebuilt."
+    assert refused.value.why == (
+        "more than 20 % of what is left would have to be rebuilt. Take along what reads it (with_=, or between: up to "
+        'a layer that gives as much as went in), or allow a small dense layer in its place, repair="learned".'
+    )

@@ -9,7 +9,18 @@ from typing import Final
 
 import torch
 
-from etude.frameworks.removal.operations import ADD, BLANKS, CAT, CONTRACTIONS, MUL, SHAPES, SPLITS, STACK, WEIGHING
+from etude.frameworks.removal.operations import (
+    ADD,
+    BEHIND,
+    BLANKS,
+    CAT,
+    CONTRACTIONS,
+    MUL,
+    SHAPES,
+    SPLITS,
+    STACK,
+    WEIGHING,
+)
 from etude.frameworks.removal.trace import Call, Op, Trace, Value
 
 MASKS: Final = re.compile(r"mask|position|token_type|segment|cache|bool|lengths?$|labels?$|target")
@@ -198,6 +209,8 @@ class Flow:
     def followers(self, value: int, calls: list[Call], plain: Callable[[str], bool]) -> list[str]:
         """Return what directly follows a value: activations, norms, dropout, pooling, one behind the other.
 
+        Modules go by their paths, functions by their names with brackets: ``relu()``.
+
         Args:
             value: The value.
             calls: Calls of what made it.
@@ -210,6 +223,10 @@ class Flow:
             if len(paths) != 1 or value in self.ends:
                 return found
             path = paths.pop()
+            if len(ops) == 1 and ops[0].name in BEHIND and len(ops[0].outputs) == 1 and not plain(path):
+                found.append(f"{ops[0].name}()")
+                value = ops[0].outputs[0]
+                continue
             if path in found or not plain(path):
                 return found
             found.append(path)

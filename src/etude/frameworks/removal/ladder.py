@@ -24,7 +24,7 @@ from etude.frameworks.removal.assembling import assembled
 from etude.frameworks.removal.choices import constants_by_use, makes_choice
 from etude.frameworks.removal.choosing import Leaving
 from etude.frameworks.removal.constants import channels_in_words
-from etude.frameworks.removal.edits import Drop, Edit, FewerHeads, Fit, Freeze, Plan, Resize, StandIn
+from etude.frameworks.removal.edits import Drop, Edit, FewerHeads, Fill, Fit, Freeze, Plan, Resize, StandIn
 from etude.frameworks.removal.fitting import Fitting, code_of
 from etude.frameworks.removal.flow import within
 from etude.frameworks.removal.heads import Cut
@@ -106,7 +106,8 @@ class Ladder:
                 reach = [Reach(self._model, called, mode, its) for mode, its in zip(modes, calls, strict=True)]
                 leaving = Leaving(called, path, modes, calls, reach, self._learned)
                 try:
-                    step, behind = self._climbed(leaving), self._behind(called, modes[-1])
+                    step = self._climbed(leaving)
+                    behind = self._behind(called, modes[-1], step)
                 except RemovalRefused as none:
                     step, behind = self._choosing(leaving, none), []
             else:
@@ -217,8 +218,11 @@ class Ladder:
                 if own and any(not within(op, of_mode) for op in mode.flow.consumers[n]):
                     raise RemovalRefused(RefusalCode.WITHOUT_CALL, leaving.what, f"{name} is also used without it.")
 
-    def _behind(self, path: str, mode: Mode) -> list[str]:
-        """Return what directly follows a module: it stays, unless it is taken along, and that is said."""
+    def _behind(self, path: str, mode: Mode, step: _Step) -> list[str]:
+        """Return what directly follows a module: it stays, unless it is taken along, and that is said.
+
+        Functions go unsaid where a constant comes: they have nothing to work on.
+        """
         calls = mode.trace.of(path)
         outputs = [n for call in calls for n in call.outputs.values() if mode.flow.used_outside(n, calls)]
         if len(outputs) != 1:
@@ -228,7 +232,11 @@ class Ladder:
             module = self._model.get_submodule(other)
             return bool(other) and not list(module.children()) and is_small(module)
 
-        return mode.flow.followers(outputs[0], calls, plain)
+        found = mode.flow.followers(outputs[0], calls, plain)
+        stands = [edit for edit in step.edits if isinstance(edit, StandIn)]
+        rules = [rule for edit in stands for call in edit.calls for rule in call.rules]
+        is_constant = any(isinstance(rule, Fill) and not rule.unused for rule in rules)
+        return [one for one in found if not (is_constant and one.endswith("()"))]
 
     def _say_kept(self, path: str, behind: list[str]) -> None:
         gone = (*self._layers.along, *self._wholes)

@@ -44,6 +44,34 @@ STILL: Final = frozenset(
 )
 """Operations that make nothing of nothing, or a norm's bias: a branch that ends in them ends with what it lost."""
 
+ACTIVATIONS: Final = frozenset(
+    [
+        *("relu", "relu_", "relu6", "gelu", "silu", "silu_", "tanh", "tanh_", "hardswish", "leaky_relu", "leaky_relu_"),
+        *(
+            "elu",
+            "elu_",
+            "selu",
+            "celu",
+            "mish",
+            "hardtanh",
+            "hardtanh_",
+            "softsign",
+            "softplus",
+            "sigmoid",
+            "sigmoid_",
+        ),
+    ]
+)
+"""Functions that models call as often as they have a module for it."""
+BEHIND: Final = ACTIVATIONS | frozenset(
+    [
+        *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"),
+        *("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
+        *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d"),
+    ]
+)
+"""Functions that belong to the layer in front of them as much as to what comes after."""
+
 GATES: Final = frozenset(["sigmoid", "sigmoid_", "hardsigmoid"])
 """Operations that make a gate, which is open at 1: a large number opens it."""
 SHARING: Final = frozenset(["softmax", "softmin", "log_softmax"])
