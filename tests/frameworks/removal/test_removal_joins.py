@@ -15,6 +15,7 @@ from etude.frameworks.removal.apply import apply
 from etude.frameworks.removal.check import check
 from etude.frameworks.removal.edits import Plan
 from etude.frameworks.removal.plan import plan
+from etude.frameworks.removal.trace import record
 
 
 def planned(model: nn.Module, path: str, example: Any) -> tuple[Plan, nn.Module]:
@@ -126,3 +127,10 @@ def test_a_bias_that_several_blocks_add_is_0_in_all_of_them() -> None:
     assert found.rung is Rung.NEUTRAL
     y = x[0] + torch.tanh(net.one(x[0]))
     assert torch.equal(changed(*x), y + torch.tanh(net.two(y)))
+
+
+def test_inputs_are_known_as_inputs_in_a_trace() -> None:
+    trace = record(nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2)), (torch.randn(3, 4),), {})
+    assert [value.n for value in trace.values] == list(range(len(trace.values)))
+    assert [value.name for value in trace.values if value.kind == "input"] == ["input"]
+    assert trace.values[trace.calls[0].inputs["input",]].kind == "input"

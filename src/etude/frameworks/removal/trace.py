@@ -216,8 +216,10 @@ class Recorder(TorchFunctionMode):
         return numbers
 
     def _new(self, tensor: torch.Tensor, kind: str, name: str = "", op: int | None = None) -> int:
+        with torch._C.DisableTorchFunction():  # a look at a shape is no operation of the model
+            shape, dtype = tuple(tensor.shape), tensor.dtype
         n = len(self.trace.values)
-        self.trace.values.append(Value(n, tuple(tensor.shape), tensor.dtype, kind, name, op))
+        self.trace.values.append(Value(n, shape, dtype, kind, name, op))
         self._numbers[id(tensor)] = n
         self._alive.append(tensor)
         return n
