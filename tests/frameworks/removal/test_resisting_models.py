@@ -360,3 +360,23 @@ def test_a_model_that_has_run_and_keeps_what_it_gave_is_taken_apart_all_the_same
     removed = remove(net, "layer:norm", x)
     assert "re-execution" in removed.checks
     torch.testing.assert_close(removed.model.eval()(x), net.head(net.first(x)))
+
+
+class Frozen(nn.Module):
+    """What stands before the head is not trained, as an encoder that was taken from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.head = nn.Linear(5, 5), nn.Linear(5, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            h = self.encoder(x)
+        return self.head(h)
+
+
+def test_what_would_leave_nothing_to_train_is_refused() -> None:
+    torch.manual_seed(0)
+    with pytest.raises(RemovalRefused, match="nothing that learns reaches what it gives any more"):
+        remove(Frozen(), "layer:head", X)
+    assert remove(Frozen(), "layer:encoder", X).rung is Rung.IDENTITY

@@ -220,6 +220,8 @@ class _Checks:
             self._refuse_constant()
             self.fail(f"what it gives does not depend on what goes in any more: {why}.", code=RefusalCode.NO_PATH)
         had = self._gradients
+        if had and not found[1]:
+            self.fail("nothing that learns reaches what it gives any more.", code=RefusalCode.NO_PATH)
         if had is None or self._has_zeros():
             return
         largest = max((float(g.abs().max()) for g in had.values() if g.numel()), default=0.0)
