@@ -47,6 +47,11 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
     return simulated(args) if args.get("simulated") else live(args, place)
 
 
+def value(part: int, seed: int) -> float:
+    """Return what an arm comes to: another value for each seed, without which an ablation ends."""
+    return part + random.Random(seed).random()
+
+
 def ablation(train: Any, args: Mapping[str, Any], **given: Any) -> Any:
     """Run an ablation whose n-th arm has ``part=n``, and ``part=0`` in the base."""
     import etude
@@ -59,13 +64,13 @@ def ablation(train: Any, args: Mapping[str, Any], **given: Any) -> Any:
 def live(args: Mapping[str, Any], place: Path) -> Result:
     took, log = lengths(args["arms"], scale=args["scale"]), place / "log"
 
-    def train(part: int = 0) -> float:
+    def train(run: Any, part: int = 0) -> float:
         begun = time.time()
         time.sleep(took[part])
         fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(fd, b"%.6f %.6f\n" % (begun, time.time()))
         os.close(fd)
-        return float(part)
+        return value(part, run.seed)
 
     began = time.time()
     ablation(train, args)
@@ -82,7 +87,7 @@ def simulated(args: Mapping[str, Any]) -> Result:
     took = lengths(args["arms"], scale=3600.0)
 
     def curve(params: Mapping[str, Any], seed: int) -> Iterator[tuple[float, dict[str, float]]]:
-        yield took[params.get("part", 0)], {"y": 0.0}
+        yield took[params.get("part", 0)], {"y": value(params.get("part", 0), seed)}
 
     def train(part: int = 0) -> float:
         raise AssertionError("nothing is trained")

@@ -548,7 +548,7 @@ def test_the_page_shows_families_codes_faults_and_what_was_before():
     totals = removal_zoo.totals(found)
     details = {name: row["details"] for name, row in totals.items()}
     details["étude unseen f"] = removal_zoo.told_shortly(found["étude unseen f"]["details"]["pairs"])
-    details["étude everywhere: all families"]["unseen families"] = "c0ffee"
+    details["étude unseen: all families"]["unseen families"] = "c0ffee"
     machine = {"cores": 2, "cpu": "a cpu", "python": "3.11"}
     line = {"benchmark": "removal_zoo", "commit": "c", "changed": False, "machine": machine, "rows": [], "targets": []}
     text = pages([{**line, "details": details}])["removal"]

@@ -147,7 +147,7 @@ def test_a_draft_says_what_would_be_done_and_starts_nothing(experiment: etude.Ex
     assert experiment.last is None
     said = str(draft)
     assert "leave_one_out of 2 components: 3 arms x 4 seeds = 12 trials" in said
-    assert "middle removed; 156 fewer parameters" in said
+    assert "middle removed; relu() kept; dropout kept; 156 fewer parameters" in said
     assert "  dropout: 0.25 -> 0.0\n" in said + "\n"
     assert draft.trials == 12
 
