@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -47,7 +47,12 @@ class Beside:
     @property
     def varies(self) -> bool:
         """Whether runs of either differ among themselves. If not, they may all be one run, and no test knows that."""
-        return len(set(self.base)) > 1 or len(set(self.arm)) > 1
+        return vary(self.base) or vary(self.arm)
+
+
+def vary(values: Iterable[float]) -> bool:
+    """Say whether numbers differ among themselves; those that are none do not count."""
+    return len({value for value in values if math.isfinite(value)}) > 1
 
 
 def read_arms(arms: Any, base: str | None) -> tuple[str, dict[str, Runs]]:

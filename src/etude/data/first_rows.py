@@ -39,9 +39,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         import narwhals.stable.v2 as nw
 
         table = nw.from_native(value, eager_only=True)
-        yield from (
-            ((*path, name), table[name].to_native()) for name in map(str, table.columns) if name in table.columns
-        )
+        yield from (((*path, name), table[name].to_native()) for name in table.columns if isinstance(name, str))
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(inner, (*path, str(key)))

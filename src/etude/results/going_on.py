@@ -36,10 +36,9 @@ def in_no_journal(call: Mapping[str, Any]) -> list[str]:
     own += [f"the policy {call['policy']!r}, which goes by results"] if arms and call.get("adaptive") else []
     engine = call.get("engine", "local")
     own += [f"an engine with options ({engine})"] if engine.partition("(")[0] not in BY_NAME else []
-    ours = {kind: call.get(kind) for kind in ("sampler", "stopper")} | _of_arms(
-        call
-    )  # as plain data; those of the user by their name
-    return own + [f"a {kind} of its own ({given})" for kind, given in ours.items() if isinstance(given, str)]
+    parts = {kind: call.get(kind) for kind in ("sampler", "stopper")} | _of_arms(call)
+    # Those of Étude are told as plain data, those of the user by their name.
+    return own + [f"a {kind} of its own ({given})" for kind, given in parts.items() if isinstance(given, str)]
 
 
 def _of_arms(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from etude.analyse.budgets import BudgetCurve, budget_curve
 from etude.analyse.columns import Column
@@ -21,9 +21,6 @@ from etude.core.text import brief, count
 from etude.results.placed import columns_of
 from etude.tune.domains import Domain
 from etude.tune.spaces import Space
-
-if TYPE_CHECKING:
-    pass
 
 Part = Literal["all", "random"]
 PARTS = ("all", "random")

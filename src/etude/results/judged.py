@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from etude.ablate.arms import control_of
 from etude.ablate.racing_plan import differences as differences_of
+from etude.analyse.arms import vary
 from etude.analyse.outlook import deviation_of_pairs, outlook
 from etude.analyse.racing import Rules, Stand, looks_of
 from etude.analyse.verdict import Word
@@ -181,15 +182,22 @@ def raced(
     told = []
     for one in found:
         stand = stands[one.component]
-        varies = any(
-            len({x for x in runs[name].values() if math.isfinite(x)}) > 1 for name in (names[0], one.component)
-        )
+        varies = any(vary(runs[name].values()) for name in (names[0], one.component))
         words = {Stand.FOUND: Word.MATTERS if one.effect > 0 else Word.HURTS, Stand.WITHIN: Word.SAME}
         word = words.get(stand, Word.UNDECIDED) if varies else Word.UNDECIDED
         says = (*one.says, f"{stand.value} by the race")
-        plain = replace(one, p=math.nan, p_corrected=math.nan, seeds_needed=None)
-        plain = replace(plain, p_same=math.nan, p_same_corrected=math.nan)
-        told.append(replace(plain, verdict=word, says=says))
+        told.append(
+            replace(
+                one,
+                p=math.nan,
+                p_corrected=math.nan,
+                p_same=math.nan,
+                p_same_corrected=math.nan,
+                seeds_needed=None,
+                verdict=word,
+                says=says,
+            )
+        )
     why = (
         f"Raced: {count(len(looks), 'look')}, {rules.most} seeds at most, level {rules.level:g} for all looks and "
         "components together. The intervals are not corrected for looking."

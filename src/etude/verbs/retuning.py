@@ -293,4 +293,4 @@ def _trials(asked: Asked, space: Space, first: Mapping[str, Any]) -> int:
     known = {name: value for name, value in first.items() if name in space.names}
     ends = [n for n in (space.size, size(asked.sampler, space) if space else None) if n is not None]
     beside = 0 if space.contains(known) and space.size is not None else 1
-    return min(asked.trials, *(n + beside for n in ends), asked.trials)
+    return min([asked.trials, *(n + beside for n in ends)])

@@ -114,7 +114,8 @@ def freeze_in_place(module: nn.Module, edit: Freeze) -> None:
 
 
 def _blank(kind: type) -> Any:
-    return _class_for(getattr(kind, "constant", kind)).__new__(_class_for(getattr(kind, "constant", kind)))
+    made = _class_for(getattr(kind, "constant", kind))
+    return made.__new__(made)
 
 
 @functools.cache

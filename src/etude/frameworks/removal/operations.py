@@ -47,19 +47,8 @@ STILL: Final = frozenset(
 ACTIVATIONS: Final = frozenset(
     [
         *("relu", "relu_", "relu6", "gelu", "silu", "silu_", "tanh", "tanh_", "hardswish", "leaky_relu", "leaky_relu_"),
-        *(
-            "elu",
-            "elu_",
-            "selu",
-            "celu",
-            "mish",
-            "hardtanh",
-            "hardtanh_",
-            "softsign",
-            "softplus",
-            "sigmoid",
-            "sigmoid_",
-        ),
+        *("elu", "elu_", "selu", "celu", "mish", "hardtanh", "hardtanh_", "softsign", "softplus"),
+        *("sigmoid", "sigmoid_"),
     ]
 )
 """Functions that models call as often as they have a module for it."""
@@ -135,33 +124,13 @@ STACKED: Final = (
     | CONTRACTIONS
     | MASKING
     | PLACES
-    | frozenset(
-        [
-            "pow",
-            "__pow__",
-            "einsum",
-            "split",
-            "chunk",
-            "unbind",
-            "tensor_split",
-            "softmax",
-            "split_with_sizes",
-            "unfold",
-        ]
-    )
+    | SPLITS
+    | frozenset(["pow", "__pow__", "einsum", "softmax", "unfold"])
 )
 """What may be done to a stack in which a 0 stands for a part that is gone; a product or a maximum would read it."""
 
 LINEAR: Final = (
-    SHAPES
-    | ADD
-    | MUL
-    | DIVIDE
-    | CAT
-    | STACK
-    | PLACES
-    | MASKING
-    | frozenset(["split", "chunk", "unbind", "split_with_sizes", "tensor_split", "pad", "unfold", "mean"])
+    SHAPES | ADD | MUL | DIVIDE | CAT | STACK | PLACES | MASKING | SPLITS | frozenset(["pad", "unfold", "mean"])
 )
 """Operations that move, scale and add what comes."""
 
