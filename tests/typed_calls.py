@@ -9,7 +9,7 @@ from typing import assert_type
 
 import etude
 from etude.results.across import AblationAcross
-from etude.verbs.ablating import AblationDraft
+from etude.verbs.ablation_draft import AblationDraft
 from etude.verbs.across import DraftAcross
 
 

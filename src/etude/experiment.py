@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from etude.results.ablated import Ablation
     from etude.results.across import AblationAcross
     from etude.results.fitted import Fit
-    from etude.verbs.ablating import AblationDraft
+    from etude.verbs.ablation_draft import AblationDraft
     from etude.verbs.across import DraftAcross
     from etude.verbs.options import AblateOptions
 
@@ -484,7 +484,9 @@ class Experiment:
         from etude.launching.progress import say_plan
         from etude.results.ablated import Ablation
         from etude.results.judged import deviation_of
-        from etude.verbs.ablating import Draft, Judging, check_decides, check_refused, read_seeds
+        from etude.verbs.ablating import Draft
+        from etude.verbs.ablation_draft import Judging, check_decides, check_refused
+        from etude.verbs.ablation_seeds import read_seeds
         from etude.verbs.across import ablate_across
         from etude.verbs.asked import as_asked
         from etude.verbs.options import AblateOptions

@@ -319,7 +319,7 @@ def _ablate_again(
     from etude.launching.call import Call
     from etude.launching.launch import Launch
     from etude.results.ablated import Ablation
-    from etude.verbs.ablating import question_again
+    from etude.verbs.ablation_question import question_again
 
     question = question_again(told, study.meta["definition"], experiment)
     live = Launch(experiment, question, Call.read(name=name, **given), result=Ablation).start()

@@ -18,7 +18,8 @@ from etude.results.across import AblationAcross
 from etude.results.search import TrialResult
 from etude.tune.separate import without
 from etude.tune.spaces import Space
-from etude.verbs.ablating import AblationDraft, check_decides, check_refused, read_seeds
+from etude.verbs.ablation_draft import AblationDraft, check_decides, check_refused
+from etude.verbs.ablation_seeds import read_seeds
 
 FOLD: Final = "fold"
 """The hyperparameter that says which fold is held out, from 0 on."""
