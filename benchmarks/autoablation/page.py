@@ -267,9 +267,13 @@ def _said(paper: Mapping[str, str], arms: Arms, verdicts: Arms, where: str) -> s
     return paragraph(
         f"From the lowest accuracy to the highest, the paper has: {_order(theirs)}; {where}: {_order(ours)}. Of",
         f"{len(couples)} couples of arms, {same} are in the paper's order. By verdict, of what was taken out",
-        f"{listed(helps)} matters, and {listed(hurts)} hurts. Against the sign of the paper's effect this is for",
+        f"{_says(helps, 'matter')}, and {_says(hurts, 'hurt')}. Against the sign of the paper's effect this is for",
         f"{listed(unlike)}.",
     )
+
+
+def _says(names: Sequence[str], verb: str) -> str:
+    return f"{listed(names)} {verb}{'' if len(names) > 1 else 's'}"
 
 
 def _order(names: Sequence[str]) -> str:
