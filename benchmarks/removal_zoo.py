@@ -1,4 +1,4 @@
-"""Every part of more than 220 families of models is taken out, one at a time, and oracles judge what is left."""
+"""Every part of more than 250 families of models is taken out, one at a time, and oracles judge what is left."""
 
 from __future__ import annotations
 

@@ -30,12 +30,13 @@ from benchmarks.zoo.unseen import UNSEEN  # noqa: E402
 from benchmarks.zoo.unseen_pictures import PICTURES  # noqa: E402
 from benchmarks.zoo.unseen_records import RECORDS  # noqa: E402
 from benchmarks.zoo.unseen_sequences import SEQUENCES  # noqa: E402
+from benchmarks.zoo.unseen_torch import TORCH  # noqa: E402
 from benchmarks.zoo.values import floats  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 PLAIN = ("cnn", "mixer", "lstm_tagger", "gcn", "wavenet", "shufflenet", "pointnet")
 """Families that need no further library, of every kind."""
-OWN = (*PICTURES, *SEQUENCES, *RECORDS)
+OWN = (*PICTURES, *SEQUENCES, *RECORDS, *TORCH)
 """Unseen families that need none."""
 
 
@@ -94,7 +95,7 @@ def neutral(model: nn.Module, path: str, inputs: Any) -> tuple[Repaired, int]:
 
 def test_there_are_as_many_families_as_the_benchmark_says():
     assert len(FAMILIES) == len(DEVELOPED) + len(UNSEEN)  # no name stands for two
-    assert len(DEVELOPED) >= 180
+    assert len(DEVELOPED) >= 220
     assert len(UNSEEN) >= 30
     assert Counter(SPLIT.values()) == {"developed": len(DEVELOPED), "unseen": len(UNSEEN)}
 
@@ -180,6 +181,22 @@ def test_a_list_of_embeddings_is_an_edge_although_it_is_never_called():
         "each.1": "integers",
         "head": "head",
     }
+
+
+def test_a_bag_of_embeddings_is_an_edge_although_it_reads_weights_beside_the_words():
+    class Bags(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bag = nn.EmbeddingBag(30, 8, mode="sum")
+            self.gate = nn.Bilinear(8, 7, 8)
+            self.head = nn.Linear(8, 5)
+
+        def forward(self, words: Tensor, weights: Tensor) -> Any:
+            x = self.bag(words, per_sample_weights=weights)
+            return self.head(x + self.gate(x, weights))
+
+    family = Family("bags", "", Bags, lambda batch: (torch.randint(0, 30, (batch, 7)), torch.rand(batch, 7)))
+    assert {pair.path: pair.why for pair in pairs(family)} == {"bag": "integers", "gate": "", "head": "head"}
 
 
 def test_what_is_hard_and_why():

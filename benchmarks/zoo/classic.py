@@ -441,8 +441,8 @@ def image(*shape: int) -> Any:
     return lambda batch: (torch.randn(batch, *shape),)
 
 
-def words(length: int, most: int = 40) -> Any:
-    return lambda batch: (torch.randint(1, most, (batch, length)),)
+def words(*shape: int, most: int = 40) -> Any:
+    return lambda batch: (torch.randint(1, most, (batch, *shape)),)
 
 
 CLASSIC: Final = (

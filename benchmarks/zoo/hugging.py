@@ -24,6 +24,12 @@ VISION: Final[dict[str, Any]] = {
     "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 36, "image_size": 16,
     "patch_size": 4, "num_channels": 2, "num_labels": 7,
 }  # fmt: skip
+READER: Final[dict[str, Any]] = {**TINY, "num_hidden_layers": 2}
+WRITER: Final[dict[str, Any]] = {**DECODER, "num_hidden_layers": 2}
+SHARED: Final[dict[str, Any]] = {**GROUPED, "num_hidden_layers": 2}
+VIEWER: Final[dict[str, Any]] = {
+    **{name: size for name, size in VISION.items() if name != "num_labels"}, "num_hidden_layers": 2,
+}  # fmt: skip
 
 
 def hugging(name: str, kind: str, model: str, config: str, inputs: Callable[[int], Inputs], **sizes: Any) -> Family:
@@ -64,6 +70,22 @@ def heard(batch: int) -> Inputs:
 
 def seen_and_read(batch: int) -> Inputs:
     return {"input_ids": tokens(batch), "pixel_values": torch.randn(batch, 2, 16, 16)}
+
+
+def shown(batch: int) -> Inputs:
+    return {"input_ids": tokens(batch, 9), "pixel_values": torch.randn(batch, 2, 16, 16)}
+
+
+def sounding(batch: int) -> Inputs:
+    return {"input_values": torch.randn(batch, 1, 96)}
+
+
+def past_and_future(batch: int) -> Inputs:
+    return {
+        "past_values": torch.randn(batch, 26), "past_time_features": torch.randn(batch, 26, 2),
+        "past_observed_mask": torch.ones(batch, 26), "future_values": torch.randn(batch, 8),
+        "future_time_features": torch.randn(batch, 8, 2),
+    }  # fmt: skip
 
 
 def _without(sizes: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import torch
 
 from benchmarks.zoo.family import Inputs
-from benchmarks.zoo.hugging import DECODER, GROUPED, TINY, VISION, VOCABULARY, hugging, pair, pixels, text, tokens, wave
-
-READER: Final[dict[str, Any]] = {**TINY, "num_hidden_layers": 2}
-WRITER: Final[dict[str, Any]] = {**DECODER, "num_hidden_layers": 2}
-SHARED: Final[dict[str, Any]] = {**GROUPED, "num_hidden_layers": 2}
-VIEWER: Final[dict[str, Any]] = {
-    **{name: size for name, size in VISION.items() if name != "num_labels"}, "num_hidden_layers": 2,
-}  # fmt: skip
+from benchmarks.zoo.hugging import (
+    READER,
+    SHARED,
+    VIEWER,
+    VOCABULARY,
+    WRITER,
+    hugging,
+    pair,
+    past_and_future,
+    pixels,
+    shown,
+    sounding,
+    text,
+    tokens,
+    wave,
+)
 
 
 def letters(batch: int) -> Inputs:
@@ -27,22 +35,6 @@ def dozen(batch: int) -> Inputs:
 
 def clip_of_film(batch: int) -> Inputs:
     return {"pixel_values": torch.randn(batch, 3, 2, 16, 16)}
-
-
-def past_and_future(batch: int) -> Inputs:
-    return {
-        "past_values": torch.randn(batch, 26), "past_time_features": torch.randn(batch, 26, 2),
-        "past_observed_mask": torch.ones(batch, 26), "future_values": torch.randn(batch, 8),
-        "future_time_features": torch.randn(batch, 8, 2),
-    }  # fmt: skip
-
-
-def shown(batch: int) -> Inputs:
-    return {"input_ids": tokens(batch, 9), "pixel_values": torch.randn(batch, 2, 16, 16)}
-
-
-def sounding(batch: int) -> Inputs:
-    return {"input_values": torch.randn(batch, 1, 96)}
 
 
 def spoken(batch: int) -> Inputs:

@@ -7,24 +7,26 @@ from typing import Any, Final
 import torch
 
 from benchmarks.zoo.family import Inputs
-from benchmarks.zoo.hugging import DECODER, TINY, VISION, VOCABULARY, hugging, pair, pixels, text, tokens, wave
+from benchmarks.zoo.hugging import (
+    READER,
+    VIEWER,
+    VISION,
+    VOCABULARY,
+    WRITER,
+    hugging,
+    pair,
+    past_and_future,
+    pixels,
+    text,
+    tokens,
+    wave,
+)
 
-SMALL: Final[dict[str, Any]] = {**TINY, "num_hidden_layers": 2}
-WRITER: Final[dict[str, Any]] = {**DECODER, "num_hidden_layers": 2}
 SEEN: Final[dict[str, Any]] = {**VISION, "num_hidden_layers": 2}
-LOOKED: Final[dict[str, Any]] = {name: size for name, size in SEEN.items() if name != "num_labels"}
 
 
 def film(batch: int) -> Inputs:
     return {"pixel_values": torch.randn(batch, 4, 2, 16, 16)}
-
-
-def past_and_future(batch: int) -> Inputs:
-    return {
-        "past_values": torch.randn(batch, 26), "past_time_features": torch.randn(batch, 26, 2),
-        "past_observed_mask": torch.ones(batch, 26), "future_values": torch.randn(batch, 8),
-        "future_time_features": torch.randn(batch, 8, 2),
-    }  # fmt: skip
 
 
 def series(batch: int) -> Inputs:
@@ -65,9 +67,9 @@ MORE: Final = (
     hugging("recurrent_gemma", "text", "RecurrentGemmaForCausalLM", "RecurrentGemmaConfig", text, **WRITER,
             num_key_value_heads=1, lru_width=24, attention_window_size=8, block_types=["recurrent", "attention"]),
     hugging("mobilebert", "text", "MobileBertForSequenceClassification", "MobileBertConfig", text,
-            **{**SMALL, "hidden_size": 28}, embedding_size=14, intra_bottleneck_size=16, num_feedforward_networks=2,
+            **{**READER, "hidden_size": 28}, embedding_size=14, intra_bottleneck_size=16, num_feedforward_networks=2,
             num_labels=6),
-    hugging("esm", "protein", "EsmForMaskedLM", "EsmConfig", text, **SMALL, pad_token_id=1, mask_token_id=2,
+    hugging("esm", "protein", "EsmForMaskedLM", "EsmConfig", text, **READER, pad_token_id=1, mask_token_id=2,
             position_embedding_type="rotary", token_dropout=False),
     hugging("gpt_bigcode", "text", "GPTBigCodeForCausalLM", "GPTBigCodeConfig", text, vocab_size=VOCABULARY, n_embd=24,
             n_layer=2, n_head=4, n_positions=40, use_cache=False),
@@ -82,7 +84,7 @@ MORE: Final = (
     hugging("reformer", "text", "ReformerForMaskedLM", "ReformerConfig", text, vocab_size=VOCABULARY, hidden_size=24,
             attention_head_size=6, num_attention_heads=4, feed_forward_size=36, attn_layers=["local", "local"],
             axial_pos_embds=False, max_position_embeddings=40, is_decoder=False, local_attn_chunk_length=11),
-    hugging("longformer", "text", "LongformerForTokenClassification", "LongformerConfig", text, **SMALL, num_labels=6,
+    hugging("longformer", "text", "LongformerForTokenClassification", "LongformerConfig", text, **READER, num_labels=6,
             attention_window=4, pad_token_id=1),
     hugging("time_series", "series", "TimeSeriesTransformerForPrediction", "TimeSeriesTransformerConfig",
             past_and_future, prediction_length=8, context_length=19, lags_sequence=[1, 2, 7], num_time_features=2,
@@ -110,7 +112,7 @@ MORE: Final = (
             classifier_proj_size=20),
     hugging("owlvit", "detection", "OwlViTForObjectDetection", "OwlViTConfig",
             lambda b: {"pixel_values": torch.randn(b, 2, 16, 16), "input_ids": tokens(2 * b, 7)},
-            text_config={**SMALL, "max_position_embeddings": 7}, vision_config=LOOKED,
+            text_config={**READER, "max_position_embeddings": 7}, vision_config=VIEWER,
             projection_dim=24),
     hugging("decision", "control", "DecisionTransformerModel", "DecisionTransformerConfig", played, state_dim=9,
             act_dim=4, hidden_size=24, n_layer=2, n_head=4, n_positions=64, max_ep_len=20, n_inner=36),

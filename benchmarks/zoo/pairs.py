@@ -100,6 +100,7 @@ class Seen:
         self._kept: list[Any] = []  # what was given lives on, so that no other tensor gets its address
         inputs = copy.deepcopy(inputs)
         self._inputs = {_memory(one) for one in tensors(inputs).values() if not one.is_floating_point()}
+        self._leaves = {path for path, module in model.named_modules() if not any(module.children())}
         self.structure = both(model, inputs, self)
         self._names = parameters(model)
         self._reached = _reached(model, inputs)
@@ -132,15 +133,19 @@ class Seen:
         return False
 
     def reads_integers(self, path: str) -> bool:
-        """Say whether a part turns whole numbers into others, or holds what does so with an input of the model."""
+        """Say whether a part turns whole numbers into others, or holds what does so with an input of the model.
+
+        A leaf whose first argument they are does so whatever else it reads, as a bag of embeddings reads weights.
+        """
         own = self._calls.get(path, [])
         if any(c.reads and c.gives and not any(one.is_floating_point() for one in c.reads) for c in own):
             return True
         return any(
-            c.gives and len(c.reads) == 1 and _memory(c.reads[0]) in self._inputs
+            c.gives and _memory(c.reads[0]) in self._inputs
             for name, calls in self._calls.items()
             if within(name, path)
             for c in calls
+            if len(c.reads) == 1 or (c.reads and name in self._leaves)
         )
 
     def is_head(self, path: str) -> bool:

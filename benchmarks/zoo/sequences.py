@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
+from benchmarks.zoo.classic import words
 from benchmarks.zoo.family import Family
 
 
@@ -257,10 +258,6 @@ class Nbeats(nn.Module):
             past = past - back
             future = future + fore
         return future
-
-
-def words(*shape: int, most: int = 40) -> Any:
-    return lambda batch: (torch.randint(1, most, (batch, *shape)),)
 
 
 SEQUENCES: Final = (

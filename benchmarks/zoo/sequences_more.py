@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
+from benchmarks.zoo.classic import words
 from benchmarks.zoo.family import Family
 
 
@@ -344,10 +345,6 @@ class Captioner(nn.Module):
         x = self.words(words) * 16**0.5 + self.order(torch.arange(words.shape[1]))
         mask = nn.Transformer.generate_square_subsequent_mask(words.shape[1])
         return self.out(self.decoder(x, memory, tgt_mask=mask, tgt_is_causal=True))
-
-
-def words(length: int, most: int = 40) -> Any:
-    return lambda batch: (torch.randint(1, most, (batch, length)),)
 
 
 def tagged(batch: int) -> tuple[Tensor, ...]:

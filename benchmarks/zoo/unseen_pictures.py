@@ -1,9 +1,8 @@
 # ruff: noqa: D102 - what `forward` does, its class says
-"""Unseen families that read or draw pictures and films, after designs that are much used and much ablated."""
+"""Unseen families that read pictures and films, after designs that are published and much rebuilt."""
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any, Final
 
@@ -11,401 +10,288 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
+from benchmarks.zoo.classic import image
 from benchmarks.zoo.family import Family
 
 
-class Plain(nn.Module):
-    """Two convolutions beside a skip."""
+class DualPathBlock(nn.Module):
+    """A part of what the last convolution gives is added to what there is, the rest is put beside it."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, before: int, middle: int, out: int, dense: int, *, first: bool, stride: int = 1) -> None:
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
-        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
-        self.relu = nn.ReLU(inplace=True)
+        self.out_planes, self.dense_depth = out, dense
+        self.conv1, self.bn1 = nn.Conv2d(before, middle, 1, bias=False), nn.BatchNorm2d(middle)
+        self.conv2 = nn.Conv2d(middle, middle, 3, stride, 1, groups=2, bias=False)
+        self.bn2 = nn.BatchNorm2d(middle)
+        self.conv3, self.bn3 = nn.Conv2d(middle, out + dense, 1, bias=False), nn.BatchNorm2d(out + dense)
+        self.shortcut = nn.Sequential()
+        if first:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(before, out + dense, 1, stride, bias=False), nn.BatchNorm2d(out + dense)
+            )
 
     def forward(self, x: Tensor) -> Any:
-        identity = x
-        out = self.relu(self.bn1(self.conv1(x)))
-        out = self.bn2(self.conv2(out))
-        out += identity
-        return self.relu(out)
+        out = F.relu(self.bn1(self.conv1(x)))
+        out = F.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        x = self.shortcut(x)
+        d = self.out_planes
+        return F.relu(torch.cat([x[:, :d] + out[:, :d], x[:, d:], out[:, d:]], 1))
 
 
-class Exchange(nn.Module):
-    """Blocks at several resolutions; then each gets the sum of what all of them send it."""
-
-    def __init__(self, widths: tuple[int, ...]) -> None:
-        super().__init__()
-        self.branches = nn.ModuleList(nn.Sequential(Plain(width), Plain(width)) for width in widths)
-        self.fuse = nn.ModuleList(
-            nn.ModuleList(self.link(widths, start, end) for start in range(len(widths))) for end in range(len(widths))
-        )
-
-    @staticmethod
-    def link(widths: tuple[int, ...], start: int, end: int) -> nn.Module:
-        if start == end:
-            return nn.Identity()
-        if start > end:
-            return nn.Sequential(
-                nn.Conv2d(widths[start], widths[end], 1, bias=False), nn.BatchNorm2d(widths[end]),
-                nn.Upsample(scale_factor=2 ** (start - end), mode="nearest"),
-            )  # fmt: skip
-        steps: list[nn.Module] = []
-        for step in range(start, end):
-            out = widths[end] if step == end - 1 else widths[start]
-            steps += [nn.Conv2d(widths[start], out, 3, 2, 1, bias=False), nn.BatchNorm2d(out)]
-            steps += [nn.ReLU()] if step < end - 1 else []
-        return nn.Sequential(*steps)
-
-    def forward(self, levels: list[Tensor]) -> Any:
-        levels = [branch(level) for branch, level in zip(self.branches, levels, strict=True)]
-        fused = []
-        for links in self.fuse:
-            total = links[0](levels[0])  # type: ignore[index]
-            for nth in range(1, len(levels)):
-                total = total + links[nth](levels[nth])  # type: ignore[index]
-            fused.append(F.relu(total))
-        return fused
-
-
-class HighResolution(nn.Module):
-    """The high resolution is never left; lower ones run beside it, and all are read at the end."""
+class DualPath(nn.Module):
+    """Two stages of blocks that add and put beside at once."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(2, 10, 3, 2, 1, bias=False), nn.BatchNorm2d(10), nn.ReLU(inplace=True))
-        self.transition1 = nn.ModuleList([self.step(10, 8, 1), self.step(10, 14, 2)])
-        self.stage2 = Exchange((8, 14))
-        self.transition2 = self.step(14, 22, 2)
-        self.stage3 = Exchange((8, 14, 22))
-        self.last_layer = nn.Sequential(
-            nn.Conv2d(44, 18, 1), nn.BatchNorm2d(18), nn.ReLU(inplace=True), nn.Conv2d(18, 7, 1)
+        self.conv1, self.bn1 = nn.Conv2d(2, 10, 3, 1, 1, bias=False), nn.BatchNorm2d(10)
+        self.layer1 = nn.Sequential(DualPathBlock(10, 8, 14, 4, first=True), DualPathBlock(22, 8, 14, 4, first=False))
+        self.layer2 = nn.Sequential(
+            DualPathBlock(26, 12, 18, 5, first=True, stride=2), DualPathBlock(28, 12, 18, 5, first=False)
         )
+        self.linear = nn.Linear(33, 7)
 
-    @staticmethod
-    def step(width: int, out: int, stride: int) -> nn.Sequential:
-        return nn.Sequential(nn.Conv2d(width, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU())
+    def forward(self, x: Tensor) -> Any:
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer2(self.layer1(x))
+        x = F.avg_pool2d(x, 4)
+        return self.linear(x.mean((2, 3)))
+
+
+class TemporalShift(nn.Module):
+    """Some channels of each frame come from the frame before, some from the one after; then its net."""
+
+    def __init__(self, net: nn.Module, segments: int, fold: int) -> None:
+        super().__init__()
+        self.net, self.n_segment, self.fold = net, segments, fold
+
+    def forward(self, x: Tensor) -> Any:
+        frames, channels, height, width = x.shape
+        x = x.view(frames // self.n_segment, self.n_segment, channels, height, width)
+        out = torch.zeros_like(x)
+        out[:, :-1, : self.fold] = x[:, 1:, : self.fold]
+        out[:, 1:, self.fold : 2 * self.fold] = x[:, :-1, self.fold : 2 * self.fold]
+        out[:, :, 2 * self.fold :] = x[:, :, 2 * self.fold :]
+        return self.net(out.view(frames, channels, height, width))
+
+
+class ShiftedBlock(nn.Module):
+    """A block of two convolutions, of which the first is shifted in time."""
+
+    def __init__(self, width: int, out: int, stride: int, segments: int) -> None:
+        super().__init__()
+        self.conv1 = TemporalShift(nn.Conv2d(width, out, 3, stride, 1, bias=False), segments, width // 4)
+        self.bn1, self.relu = nn.BatchNorm2d(out), nn.ReLU(inplace=True)
+        self.conv2, self.bn2 = nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out)
+        self.downsample = None
+        if stride != 1 or width != out:
+            self.downsample = nn.Sequential(nn.Conv2d(width, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+    def forward(self, x: Tensor) -> Any:
+        identity = x if self.downsample is None else self.downsample(x)
+        out = self.relu(self.bn1(self.conv1(x)))
+        return self.relu(self.bn2(self.conv2(out)) + identity)
+
+
+class ShiftedFilm(nn.Module):
+    """What is done in a film, by a net of pictures whose frames borrow channels; frames vote."""
+
+    def __init__(self, segments: int = 4) -> None:
+        super().__init__()
+        self.num_segments = segments
+        self.base_model = nn.Sequential(
+            nn.Conv2d(2, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True),
+            ShiftedBlock(8, 8, 1, segments), ShiftedBlock(8, 14, 2, segments), ShiftedBlock(14, 14, 1, segments),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.5),
+        )  # fmt: skip
+        self.new_fc = nn.Linear(14, 7)
+
+    def forward(self, film: Tensor) -> Any:
+        frames = self.base_model(film.flatten(0, 1))
+        votes = self.new_fc(frames)
+        return votes.view(-1, self.num_segments, votes.shape[1]).mean(dim=1)
+
+
+class OctaveConv(nn.Module):
+    """A convolution of a fine and a coarse half, which tell each other; either half may be missing."""
+
+    def __init__(self, before: tuple[int, int], out: tuple[int, int]) -> None:
+        super().__init__()
+
+        def conv(width: int, wide: int) -> nn.Module | None:
+            return nn.Conv2d(width, wide, 3, padding=1, bias=False) if width and wide else None
+
+        self.downsample = nn.AvgPool2d(2, 2)
+        self.upsample = nn.Upsample(scale_factor=2, mode="nearest")
+        self.h2h: Any = conv(before[0], out[0])
+        self.h2l = conv(before[0], out[1])
+        self.l2h, self.l2l = conv(before[1], out[0]), conv(before[1], out[1])
+        self.bn_h: Any = nn.BatchNorm2d(out[0]) if out[0] else None
+        self.bn_l: Any = nn.BatchNorm2d(out[1]) if out[1] else None
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: tuple[Tensor, Tensor | None]) -> tuple[Tensor, Tensor | None]:
+        high, low = x
+        fine, coarse = self.h2h(high), None
+        if low is not None and self.l2h is not None:
+            fine = fine + self.upsample(self.l2h(low))
+        if self.h2l is not None:
+            coarse = self.h2l(self.downsample(high))
+            if low is not None and self.l2l is not None:
+                coarse = coarse + self.l2l(low)
+            coarse = self.relu(self.bn_l(coarse))
+        return self.relu(self.bn_h(fine)), coarse
+
+
+class OctaveNet(nn.Module):
+    """Fine and coarse features beside each other, from the first layer to the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = OctaveConv((2, 0), (8, 6))
+        self.blocks = nn.ModuleList([OctaveConv((8, 6), (10, 6)), OctaveConv((10, 6), (10, 6))])
+        self.pool = nn.MaxPool2d(2)
+        self.last = OctaveConv((10, 6), (18, 0))
+        self.fc = nn.Sequential(nn.Dropout(0.2), nn.Linear(18, 7))
+
+    def forward(self, x: Tensor) -> Any:
+        high, low = self.first((x, None))
+        for nth, block in enumerate(self.blocks):
+            new_high, new_low = block((high, low))
+            if nth > 0:  # the first one widens
+                new_high, new_low = new_high + high, new_low + low
+            high, low = self.pool(new_high), self.pool(new_low)
+        high, _ = self.last((high, low))
+        return self.fc(high.mean(dim=(2, 3)))
+
+
+class ConditionalConv(nn.Module):
+    """A convolution whose kernel is mixed for each picture from several."""
+
+    def __init__(self, width: int, out: int, experts: int = 3, stride: int = 1) -> None:
+        super().__init__()
+        self.stride, self.out = stride, out
+        self.routing = nn.Linear(width, experts)
+        self.weight = nn.Parameter(torch.randn(experts, out, width, 3, 3) / math.sqrt(9 * width))
+        self.bias = nn.Parameter(torch.zeros(experts, out))
+
+    def forward(self, x: Tensor) -> Any:
+        batch, width, height, wide = x.shape
+        shares = torch.sigmoid(self.routing(F.adaptive_avg_pool2d(x, 1).flatten(1)))
+        kernels = torch.einsum("be,eoikl->boikl", shares, self.weight).reshape(batch * self.out, width, 3, 3)
+        bias = (shares @ self.bias).view(-1)
+        x = F.conv2d(x.reshape(1, batch * width, height, wide), kernels, bias, self.stride, 1, groups=batch)
+        return x.view(batch, self.out, *x.shape[2:])
+
+
+class ConditionalKernels(nn.Module):
+    """Kernels that each picture chooses, between plain layers and a skip."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(2, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.Hardswish())
+        self.cond1, self.bn1 = ConditionalConv(8, 8), nn.BatchNorm2d(8)
+        self.cond2, self.bn2 = ConditionalConv(8, 14, stride=2), nn.BatchNorm2d(14)
+        self.act = nn.Hardswish()
+        self.drop = nn.Dropout(0.2)
+        self.classifier = nn.Linear(14, 7)
 
     def forward(self, x: Tensor) -> Any:
         x = self.stem(x)
-        levels = self.stage2([transition(x) for transition in self.transition1])
-        levels = self.stage3([*levels, self.transition2(levels[-1])])
-        size = levels[0].shape[-2:]
-        rest = [F.interpolate(level, size=size, mode="bilinear", align_corners=False) for level in levels[1:]]
-        return self.last_layer(torch.cat([levels[0], *rest], dim=1))
+        x = x + self.act(self.bn1(self.cond1(x)))
+        x = self.act(self.bn2(self.cond2(x)))
+        return self.classifier(self.drop(x.mean((2, 3))))
 
 
-class SelectiveKernel(nn.Module):
-    """Kernels of several sizes; for each channel, what the picture says which one counts."""
+class ActNorm(nn.Module):
+    """Scales and shifts channels; it says how that changes volumes."""
 
-    def __init__(self, width: int, squeezed: int, branches: int = 2) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.convs = nn.ModuleList(
-            nn.Sequential(
-                nn.Conv2d(width, width, 3, padding=1 + nth, dilation=1 + nth, groups=2, bias=False),
-                nn.BatchNorm2d(width),
-                nn.ReLU(inplace=True),
-            )
-            for nth in range(branches)
-        )
-        self.gap = nn.AdaptiveAvgPool2d(1)
-        self.fc = nn.Sequential(nn.Conv2d(width, squeezed, 1, bias=False), nn.BatchNorm2d(squeezed), nn.ReLU())
-        self.fcs = nn.ModuleList(nn.Conv2d(squeezed, width, 1) for _ in range(branches))
-        self.softmax = nn.Softmax(dim=1)
+        self.loc = nn.Parameter(torch.zeros(1, width, 1, 1))
+        self.log_scale = nn.Parameter(torch.zeros(1, width, 1, 1))
 
-    def forward(self, x: Tensor) -> Any:
-        seen = torch.stack([conv(x) for conv in self.convs], dim=1)
-        told = self.fc(self.gap(seen.sum(dim=1)))
-        shares = self.softmax(torch.stack([fc(told) for fc in self.fcs], dim=1))
-        return (seen * shares).sum(dim=1)
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return (x + self.loc) * self.log_scale.exp(), x.shape[2] * x.shape[3] * self.log_scale.sum()
 
 
-class SelectiveUnit(nn.Module):
-    """Narrow, select, widen, beside a skip."""
+class InvertibleMix(nn.Module):
+    """Channels are mixed by a matrix that can be inverted."""
 
-    def __init__(self, width: int, middle: int, out: int) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.conv1 = nn.Sequential(nn.Conv2d(width, middle, 1, bias=False), nn.BatchNorm2d(middle), nn.ReLU())
-        self.conv2_sk = SelectiveKernel(middle, 5)
-        self.conv3 = nn.Sequential(nn.Conv2d(middle, out, 1, bias=False), nn.BatchNorm2d(out))
-        self.shortcut = nn.Sequential() if width == out else nn.Sequential(
-            nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out)
+        self.weight = nn.Parameter(torch.linalg.qr(torch.randn(width, width))[0])
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        volume = x.shape[2] * x.shape[3] * torch.linalg.slogdet(self.weight)[1]
+        return F.conv2d(x, self.weight[:, :, None, None]), volume
+
+
+class AffineCoupling(nn.Module):
+    """One half of the channels says how the other is scaled and shifted."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Conv2d(width // 2, hidden, 3, padding=1), nn.ReLU(inplace=True),
+            nn.Conv2d(hidden, hidden, 1), nn.ReLU(inplace=True), nn.Conv2d(hidden, width, 3, padding=1),
         )  # fmt: skip
 
-    def forward(self, x: Tensor) -> Any:
-        return F.relu(self.conv3(self.conv2_sk(self.conv1(x))) + self.shortcut(x))
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        one, other = x.chunk(2, 1)
+        log_s, t = self.net(one).chunk(2, 1)
+        s = torch.sigmoid(log_s + 2)
+        return torch.cat([one, (other + t) * s], 1), s.log().flatten(1).sum(1)
 
 
-class SelectiveNet(nn.Module):
-    """Stages of units that select kernels."""
+class InvertibleStep(nn.Module):
+    """A norm, a mixing and a coupling."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.basic_conv = nn.Sequential(nn.Conv2d(2, 8, 5, 1, 2, bias=False), nn.BatchNorm2d(8), nn.ReLU())
-        self.maxpool = nn.MaxPool2d(3, 2, 1)
-        self.stage_1 = nn.Sequential(SelectiveUnit(8, 6, 14), SelectiveUnit(14, 6, 14))
-        self.stage_2 = nn.Sequential(nn.AvgPool2d(2), SelectiveUnit(14, 10, 20))
-        self.classifier = nn.Linear(20, 7)
+        self.actnorm, self.invconv = ActNorm(width), InvertibleMix(width)
+        self.coupling = AffineCoupling(width, hidden)
 
-    def forward(self, x: Tensor) -> Any:
-        x = self.stage_2(self.stage_1(self.maxpool(self.basic_conv(x))))
-        return self.classifier(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x, first = self.actnorm(x)
+        x, second = self.invconv(x)
+        x, third = self.coupling(x)
+        return x, first + second + third
 
 
-class Nested(nn.Module):
-    """A net of nets: each node reads all before it at its height, and what is below."""
+class InvertiblePictures(nn.Module):
+    """How likely a picture is, by steps that can all be undone; half of it goes out at each scale."""
 
-    def __init__(self, *, deep_supervision: bool = True) -> None:
+    def __init__(self, scales: int = 2, steps: int = 2) -> None:
         super().__init__()
-        widths = (6, 10, 14)
-        self.deep_supervision = deep_supervision
-        self.pool, self.up = nn.MaxPool2d(2, 2), nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
-        self.conv0_0 = self.block(2, 6)
-        self.conv1_0 = self.block(6, 10)
-        self.conv2_0 = self.block(10, 14)
-        self.conv0_1 = self.block(widths[0] + widths[1], 6)
-        self.conv1_1 = self.block(widths[1] + widths[2], 10)
-        self.conv0_2 = self.block(2 * widths[0] + widths[1], 6)
-        self.final1, self.final2 = nn.Conv2d(6, 4, 1), nn.Conv2d(6, 4, 1)
-
-    @staticmethod
-    def block(width: int, out: int) -> nn.Sequential:
-        return nn.Sequential(
-            nn.Conv2d(width, out, 3, padding=1), nn.BatchNorm2d(out), nn.LeakyReLU(0.1, inplace=True),
-            nn.Conv2d(out, out, 3, padding=1), nn.BatchNorm2d(out), nn.LeakyReLU(0.1, inplace=True),
-        )  # fmt: skip
+        self.blocks = nn.ModuleList()
+        width = 2
+        for _ in range(scales):
+            width *= 4
+            self.blocks.append(nn.ModuleList(InvertibleStep(width, 10) for _ in range(steps)))
+            width //= 2
+        self.prior = nn.Conv2d(width, 2 * width, 3, padding=1)
 
     def forward(self, x: Tensor) -> Any:
-        x0_0 = self.conv0_0(x)
-        x1_0 = self.conv1_0(self.pool(x0_0))
-        x0_1 = self.conv0_1(torch.cat([x0_0, self.up(x1_0)], 1))
-        x2_0 = self.conv2_0(self.pool(x1_0))
-        x1_1 = self.conv1_1(torch.cat([x1_0, self.up(x2_0)], 1))
-        x0_2 = self.conv0_2(torch.cat([x0_0, x0_1, self.up(x1_1)], 1))
-        if self.training and self.deep_supervision:
-            return [self.final1(x0_1), self.final2(x0_2)]
-        return [self.final2(x0_2)]
-
-
-class SkipConnection(nn.Module):
-    """One height of a net for pictures from pictures; what is below it is one of its layers."""
-
-    def __init__(self, outer: int, inner: int, *, below: nn.Module | None = None, into: int | None = None) -> None:
-        super().__init__()
-        self.outermost = into is not None
-        down = nn.Conv2d(outer if into is None else into, inner, 4, 2, 1, bias=False)
-        if self.outermost and below is not None:
-            layers = [down, below, nn.ReLU(True), nn.ConvTranspose2d(2 * inner, outer, 4, 2, 1), nn.Tanh()]
-        elif below is None:
-            layers = [nn.LeakyReLU(0.2, True), down, nn.ReLU(True),
-                      nn.ConvTranspose2d(inner, outer, 4, 2, 1, bias=False), nn.BatchNorm2d(outer)]  # fmt: skip
-        else:
-            layers = [nn.LeakyReLU(0.2, True), down, nn.BatchNorm2d(inner), below, nn.ReLU(True),
-                      nn.ConvTranspose2d(2 * inner, outer, 4, 2, 1, bias=False), nn.BatchNorm2d(outer),
-                      nn.Dropout(0.5)]  # fmt: skip
-        self.model = nn.Sequential(*layers)
-
-    def forward(self, x: Tensor) -> Any:
-        return self.model(x) if self.outermost else torch.cat([x, self.model(x)], 1)
-
-
-class ImageTranslation(nn.Module):
-    """A picture from a picture; patch by patch it is judged whether such pairs are real."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        below = SkipConnection(14, 18)
-        below = SkipConnection(10, 14, below=below)
-        self.netG = SkipConnection(4, 10, below=below, into=2)
-        self.netD = nn.Sequential(
-            nn.Conv2d(6, 8, 4, 2, 1), nn.LeakyReLU(0.2, True),
-            nn.Conv2d(8, 12, 4, 2, 1, bias=False), nn.InstanceNorm2d(12, affine=True), nn.LeakyReLU(0.2, True),
-            nn.Conv2d(12, 1, 4, 1, 1),
-        )  # fmt: skip
-
-    def forward(self, real_a: Tensor, real_b: Tensor) -> Any:
-        fake_b = self.netG(real_a)
-        fake, real = self.netD(torch.cat((real_a, fake_b), 1)), self.netD(torch.cat((real_a, real_b), 1))
-        return fake_b, fake, real
-
-
-def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
-    return x * (1 + scale.unsqueeze(1)) + shift.unsqueeze(1)
-
-
-class TimestepEmbedder(nn.Module):
-    """Waves of a time, read by a small net."""
-
-    def __init__(self, width: int, waves: int) -> None:
-        super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(waves, width), nn.SiLU(), nn.Linear(width, width))
-        self.waves = waves
-
-    def forward(self, t: Tensor) -> Any:
-        half = self.waves // 2
-        frequencies = torch.exp(-math.log(100) * torch.arange(half, dtype=t.dtype) / half)
-        angles = t[:, None] * frequencies[None]
-        return self.mlp(torch.cat([torch.cos(angles), torch.sin(angles)], dim=-1))
-
-
-class ConditionedBlock(nn.Module):
-    """A transformer's block whose norms a condition scales and shifts, and whose branches it gates."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.norm1 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
-        self.attn = nn.MultiheadAttention(width, heads, batch_first=True)
-        self.norm2 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
-        self.mlp = nn.Sequential(nn.Linear(width, 44), nn.GELU(approximate="tanh"), nn.Linear(44, width))
-        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
-
-    def forward(self, x: Tensor, c: Tensor) -> Any:
-        shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp = self.adaLN_modulation(c).chunk(6, dim=1)
-        y = modulate(self.norm1(x), shift_msa, scale_msa)
-        x = x + gate_msa.unsqueeze(1) * self.attn(y, y, y, need_weights=False)[0]
-        return x + gate_mlp.unsqueeze(1) * self.mlp(modulate(self.norm2(x), shift_mlp, scale_mlp))
-
-
-class FinalLayer(nn.Module):
-    """A norm that a condition scales and shifts, and pixels."""
-
-    def __init__(self, width: int, out: int) -> None:
-        super().__init__()
-        self.norm_final = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
-        self.linear = nn.Linear(width, out)
-        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 2 * width))
-
-    def forward(self, x: Tensor, c: Tensor) -> Any:
-        shift, scale = self.adaLN_modulation(c).chunk(2, dim=1)
-        return self.linear(modulate(self.norm_final(x), shift, scale))
-
-
-class DiffusionTransformer(nn.Module):
-    """The noise in a picture, and how sure that is, by a transformer of patches."""
-
-    pos_embed: Tensor
-
-    def __init__(self, depth: int = 2, patch: int = 4) -> None:
-        super().__init__()
-        self.patch, self.out_channels = patch, 4
-        self.x_embedder = nn.Conv2d(2, 20, patch, patch)
-        self.t_embedder = TimestepEmbedder(20, 14)
-        self.y_embedder = nn.Embedding(9, 20)
-        self.register_buffer("pos_embed", 0.3 * torch.randn(1, 16, 20))
-        self.blocks = nn.ModuleList(ConditionedBlock(20, 4) for _ in range(depth))
-        self.final_layer = FinalLayer(20, patch * patch * self.out_channels)
-
-    def unpatchify(self, x: Tensor) -> Tensor:
-        side = int(x.shape[1] ** 0.5)
-        x = x.reshape(x.shape[0], side, side, self.patch, self.patch, self.out_channels)
-        x = torch.einsum("nhwpqc->nchpwq", x)
-        return x.reshape(x.shape[0], self.out_channels, side * self.patch, side * self.patch)
-
-    def forward(self, x: Tensor, t: Tensor, y: Tensor) -> Any:
-        x = self.x_embedder(x).flatten(2).transpose(1, 2) + self.pos_embed
-        c = self.t_embedder(t) + self.y_embedder(y)
+        total, count = x.new_zeros(x.shape[0]), x[0].numel()
+        out = []
         for block in self.blocks:
-            x = block(x, c)
-        return self.unpatchify(self.final_layer(x, c))
-
-
-class FilmUnit(nn.Module):
-    """A convolution over time, one over space, one over neither, beside a skip."""
-
-    def __init__(self, width: int, middle: int, out: int, times: int, stride: int) -> None:
-        super().__init__()
-        self.a = nn.Conv3d(width, middle, (times, 1, 1), padding=(times // 2, 0, 0), bias=False)
-        self.a_bn, self.a_relu = nn.BatchNorm3d(middle), nn.ReLU(inplace=True)
-        self.b = nn.Conv3d(middle, middle, (1, 3, 3), (1, stride, stride), (0, 1, 1), bias=False)
-        self.b_bn, self.b_relu = nn.BatchNorm3d(middle), nn.ReLU(inplace=True)
-        self.c, self.c_bn = nn.Conv3d(middle, out, 1, bias=False), nn.BatchNorm3d(out)
-        if width != out or stride != 1:
-            self.branch1 = nn.Conv3d(width, out, 1, (1, stride, stride), bias=False)
-            self.branch1_bn = nn.BatchNorm3d(out)
-
-    def forward(self, x: Tensor) -> Any:
-        y = self.b_relu(self.b_bn(self.b(self.a_relu(self.a_bn(self.a(x))))))
-        y = self.c_bn(self.c(y))
-        short = self.branch1_bn(self.branch1(x)) if hasattr(self, "branch1") else x
-        return F.relu(short + y)
-
-
-class FuseFastToSlow(nn.Module):
-    """The slow path gets what the fast one sees."""
-
-    def __init__(self, width: int, every: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv3d(width, 2 * width, (5, 1, 1), (every, 1, 1), (2, 0, 0), bias=False)
-        self.bn = nn.BatchNorm3d(2 * width)
-        self.relu = nn.ReLU(inplace=True)
-
-    def forward(self, slow: Tensor, fast: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.cat([slow, self.relu(self.bn(self.conv(fast)))], 1), fast
-
-
-class SlowFast(nn.Module):
-    """A path that sees few frames with many channels, and one that sees all with few."""
-
-    def __init__(self, every: int = 4) -> None:
-        super().__init__()
-        self.every = every
-        self.slow_stem = nn.Sequential(nn.Conv3d(2, 10, (1, 3, 3), (1, 2, 2), (0, 1, 1)), nn.BatchNorm3d(10), nn.ReLU())
-        self.fast_stem = nn.Sequential(nn.Conv3d(2, 4, (5, 3, 3), (1, 2, 2), (2, 1, 1)), nn.BatchNorm3d(4), nn.ReLU())
-        self.fuse1, self.fuse2 = FuseFastToSlow(4, every), FuseFastToSlow(6, every)
-        self.slow_res2, self.fast_res2 = FilmUnit(18, 8, 20, 1, 1), FilmUnit(4, 2, 6, 3, 1)
-        self.slow_res3 = nn.Sequential(FilmUnit(32, 12, 26, 1, 2), FilmUnit(26, 12, 26, 3, 1))
-        self.fast_res3 = nn.Sequential(FilmUnit(6, 4, 9, 3, 2), FilmUnit(9, 4, 9, 3, 1))
-        self.dropout = nn.Dropout(0.5)
-        self.projection = nn.Linear(35, 7)
-
-    def forward(self, film: Tensor) -> Any:
-        slow, fast = self.slow_stem(film[:, :, :: self.every]), self.fast_stem(film)
-        slow, fast = self.fuse1(slow, fast)
-        slow, fast = self.fuse2(self.slow_res2(slow), self.fast_res2(fast))
-        slow, fast = self.slow_res3(slow), self.fast_res3(fast)
-        pooled = [F.adaptive_avg_pool3d(path, 1).flatten(1) for path in (slow, fast)]
-        return self.projection(self.dropout(torch.cat(pooled, dim=1)))
-
-
-class BootstrapLatent(nn.Module):
-    """Says of one view of a picture what a slower copy of itself says of the other."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        encoder = nn.Sequential(
-            nn.Conv2d(2, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True), Plain(8),
-            nn.Conv2d(8, 14, 3, 2, 1, bias=False), nn.BatchNorm2d(14), nn.ReLU(inplace=True), Plain(14),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-        )  # fmt: skip
-        self.online_encoder = nn.Sequential(encoder, self.mlp(14, 28, 12))
-        self.target_encoder = copy.deepcopy(self.online_encoder).requires_grad_(False)
-        self.online_predictor = self.mlp(12, 22, 12)
-
-    @staticmethod
-    def mlp(width: int, hidden: int, out: int) -> nn.Sequential:
-        return nn.Sequential(
-            nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(inplace=True), nn.Linear(hidden, out)
-        )
-
-    def forward(self, one: Tensor, other: Tensor) -> Any:
-        said = [self.online_predictor(self.online_encoder(view)) for view in (one, other)]
-        with torch.no_grad():
-            meant = [self.target_encoder(view) for view in (other, one)]
-        return sum(2 - 2 * F.cosine_similarity(a, b, dim=-1) for a, b in zip(said, meant, strict=True))
-
-
-def images(count: int) -> Any:
-    return lambda batch: tuple(torch.randn(batch, 2, 16, 16) for _ in range(count))
+            x = F.pixel_unshuffle(x, 2)
+            for step in block:  # type: ignore[attr-defined]
+                x, volume = step(x)
+                total = total + volume
+            x, aside = x.chunk(2, 1)
+            out.append(aside)
+        mean, log_sd = self.prior(torch.zeros_like(x)).chunk(2, 1)
+        total = total - (log_sd + 0.5 * (x - mean) ** 2 / (2 * log_sd).exp()).flatten(1).sum(1)
+        total = total - sum(0.5 * (one**2).flatten(1).sum(1) for one in out)
+        return {"bits_per_dim": -total / (math.log(2) * count), "z": [*out, x]}
 
 
 PICTURES: Final = (
-    Family("high_resolution", "image", HighResolution, images(1)),
-    Family("selective_kernels", "image", SelectiveNet, images(1)),
-    Family("nested_unet", "image", Nested, images(1)),
-    Family("image_translation", "image", ImageTranslation,
-           lambda b: (torch.randn(b, 2, 16, 16), torch.randn(b, 4, 16, 16))),
-    Family("diffusion_transformer", "image", DiffusionTransformer,
-           lambda b: (torch.randn(b, 2, 16, 16), 90 * torch.rand(b), torch.randint(0, 9, (b,)))),
-    Family("slow_fast", "film", SlowFast, lambda batch: (torch.randn(batch, 2, 8, 10, 14),)),
-    Family("bootstrap_latent", "image", BootstrapLatent, images(2)),
-)  # fmt: skip
+    Family("dual_path", "image", DualPath, image(2, 16, 16)),
+    Family("shifted_film", "film", ShiftedFilm, image(4, 2, 16, 16)),
+    Family("octave_convolutions", "image", OctaveNet, image(2, 16, 16)),
+    Family("conditional_kernels", "image", ConditionalKernels, image(2, 16, 16)),
+    Family("invertible_pictures", "image", InvertiblePictures, image(2, 12, 12)),
+)

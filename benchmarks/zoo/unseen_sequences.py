@@ -1,9 +1,8 @@
 # ruff: noqa: D102 - what `forward` does, its class says
-"""Unseen families that read words and sounds, after designs that are much used and much ablated."""
+"""Unseen families that read series, words, trees and letters to be spoken, after published designs."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import torch
@@ -13,376 +12,194 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 from benchmarks.zoo.family import Family
 
 
-class Separator(nn.Module):
-    """A dilated convolution of each channel alone; it gives a residual and a skip."""
+class DecayCell(nn.Module):
+    """A gated cell; what was last seen, and what it remembers, fade with the time since."""
 
-    def __init__(self, width: int, hidden: int, skip: int, dilation: int) -> None:
+    def __init__(self, seen: int, hidden: int) -> None:
         super().__init__()
-        self.conv1d = nn.Conv1d(width, hidden, 1)
-        self.dconv1d = nn.Conv1d(hidden, hidden, 3, dilation=dilation, groups=hidden, padding=dilation)
-        self.res_out, self.skip_out = nn.Conv1d(hidden, width, 1), nn.Conv1d(hidden, skip, 1)
-        self.nonlinearity1, self.nonlinearity2 = nn.PReLU(), nn.PReLU()
-        self.reg1, self.reg2 = nn.GroupNorm(1, hidden, eps=1e-8), nn.GroupNorm(1, hidden, eps=1e-8)
+        self.gamma_x = nn.Parameter(torch.rand(seen))
+        self.gamma_h = nn.Linear(seen, hidden)
+        self.cell = nn.GRUCell(2 * seen, hidden)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        y = self.reg1(self.nonlinearity1(self.conv1d(x)))
-        y = self.reg2(self.nonlinearity2(self.dconv1d(y)))
-        return self.res_out(y), self.skip_out(y)
+    def forward(self, x: Tensor, last: Tensor, mask: Tensor, since: Tensor, mean: Tensor, h: Tensor) -> Any:
+        fades_x = torch.exp(-F.relu(self.gamma_x * since))
+        fades_h = torch.exp(-F.relu(self.gamma_h(since)))
+        filled = mask * x + (1 - mask) * (fades_x * last + (1 - fades_x) * mean)
+        return self.cell(torch.cat([filled, mask], dim=1), fades_h * h)
 
 
-class SourceSeparation(nn.Module):
-    """Who says what in a mixture: masks for what a learned transform makes of the wave."""
+class GruDecay(nn.Module):
+    """A diagnosis from measurements of which many are missing."""
 
-    def __init__(self, speakers: int = 2, layers: int = 2, stacks: int = 2) -> None:
+    x_mean: Tensor
+
+    def __init__(self, seen: int = 6, hidden: int = 18) -> None:
         super().__init__()
-        self.speakers = speakers
-        self.encoder = nn.Conv1d(1, 24, 8, bias=False, stride=4)
-        self.norm = nn.GroupNorm(1, 24, eps=1e-8)
-        self.bottleneck = nn.Conv1d(24, 14, 1)
-        self.tcn = nn.ModuleList(Separator(14, 30, 18, 2**layer) for _ in range(stacks) for layer in range(layers))
-        self.output = nn.Sequential(nn.PReLU(), nn.Conv1d(18, speakers * 24, 1))
-        self.decoder = nn.ConvTranspose1d(24, 1, 8, bias=False, stride=4)
+        self.hidden = hidden
+        self.register_buffer("x_mean", torch.linspace(-0.5, 0.5, seen))
+        self.grud = DecayCell(seen, hidden)
+        self.bn = nn.BatchNorm1d(hidden)
+        self.drop = nn.Dropout(0.3)
+        self.fc = nn.Linear(hidden, 5)
 
-    def forward(self, mixture: Tensor) -> Any:
-        seen = F.relu(self.encoder(mixture.unsqueeze(1)))
-        y = self.bottleneck(self.norm(seen))
-        skips: Any = 0.0
-        for layer in self.tcn:
-            residual, skip = layer(y)
-            y = y + residual
-            skips = skips + skip
-        masks = torch.sigmoid(self.output(skips)).view(seen.shape[0], self.speakers, 24, -1)
-        masked = seen.unsqueeze(1) * masks
-        return self.decoder(masked.flatten(0, 1)).view(seen.shape[0], self.speakers, -1)
+    def forward(self, x: Tensor, mask: Tensor, since: Tensor) -> Any:
+        h, last = x.new_zeros(x.shape[0], self.hidden), self.x_mean.expand_as(x[:, 0])
+        for t in range(x.shape[1]):
+            h = self.grud(x[:, t], last, mask[:, t], since[:, t], self.x_mean, h)
+            last = torch.where(mask[:, t] > 0, x[:, t], last)
+        return torch.sigmoid(self.fc(self.drop(self.bn(h))))
 
 
-class TimeReduction(nn.Module):
-    """Puts moments beside each other, so many at a time."""
+class LocationAttention(nn.Module):
+    """Which letter is spoken now, from what was said and from where it looked so far."""
 
-    def __init__(self, width: int, factor: int) -> None:
+    def __init__(self, query: int, memory: int, width: int) -> None:
         super().__init__()
-        self.factor = factor
-        self.proj = nn.Linear(width * factor, width)
+        self.query_layer = nn.Linear(query, width, bias=False)
+        self.memory_layer = nn.Linear(memory, width, bias=False)
+        self.location_conv = nn.Conv1d(2, 5, 3, padding=1, bias=False)
+        self.location_dense = nn.Linear(5, width, bias=False)
+        self.v = nn.Linear(width, 1, bias=False)
 
-    def forward(self, x: Tensor) -> Any:
-        batch, length, width = x.shape
-        x = x[:, : length - length % self.factor]
-        return self.proj(x.reshape(batch, -1, width * self.factor))
+    def forward(self, query: Tensor, memory: Tensor, looked: Tensor) -> tuple[Tensor, Tensor]:
+        where = self.location_dense(self.location_conv(looked).transpose(1, 2))
+        energies = self.v(torch.tanh(self.query_layer(query).unsqueeze(1) + where + self.memory_layer(memory)))
+        weights = F.softmax(energies.squeeze(-1), dim=1)
+        return torch.bmm(weights.unsqueeze(1), memory).squeeze(1), weights
 
 
-class Transducer(nn.Module):
-    """What is said, for each moment and each number of letters before it."""
+class Voice(nn.Module):
+    """Frames of sound from letters: convolutions and a recurrent net read, two cells speak, a net polishes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder = nn.ModuleList([nn.LSTM(12, 18, batch_first=True), nn.LSTM(18, 18, batch_first=True)])
-        self.norms = nn.ModuleList(nn.LayerNorm(18) for _ in range(2))
-        self.reduce = TimeReduction(18, 2)
-        self.dropout = nn.Dropout(0.1)
-        self.predictor = nn.ModuleDict({
-            "embed": nn.Embedding(29, 14), "norm": nn.LayerNorm(14), "lstm": nn.LSTM(14, 16, batch_first=True),
-            "linear": nn.Linear(16, 20),
-        })  # fmt: skip
-        self.encoder_proj = nn.Linear(18, 20)
-        self.joiner = nn.Sequential(nn.Tanh(), nn.Linear(20, 29))
+        self.embedding = nn.Embedding(40, 14)
+        self.convolutions = nn.ModuleList(
+            nn.Sequential(nn.Conv1d(14, 14, 5, padding=2), nn.BatchNorm1d(14)) for _ in range(2)
+        )
+        self.lstm = nn.LSTM(14, 9, batch_first=True, bidirectional=True)
+        self.prenet = nn.ModuleList([nn.Linear(10, 12, bias=False), nn.Linear(12, 12, bias=False)])
+        self.attention_rnn, self.decoder_rnn = nn.LSTMCell(30, 20), nn.LSTMCell(38, 22)
+        self.attention_layer = LocationAttention(20, 18, 16)
+        self.linear_projection, self.gate_layer = nn.Linear(40, 10), nn.Linear(40, 1)
+        self.postnet = nn.ModuleList(
+            [
+                nn.Sequential(nn.Conv1d(10, 13, 5, padding=2), nn.BatchNorm1d(13)),
+                nn.Sequential(nn.Conv1d(13, 10, 5, padding=2), nn.BatchNorm1d(10)),
+            ]
+        )
 
-    def forward(self, features: Tensor, targets: Tensor) -> Any:
-        x, _ = self.encoder[0](features)
-        x = self.reduce(self.dropout(self.norms[0](x)))
-        y, _ = self.encoder[1](x)
-        x = self.encoder_proj(self.norms[1](x + y))
-        before = F.pad(targets, (1, 0))
-        told, _ = self.predictor["lstm"](self.predictor["norm"](self.predictor["embed"](before)))
-        told = self.predictor["linear"](told)
-        return F.log_softmax(self.joiner(x.unsqueeze(2) + told.unsqueeze(1)), dim=-1)
+    def decode(self, memory: Tensor, frames: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        batch, length, _ = memory.shape
+        h1, c1, h2, c2 = (memory.new_zeros(batch, size) for size in (20, 20, 22, 22))
+        context, weights = memory.new_zeros(batch, 18), memory.new_zeros(batch, length)
+        total, mels, gates, looked = weights, [], [], []
+        for t in range(frames.shape[1]):
+            h1, c1 = self.attention_rnn(torch.cat([frames[:, t], context], dim=-1), (h1, c1))
+            context, weights = self.attention_layer(h1, memory, torch.stack([weights, total], dim=1))
+            total = total + weights
+            h2, c2 = self.decoder_rnn(torch.cat([h1, context], dim=-1), (h2, c2))
+            both = torch.cat([h2, context], dim=1)
+            mels.append(self.linear_projection(both))
+            gates.append(self.gate_layer(both))
+            looked.append(weights)
+        return torch.stack(mels, 1), torch.cat(gates, 1), torch.stack(looked, 1)
+
+    def forward(self, letters: Tensor, mel: Tensor) -> Any:
+        x = self.embedding(letters).transpose(1, 2)
+        for conv in self.convolutions:
+            x = F.dropout(F.relu(conv(x)), 0.5, self.training)
+        memory, _ = self.lstm(x.transpose(1, 2))
+        frames = F.pad(mel, (0, 0, 1, 0))[:, :-1]
+        for linear in self.prenet:
+            frames = F.dropout(F.relu(linear(frames)), 0.5, self.training)
+        told, gates, looked = self.decode(memory, frames)
+        y = told.transpose(1, 2)
+        y = torch.tanh(self.postnet[0](y))
+        y = self.postnet[1](F.dropout(y, 0.5, self.training))
+        return {"mel": told, "polished": told + y.transpose(1, 2), "gate": gates, "alignments": looked}
 
 
-class Highways(nn.Module):
-    """Layers that let through what they do not change."""
+class QuasiRecurrentLayer(nn.Module):
+    """Gates from a convolution over the last words; the rest is a running sum."""
 
-    def __init__(self, width: int, depth: int = 2) -> None:
+    def __init__(self, width: int, hidden: int, window: int = 2) -> None:
         super().__init__()
-        self.linears = nn.ModuleList(nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth))
-        self.gates = nn.ModuleList(nn.Sequential(nn.Linear(width, width), nn.Sigmoid()) for _ in range(depth))
+        self.window, self.hidden = window, hidden
+        self.conv = nn.Conv1d(width, 3 * hidden, window)
 
     def forward(self, x: Tensor) -> Any:
-        for linear, gate in zip(self.linears, self.gates, strict=True):
-            g = gate(x)
-            x = g * linear(x) + (1 - g) * x
-        return x
+        gates = self.conv(F.pad(x, (self.window - 1, 0)))
+        z, f, o = torch.split(gates, self.hidden, dim=1)
+        z, f, o = torch.tanh(z), torch.sigmoid(f), torch.sigmoid(o)
+        c, states = x.new_zeros(x.shape[0], self.hidden), []
+        for t in range(x.shape[2]):
+            c = f[:, :, t] * c + (1 - f[:, :, t]) * z[:, :, t]
+            states.append(o[:, :, t] * c)
+        return torch.stack(states, dim=2)
 
 
-class AttentionFlow(nn.Module):
-    """Where in a text the answer to a question begins and ends; each looks at the other."""
+class QuasiRecurrent(nn.Module):
+    """A language model of convolutions that remember; each layer reads all before it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.char_emb = nn.Embedding(30, 6, padding_idx=0)
-        self.char_conv = nn.Conv1d(6, 8, 4)
-        self.word_emb = nn.Embedding(40, 12)
-        self.highway = Highways(20)
-        self.context_lstm = nn.LSTM(20, 9, bidirectional=True, batch_first=True)
-        self.att_weight_c, self.att_weight_q = nn.Linear(18, 1), nn.Linear(18, 1)
-        self.att_weight_cq = nn.Linear(18, 1)
-        self.modeling_lstm1 = nn.LSTM(72, 9, bidirectional=True, batch_first=True)
-        self.modeling_lstm2 = nn.LSTM(18, 9, bidirectional=True, batch_first=True)
-        self.p1_weight_g, self.p1_weight_m = nn.Linear(72, 1), nn.Linear(18, 1)
-        self.p2_weight_g, self.p2_weight_m = nn.Linear(72, 1), nn.Linear(18, 1)
-        self.output_lstm = nn.LSTM(18, 9, bidirectional=True, batch_first=True)
-        self.dropout = nn.Dropout(0.2)
-
-    def embed(self, words: Tensor, letters: Tensor) -> Tensor:
-        batch, length, most = letters.shape
-        spelled = self.dropout(self.char_emb(letters)).view(batch * length, most, -1).transpose(1, 2)
-        spelled = F.max_pool1d(F.relu(self.char_conv(spelled)), most - 3).squeeze(-1).view(batch, length, -1)
-        x = self.highway(torch.cat([spelled, self.word_emb(words)], dim=-1))
-        found: Tensor = self.context_lstm(self.dropout(x))[0]
-        return found
-
-    def flow(self, c: Tensor, q: Tensor) -> Tensor:
-        s = self.att_weight_c(c) + self.att_weight_q(q).transpose(1, 2)
-        s = s + self.att_weight_cq(c.unsqueeze(2) * q.unsqueeze(1)).squeeze(-1)
-        c2q = torch.bmm(F.softmax(s, dim=2), q)
-        b = F.softmax(torch.max(s, dim=2)[0], dim=1).unsqueeze(1)
-        q2c = torch.bmm(b, c).expand(-1, c.shape[1], -1)
-        return torch.cat([c, c2q, c * c2q, c * q2c], dim=-1)
-
-    def forward(self, context: Tensor, context_letters: Tensor, query: Tensor, query_letters: Tensor) -> Any:
-        g = self.flow(self.embed(context, context_letters), self.embed(query, query_letters))
-        m = self.modeling_lstm2(self.dropout(self.modeling_lstm1(g)[0]))[0]
-        start = (self.p1_weight_g(g) + self.p1_weight_m(m)).squeeze(-1)
-        m2 = self.output_lstm(m)[0]
-        end = (self.p2_weight_g(g) + self.p2_weight_m(m2)).squeeze(-1)
-        return start, end
-
-
-class CausalSelfAttention(nn.Module):
-    """Heads that turn queries and keys by their places; several queries share a key."""
-
-    cos: Tensor
-    sin: Tensor
-
-    def __init__(self, width: int, heads: int, key_heads: int, length: int) -> None:
-        super().__init__()
-        self.heads, self.key_heads, self.size = heads, key_heads, width // heads
-        self.wq = nn.Linear(width, heads * self.size, bias=False)
-        self.wk = nn.Linear(width, key_heads * self.size, bias=False)
-        self.wv = nn.Linear(width, key_heads * self.size, bias=False)
-        self.wo = nn.Linear(heads * self.size, width, bias=False)
-        self.resid_dropout = nn.Dropout(0.1)
-        angles = torch.outer(torch.arange(length), 100.0 ** -torch.arange(0, 1, 2 / self.size))
-        self.register_buffer("cos", angles.cos(), persistent=False)
-        self.register_buffer("sin", angles.sin(), persistent=False)
-
-    def rotate(self, x: Tensor) -> Tensor:
-        length = x.shape[1]
-        cos, sin = self.cos[:length, None], self.sin[:length, None]
-        one, other = x[..., ::2], x[..., 1::2]
-        return torch.stack([one * cos - other * sin, one * sin + other * cos], dim=-1).flatten(-2)
-
-    def forward(self, x: Tensor) -> Any:
-        batch, length, _ = x.shape
-        q = self.rotate(self.wq(x).view(batch, length, self.heads, self.size))
-        k = self.rotate(self.wk(x).view(batch, length, self.key_heads, self.size))
-        v = self.wv(x).view(batch, length, self.key_heads, self.size)
-        k, v = (one.repeat_interleave(self.heads // self.key_heads, dim=2) for one in (k, v))
-        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.resid_dropout(self.wo(y.transpose(1, 2).contiguous().view(batch, length, -1)))
-
-
-class Expert(nn.Module):
-    """A feed-forward net with a gate."""
-
-    def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.w1, self.w3 = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
-        self.w2 = nn.Linear(hidden, width, bias=False)
-
-    def forward(self, x: Tensor) -> Any:
-        return self.w2(F.silu(self.w1(x)) * self.w3(x))
-
-
-class SparseExperts(nn.Module):
-    """Each word goes to two experts of four, and to one that all words go to."""
-
-    def __init__(self, width: int, experts: int = 4, chosen: int = 2) -> None:
-        super().__init__()
-        self.chosen = chosen
-        self.router = nn.Linear(width, experts, bias=False)
-        self.experts = nn.ModuleList(Expert(width, 22) for _ in range(experts))
-        self.shared_expert = Expert(width, 26)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        flat = x.view(-1, x.shape[-1])
-        logits = self.router(flat)
-        weights, chosen = torch.topk(logits, self.chosen, dim=-1)
-        weights = F.softmax(weights, dim=-1)
-        out = torch.zeros_like(flat)
-        for number, expert in enumerate(self.experts):
-            row, nth = torch.where(chosen == number)
-            out = out.index_add(0, row, weights[row, nth, None] * expert(flat[row]))
-        balance = len(self.experts) * (logits.softmax(-1).mean(0) ** 2).sum()
-        return (out + self.shared_expert(flat)).view_as(x), balance
-
-
-class ExpertTransformer(nn.Module):
-    """A language model whose feed-forward nets are experts; while it learns, it says how evenly they are used."""
-
-    def __init__(self, depth: int = 2) -> None:
-        super().__init__()
-        self.tok_embeddings = nn.Embedding(40, 16)
-        self.layers = nn.ModuleList(
-            nn.ModuleDict({
-                "attention_norm": nn.RMSNorm(16), "attention": CausalSelfAttention(16, 4, 2, 32),
-                "ffn_norm": nn.RMSNorm(16), "experts": SparseExperts(16),
-            }) for _ in range(depth)
-        )  # fmt: skip
-        self.norm = nn.RMSNorm(16)
-        self.output = nn.Linear(16, 40, bias=False)
+        self.encoder = nn.Embedding(40, 12)
+        self.layers = nn.ModuleList([QuasiRecurrentLayer(12, 14), QuasiRecurrentLayer(26, 16)])
+        self.drop = nn.Dropout(0.2)
+        self.decoder = nn.Linear(42, 40)
 
     def forward(self, words: Tensor) -> Any:
-        x = self.tok_embeddings(words)
-        uneven = x.new_zeros(())
+        x = self.drop(self.encoder(words)).transpose(1, 2)
         for layer in self.layers:
-            x = x + layer["attention"](layer["attention_norm"](x))  # type: ignore[index]
-            y, balance = layer["experts"](layer["ffn_norm"](x))  # type: ignore[index]
-            x, uneven = x + y, uneven + balance
-        logits = self.output(self.norm(x))
-        return (logits, uneven) if self.training else logits
+            x = torch.cat([x, layer(x)], dim=1)
+        return self.decoder(self.drop(x.transpose(1, 2)))
 
 
-class WordAttention(nn.Module):
-    """A recurrent net reads both ways; what matters is summed."""
-
-    def __init__(self, width: int, hidden: int, attended: int) -> None:
-        super().__init__()
-        self.gru = nn.GRU(width, hidden, batch_first=True, bidirectional=True)
-        self.layer_norm = nn.LayerNorm(2 * hidden)
-        self.attention = nn.Linear(2 * hidden, attended)
-        self.context_vector = nn.Linear(attended, 1, bias=False)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        states, _ = self.gru(x)
-        scores = self.context_vector(torch.tanh(self.attention(self.layer_norm(states)))).squeeze(-1)
-        weights = torch.softmax(scores, dim=1)
-        return (states * weights.unsqueeze(-1)).sum(dim=1), weights
-
-
-class HierarchicalAttention(nn.Module):
-    """Words make sentences, sentences a document; both are weighed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embeddings = nn.Embedding(40, 12)
-        self.word_attention = WordAttention(12, 9, 14)
-        self.sentence_attention = WordAttention(18, 10, 16)
-        self.dropout = nn.Dropout(0.3)
-        self.fc = nn.Linear(20, 7)
-
-    def forward(self, documents: Tensor) -> Any:
-        batch, sentences, length = documents.shape
-        x = self.dropout(self.embeddings(documents.reshape(batch * sentences, length)))
-        x, word_weights = self.word_attention(x)
-        x, sentence_weights = self.sentence_attention(self.dropout(x.view(batch, sentences, -1)))
-        scores = self.fc(self.dropout(x))
-        return {"scores": scores, "words": word_weights.view(batch, sentences, length), "sentences": sentence_weights}
-
-
-class Sin(nn.Module):
-    """A sine whose frequencies are learned."""
+class TreeCell(nn.Module):
+    """A memory from those of two children, each with a gate of its own to be forgotten."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.freq = nn.Parameter(10 * torch.ones(1, width))
+        self.left, self.right = nn.Linear(width, 5 * width), nn.Linear(width, 5 * width, bias=False)
 
-    def forward(self, x: Tensor) -> Any:
-        return torch.sin(self.freq * x)
+    def forward(self, one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        i, f1, f2, g, o = (self.left(one[0]) + self.right(other[0])).chunk(5, dim=-1)
+        c = torch.sigmoid(i) * torch.tanh(g) + torch.sigmoid(f1) * one[1] + torch.sigmoid(f2) * other[1]
+        return torch.sigmoid(o) * torch.tanh(c), c
 
 
-class ImplicitFilter(nn.Module):
-    """A filter as long as the text, which a small net says from the place; it decays."""
+class TreePairs(nn.Module):
+    """Whether one sentence follows from another; both are read as binary trees, from the leaves up."""
 
-    z: Tensor
-    t: Tensor
-    deltas: Tensor
-
-    def __init__(self, width: int, length: int, bands: int = 2) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        t = torch.linspace(0, 1, length)[:, None]
-        waves = torch.linspace(1e-4, bands - 1, bands)[None] * 2 * math.pi * torch.arange(length)[:, None] / length
-        self.register_buffer("z", torch.cat([t, waves.cos(), -waves.sin()], dim=-1))
-        self.register_buffer("t", t)
-        self.register_buffer("deltas", torch.linspace(2, 8, width)[None])
-        act = Sin(18)
-        self.implicit_filter = nn.Sequential(
-            nn.Linear(2 * bands + 1, 18), act, nn.Linear(18, 18), act, nn.Linear(18, width, bias=False)
-        )
-        self.bias = nn.Parameter(torch.randn(width))
+        self.word_embedding = nn.Embedding(40, 12)
+        self.word_linear = nn.Linear(12, 32)
+        self.treelstm = TreeCell(16)
+        self.bn_mlp_input = nn.BatchNorm1d(64)
+        self.mlp = nn.Sequential(nn.Linear(64, 22), nn.ReLU(), nn.BatchNorm1d(22), nn.Dropout(0.1), nn.Linear(22, 3))
 
-    def forward(self, x: Tensor) -> Any:
-        length = x.shape[-1]
-        k = (self.implicit_filter(self.z[:length]) * torch.exp(-self.t[:length] * self.deltas)).transpose(0, 1)
-        y = torch.fft.irfft(torch.fft.rfft(x, n=2 * length) * torch.fft.rfft(k, n=2 * length), n=2 * length)
-        return y[..., :length] + x * self.bias.unsqueeze(-1)
+    def encode(self, words: Tensor) -> Any:
+        h, c = self.word_linear(self.word_embedding(words)).chunk(2, dim=-1)
+        while h.shape[1] > 1:
+            h, c = self.treelstm((h[:, 0::2], c[:, 0::2]), (h[:, 1::2], c[:, 1::2]))
+        return h.squeeze(1)
 
-
-class LongConvolution(nn.Module):
-    """Long filters between gates, after short ones; no attention."""
-
-    def __init__(self, width: int, length: int) -> None:
-        super().__init__()
-        self.width = width
-        self.in_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.short_filter = nn.Conv1d(3 * width, 3 * width, 3, padding=2, groups=3 * width)
-        self.filter_fn = ImplicitFilter(width, length)
-        self.dropout = nn.Dropout(0.1)
-
-    def forward(self, u: Tensor) -> Any:
-        length = u.shape[1]
-        u = self.short_filter(self.in_proj(u).transpose(1, 2))[..., :length]
-        x0, x1, v = u.split(self.width, dim=1)
-        v = self.filter_fn(self.dropout(v * x1))
-        return self.out_proj((v * x0).transpose(1, 2))
+    def forward(self, premise: Tensor, hypothesis: Tensor) -> Any:
+        one, other = self.encode(premise), self.encode(hypothesis)
+        features = torch.cat([one, other, (one - other).abs(), one * other], dim=1)
+        return self.mlp(self.bn_mlp_input(features))
 
 
-class LongConvolutions(nn.Module):
-    """A language model of long convolutions."""
-
-    def __init__(self, depth: int = 2) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(40, 14)
-        self.mixers = nn.ModuleList(LongConvolution(14, 32) for _ in range(depth))
-        self.mlps = nn.ModuleList(nn.Sequential(nn.Linear(14, 30), nn.GELU(), nn.Linear(30, 14)) for _ in range(depth))
-        self.norms1 = nn.ModuleList(nn.LayerNorm(14) for _ in range(depth))
-        self.norms2 = nn.ModuleList(nn.LayerNorm(14) for _ in range(depth))
-        self.ln_f = nn.LayerNorm(14)
-        self.lm_head = nn.Linear(14, 40, bias=False)
-
-    def forward(self, words: Tensor) -> Any:
-        x = self.embedding(words)
-        for norm1, mixer, norm2, mlp in zip(self.norms1, self.mixers, self.norms2, self.mlps, strict=True):
-            x = x + mixer(norm1(x))
-            x = x + mlp(norm2(x))
-        return self.lm_head(self.ln_f(x))
-
-
-def words(*shape: int, most: int = 40) -> Any:
-    return lambda batch: (torch.randint(1, most, (batch, *shape)),)
-
-
-def asked(batch: int) -> tuple[Tensor, ...]:
-    return (
-        torch.randint(1, 40, (batch, 11)), torch.randint(1, 30, (batch, 11, 8)),
-        torch.randint(1, 40, (batch, 7)), torch.randint(1, 30, (batch, 7, 8)),
-    )  # fmt: skip
+def measured(batch: int) -> tuple[Tensor, ...]:
+    return torch.randn(batch, 9, 6), (torch.rand(batch, 9, 6) > 0.4).float(), torch.rand(batch, 9, 6)
 
 
 SEQUENCES: Final = (
-    Family("source_separation", "sound", SourceSeparation, lambda batch: (torch.randn(batch, 104),)),
-    Family("transducer", "sound", Transducer, lambda b: (torch.randn(b, 22, 12), torch.randint(1, 29, (b, 7)))),
-    Family("attention_flow", "text", AttentionFlow, asked),
-    Family("expert_transformer", "text", ExpertTransformer, words(11)),
-    Family("hierarchical_attention", "text", HierarchicalAttention, words(6, 11)),
-    Family("long_convolutions", "text", LongConvolutions, words(22)),
-)
+    Family("gru_decay", "series", GruDecay, measured),
+    Family("voice", "sound", Voice, lambda b: (torch.randint(1, 40, (b, 11)), torch.randn(b, 8, 10))),
+    Family("quasi_recurrent", "text", QuasiRecurrent, lambda batch: (torch.randint(1, 40, (batch, 11)),)),
+    Family("tree_pairs", "text", TreePairs,
+           lambda b: (torch.randint(1, 40, (b, 8)), torch.randint(1, 40, (b, 16)))),
+)  # fmt: skip
