@@ -3,7 +3,7 @@
 import pytest
 
 from etude.core.data import Data
-from etude.core.text import brief, count, seconds
+from etude.core.text import brief, count, p_value, seconds
 
 
 def test_a_value_is_shown_with_its_type_and_cut() -> None:
@@ -21,6 +21,16 @@ def test_a_number_goes_with_its_noun() -> None:
 )
 def test_a_duration_is_said_as_people_say_it(value: float, said: str) -> None:
     assert seconds(value) == said
+
+
+def test_no_p_value_is_zero() -> None:
+    assert [p_value(p) for p in (0.8123, 0.05, 0.0012, 0.0009, 1e-300)] == [
+        "p = 0.81",
+        "p = 0.05",
+        "p = 0.0012",
+        "p < 0.001",
+        "p < 0.001",
+    ]
 
 
 def test_data_unpacks_into_the_parts_that_were_given() -> None:

@@ -27,6 +27,11 @@ def seconds(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def p_value(p: float) -> str:
+    """Return a p-value as it stands in sentences: ``p = 0.012``, ``p < 0.001``."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"  # noqa: PLR2004
+
+
 def show(value: object) -> str:
     """Return a value as it stands in tables."""
     return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
