@@ -257,6 +257,22 @@ def test_an_ablation_has_its_verdicts_first(tmp_path: Path) -> None:
     assert [float(row["p corrected"]) for row in rows] == [one.p_corrected for one in judged]
 
 
+def test_arms_beside_wholes_of_their_size_have_a_table_of_their_own(tmp_path: Path) -> None:
+    base = [0.90 + 0.003 * (seed % 4) for seed in range(8)]
+    without = [value - 0.05 - 0.001 * (nth % 3) for nth, value in enumerate(base)]
+    narrow = [value - 0.002 * (nth % 2) for nth, value in enumerate(without)]
+    question = {"verdicts": {"judged": ["conv2"]}}
+    trials = arms({"base": base, "conv2": without, "size of conv2": narrow})
+    ablation = etude.open(write_study(tmp_path / "study", trials, verb="ablate", question=question))
+    page = ablation.report()
+    assert 'id="controls"' in page.read_text(encoding="utf-8")
+    assert "Is it the part, or the size?" in seen(page).text
+    [row] = csv.DictReader((page.parent / "tables" / "controls.csv").read_text().splitlines())
+    [judged] = ablation.verdicts(beside="controls")
+    assert (row["component"], row["verdict"], float(row["p"])) == ("conv2", judged.verdict.value, judged.p)
+    assert json.loads((page.parent / "report.json").read_text())["controls"]["base"] == "its control"
+
+
 def test_one_arm_alone_and_unequal_seeds_are_told(tmp_path: Path) -> None:
     page = etude.open(write_study(tmp_path / "one", arms({"base": [0.1, 0.2]}), verb="ablate")).report()
     assert "base is the only arm, so there is nothing to compare it with." in seen(page).text

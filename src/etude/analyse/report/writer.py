@@ -16,6 +16,7 @@ from etude.analyse.report.facts import Facts, as_json
 from etude.analyse.report.figure import Figure
 from etude.analyse.report.forest import forest
 from etude.analyse.report.front import fronts
+from etude.analyse.report.judged import controls, verdict_table
 from etude.analyse.report.own import Own, own_section
 from etude.analyse.report.page import Section
 from etude.analyse.report.parallel import parallel
@@ -171,7 +172,9 @@ def _sections(facts: Facts, all_drawn: Drawn) -> Iterator[Section]:
     best = next((one for one in all_drawn.tables if one.name == "best"), None)
     taken = next((one for one in all_drawn.tables if one.name == "taken"), None)
     arms = next((one for one in all_drawn.tables if one.name == "arms"), None)
-    result = html.verdict_table(facts) + figures(all_drawn.effects) + figures(all_drawn.fronts)
+    of = "component" if facts.verb == "ablate" else "start"
+    result = verdict_table(facts.verdicts, of=of, key="verdicts")
+    result += figures(all_drawn.effects) + figures(all_drawn.fronts) + controls(facts)
     result += html.table(best) if best is not None else ""
     result += html.table(taken) if taken is not None else ""
     result += html.table(arms) if arms is not None else ""
