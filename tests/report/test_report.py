@@ -553,6 +553,20 @@ def test_code_that_has_changed_since_is_told_with_its_difference(tmp_path: Path)
     assert {one.standing for one in facts_of(study).code} == {"not found"}
 
 
+def test_code_of_modules_beside_the_script_is_looked_at_too(tmp_path: Path) -> None:
+    definition = {"function train": SOURCE, "class Net": "class Net: ...", "function far": "def far(): ..."}
+    meta = {"definition": definition, "experiment": "script.py:experiment", "cwd": "..", "code": "abc"}
+    study = etude.open(write_study(tmp_path / "study", some(3), meta=meta))
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "script.py").write_text("import json\nfrom inner import nets\nfrom work import train\n")
+    (tmp_path / "work.py").write_text(f"import script\n\n\n{SOURCE}")
+    (tmp_path / "inner" / "__init__.py").touch()
+    (tmp_path / "inner" / "nets.py").write_text("from .deep import far\n\n\nclass Net: pass\n")
+    (tmp_path / "inner" / "deep.py").write_text("def far(): ...\n")
+    told = {one.name: one.standing for one in facts_of(study).code}
+    assert told == {"function train": "same", "class Net": "changed", "function far": "same"}
+
+
 def test_two_studies_stand_side_by_side(tmp_path: Path) -> None:
     meta = {"definition": {"function train": SOURCE}}
     one = etude.open(write_study(tmp_path / "one", some(), meta=meta))
