@@ -19,7 +19,7 @@ from etude.ablate.policies import Adaptive, Policy, name_of, policy_of
 from etude.ablate.racing_plan import RacingPlan
 from etude.ablate.until import WORDS, UntilDecided, read_until
 from etude.analyse.outlook import Outlook, outlook
-from etude.analyse.racing import Rules, rules_for
+from etude.analyse.race_rules import Rules, rules_for
 from etude.core.errors import ConfigError
 from etude.core.metrics import Metrics
 from etude.core.numbers import seed_of, seeds_listed, whole
