@@ -580,6 +580,31 @@ def test_two_studies_stand_side_by_side(tmp_path: Path) -> None:
     assert "differs: a difference may be that of the code" in seen(page).text
 
 
+def test_two_studies_of_arms_compare_the_means_and_the_verdicts_of_these(tmp_path: Path) -> None:
+    meta = {"definition": {"function train": SOURCE, "seeds": "0, 1"}}
+    values = [0.5 + 0.01 * (seed % 5) for seed in range(8)]
+    better = [value + 0.1 + 0.01 * (nth % 2) for nth, value in enumerate(values)]
+
+    def fit(name: str, n: int, **more: Sequence[float]) -> Any:
+        trials = [Written({}, values[seed], seed=seed) for seed in range(n)]
+        trials += [Written({}, more[start][seed], seed=seed, start=start) for start in more for seed in range(n)]
+        own = {"definition": {**meta["definition"], "seeds": str(n)}}
+        return etude.open(write_study(tmp_path / name, trials, verb="fit", meta=own))
+
+    both = compared(fit("one", 8, found=better), fit("other", 7, found=better, shrunk=values))
+    assert both.result == (
+        "They have 2 arms in common. Mean accuracy of random: 0.51625 of 8 runs in one and 0.515714 of 7 runs in "
+        "other. Whether studies differ is not tested."
+    ), "seeds are no code"
+    told = {name: (first, second) for name, first, second, _ in both.rows()}
+    assert told["mean of shrunk"] == ("", "0.515714 of 7 runs")
+    assert told["verdict on found"][0].startswith("better, +0.105 (+0.1")
+    assert told["verdict on shrunk"][0] == ""
+    assert "verdict on found" in seen(both.write(tmp_path / "out")).text
+    alone = compared(fit("third", 3, found=better), etude.open(write_study(tmp_path / "search", some(), meta=meta)))
+    assert alone.result == "third and search have no arm in common that came to a number in both."
+
+
 def test_studies_of_other_metrics_do_not_compare(tmp_path: Path) -> None:
     one = etude.open(write_study(tmp_path / "one", some()))
     other = etude.open(write_study(tmp_path / "other", some(), metrics={"loss": "min"}))
