@@ -26,9 +26,11 @@ from etude.analyse.report.timeline import timeline
 from etude.analyse.report.varied import varied
 from etude.analyse.report.words import number, safe, shortened
 from etude.analyse.report.writer import drawn, write
+from etude.analyse.threats import threat as threats
 from etude.core.errors import ConfigError
 from etude.core.events import Assigned, Closed, How, Joined, Left, Opened, Outcome, Queued, Settled
 from etude.core.lifecycle import Turn
+from etude.reported.cautions import cautions
 from etude.reported.comparing import compared
 from etude.reported.gathering import facts_of
 from etude.reported.work import work_in
@@ -40,6 +42,7 @@ SPACE = {
         ["act", {"kind": "choice", "values": ["relu", "tanh"]}],
     ]
 }
+SEARCHED = {"space": SPACE}
 SOURCE = "def train(lr):\n    return 1 - lr\n"
 
 
@@ -257,6 +260,23 @@ def test_an_ablation_has_its_verdicts_first(tmp_path: Path) -> None:
     assert [float(row["p corrected"]) for row in rows] == [one.p_corrected for one in judged]
 
 
+def test_what_was_asked_is_told_in_words_of_the_call(tmp_path: Path) -> None:
+    median = {"name": "median", "first_after": 4, "metric": ""}
+    meta = {"definition": {"stopper": "MedianRule()"}}
+    for name, question, told in (
+        ("given", {"stopper": median}, "median (first_after=4)"),
+        ("left out", {}, "median, by default"),
+    ):
+        study = etude.open(write_study(tmp_path / name, some(4), meta=meta, question={**SEARCHED, **question}))
+        assert dict(facts_of(study).asked)["stopper"] == told
+    starts = [Written({}, 0.5, seed=n % 4, start="" if n < 4 else "soup") for n in range(8)]
+    study = etude.open(write_study(tmp_path / "starts", starts, verb="fit"))
+    assert dict(facts_of(study).asked)["starts"] == "2 starts: random, soup"
+    threat = threats.Threat("budget", "with fewer trials others come first.", threats.Seriousness.MINOR, "Run more.")
+    [told] = cautions(facts_of(study), [threat])
+    assert (told.name, told.finding) == ("Budget", "With fewer trials others come first. Run more.")
+
+
 def test_arms_beside_wholes_of_their_size_have_a_table_of_their_own(tmp_path: Path) -> None:
     base = [0.90 + 0.003 * (seed % 4) for seed in range(8)]
     without = [value - 0.05 - 0.001 * (nth % 3) for nth, value in enumerate(base)]
@@ -391,9 +411,7 @@ def test_a_pareto_front_is_drawn_for_two_metrics(tmp_path: Path) -> None:
     page = study.report()
     front = (page.parent / "figures" / "front.svg").read_text()
     assert {int(t) for t in re.findall(r'class="f-best" data-t="(\d+)"', front)} == {one.number for one in study.front}
-    assert (
-        f"No other is better than {len(study.front)} trials of 9, by accuracy and latency together." in seen(page).text
-    )
+    assert f"{len(study.front)} of 9 trials are on the Pareto front of accuracy and latency." in seen(page).text
 
 
 def test_what_a_worker_did_is_read_from_the_journal() -> None:

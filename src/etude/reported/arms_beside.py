@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from etude.analyse.report.facts import Facts
-from etude.core.text import count, show
+from etude.core.text import count, show, span
 
 
 def result_of_arms(a: Facts, b: Facts) -> str:
@@ -49,4 +49,5 @@ def _mean(facts: Facts, group: str) -> str:
 def _effect(effect: float, low: float, high: float) -> str:
     if not math.isfinite(effect):
         return "no effect is known"
+    low, high = span(low, high)
     return f"{effect:+.4g} ({low:+.4g} to {high:+.4g})" if math.isfinite(low) else f"{effect:+.4g}"

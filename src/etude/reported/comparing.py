@@ -106,7 +106,7 @@ class Compared:
         whole = msgspec.structs.replace(whole, result=self.result, first=[], standing="", simulated=False)
         sections = [
             html.Section("Side by side", "table", html.table(table, caption=False)),
-            html.Section("Figures", "figures", html.figures(figures) or "<p>Their values do not compare.</p>"),
+            html.Section("Figures", "figures", html.figures(figures) or "<p>Nothing of them compares in a figure.</p>"),
         ]
         page = html.page(
             f"{whole.name} · Étude", html.heading(whole), sections, foot=f"Written by Étude {whole.version}."

@@ -8,6 +8,7 @@ from typing import Final
 from etude.analyse.report.facts import Facts, Verdicts
 from etude.analyse.report.page import cell, head
 from etude.analyse.report.words import number, safe
+from etude.core.text import span
 
 WORDS: Final = {
     "matters": "matters",
@@ -36,13 +37,14 @@ def verdict_table(judged: Verdicts | None, *, of: str, key: str) -> str:
     rows = []
     for one in judged.found:
         needed = f" · {one.seeds_needed:,} seeds would do" if one.seeds_needed is not None else ""
-        span = f"{_signed(one.low)} to {_signed(one.high)}" if math.isfinite(one.low) else "none"
+        low, high = span(one.low, one.high)
+        told = f"{_signed(low)} to {_signed(high)}" if math.isfinite(low) else "none"
         rows.append(
             f"<tr>{cell(one.component, False)}"
             f'<td><span class="verdict v-{WORDS.get(one.verdict, "undecided")}">{safe(one.verdict)}</span>{needed}</td>'
             + "".join(
                 f"<td class=n>{text}</td>"
-                for text in (_signed(one.effect), span, _p(one.p), _p(one.p_corrected), _p(one.better), str(one.n))
+                for text in (_signed(one.effect), told, _p(one.p), _p(one.p_corrected), _p(one.better), str(one.n))
             )
             + "</tr>"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -23,6 +24,9 @@ from etude.core.text import count
 MOST_ROWS: Final = 1000
 MOST_COLUMNS: Final = 24
 """Parameters that the page's table of trials has; the others are in its file."""
+
+MOST_CARDS: Final = 7
+"""Labels and texts in a row."""
 
 LONG: Final = 30
 """Letters of a cell that is one line."""
@@ -90,9 +94,10 @@ def heading(facts: Facts) -> str:
 
 
 def cards(pairs: Sequence[tuple[str, str]]) -> str:
-    """Return labels and texts, side by side."""
+    """Return labels and texts, side by side: in one row, or in two of the same length where they are many."""
+    columns = len(pairs) if len(pairs) <= MOST_CARDS else math.ceil(len(pairs) / 2)
     inner = "".join(f"<div><dt>{safe(label)}</dt><dd>{safe(text)}</dd></div>" for label, text in pairs)
-    return f'<dl class="cards">{inner}</dl>' if inner else ""
+    return f'<dl class="cards" style="--n:{columns}">{inner}</dl>' if inner else ""
 
 
 def record(pairs: Sequence[tuple[str, str]]) -> str:
