@@ -598,6 +598,24 @@ def test_two_studies_stand_side_by_side(tmp_path: Path) -> None:
     assert "differs: a difference may be that of the code" in seen(page).text
 
 
+def test_data_is_the_same_by_the_fingerprints_of_its_rows(tmp_path: Path) -> None:
+    def with_rows(name: str, seed: int, **parts: list[Any]) -> Any:
+        trials = [Written({}, 0.5, metrics={"fingerprints": {"rows": parts}}, seed=seed)]  # type: ignore[dict-item]
+        return etude.open(write_study(tmp_path / name, trials))
+
+    one = with_rows("one", 1, train=[1200, "aa", True], valid=[300, "bb", True])
+    alike = with_rows("alike", 2, train=[1200, "aa", True], valid=[300, "bb", True])
+    other = with_rows("other", 1, train=[1200, "aa", True], valid=[300, "cc", True])
+    unknown = etude.open(write_study(tmp_path / "unknown", [Written({}, 0.5)]))
+
+    def said(second: Any) -> str:
+        return next(row[3] for row in compared(one, second).rows() if row[0] == "data")
+
+    assert [said(alike), said(unknown)] == ["same", "cannot be said"]
+    assert said(other) == "differs: a difference may be that of the data"
+    assert next(row[1] for row in compared(one, other).rows() if row[0] == "data").startswith("1,200, 300 rows, ")
+
+
 def test_two_studies_of_arms_compare_the_means_and_the_verdicts_of_these(tmp_path: Path) -> None:
     meta = {"definition": {"function train": SOURCE, "seeds": "0, 1"}}
     values = [0.5 + 0.01 * (seed % 5) for seed in range(8)]

@@ -174,14 +174,19 @@ def _code(meta: Mapping[str, Any]) -> str | None:
 
 
 def _data(study: Study) -> str | None:
-    """Return what is known of the first batches of the trial with the least seed; None if nothing is."""
+    """Return what is known of the data of the trial with the least seed: how many rows its parts have, and a digest."""
+    import hashlib
+
     known = []
     for trial in study.trials:
         found = trial.fingerprints if trial.arm in (None, "base") and not trial.tunes else None
-        data = found.get("data") if isinstance(found, Mapping) else None
-        if data:
-            known.append((trial.seed, str(data)))
-    return f"{min(known)[1][:12]} (seed {min(known)[0]})" if known else None
+        rows = found.get("rows") if isinstance(found, Mapping) else None
+        if rows:
+            known.append((trial.seed, json.dumps(rows, sort_keys=True), ", ".join(f"{n:,}" for n, *_ in rows.values())))
+    if not known:
+        return None
+    _, text, told = min(known)
+    return f"{told} rows, {hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def _space(meta: Mapping[str, Any]) -> str | None:
