@@ -277,6 +277,18 @@ def test_what_was_asked_is_told_in_words_of_the_call(tmp_path: Path) -> None:
     assert (told.name, told.finding) == ("Budget", "With fewer trials others come first. Run more.")
 
 
+def test_what_was_looked_for_in_vain_is_told_too(tmp_path: Path) -> None:
+    base = [0.9 + 0.003 * (seed % 4) for seed in range(8)]
+    study = etude.open(write_study(tmp_path / "study", arms({"base": base, "a": base[::-1]}), verb="ablate"))
+    facts = facts_of(study)
+    assert facts.clear == list(study.threats().clear)
+    assert "survival bias" in facts.clear
+    text = seen(write(tmp_path / "out", facts)).text
+    assert f"Nothing found of: {', '.join(facts.clear)}." in text
+    without = msgspec.structs.replace(facts, threats=[])
+    assert "None was found." in seen(write(tmp_path / "none", without)).text
+
+
 def test_arms_beside_wholes_of_their_size_have_a_table_of_their_own(tmp_path: Path) -> None:
     base = [0.90 + 0.003 * (seed % 4) for seed in range(8)]
     without = [value - 0.05 - 0.001 * (nth % 3) for nth, value in enumerate(base)]

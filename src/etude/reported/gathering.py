@@ -58,7 +58,7 @@ def facts_of(study: Study) -> Facts:
         began_at=None if study.simulated else work.began_at,
         version=VERSION,
     )
-    judged = _verdicts(study, raw)
+    judged, threats = _verdicts(study, raw), study.threats()
     seeds = sorted({trial.seed for trial in found})
     return msgspec.structs.replace(
         raw,
@@ -73,7 +73,8 @@ def facts_of(study: Study) -> Facts:
         code=code_of(meta, shared.home_of(study.folder).absolute()),
         diff=diff_of(meta),
         packages=packages_of(meta),
-        threats=cautions(raw, study.threats()),
+        threats=cautions(raw, threats),
+        clear=list(threats.clear),
     )
 
 

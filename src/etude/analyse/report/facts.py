@@ -187,6 +187,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         spans: Who was at what when.
         presences: Who was there when.
         threats: What speaks against the conclusions.
+        clear: What was looked for, and nothing of it found.
         costs: What it cost, as label and text.
         record: How to run it again, as label and text.
         code: What was recorded of the code, beside what is there now.
@@ -216,6 +217,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     spans: list[Span] = []
     presences: list[Presence] = []
     threats: list[Threat] = []
+    clear: list[str] = []
     costs: list[tuple[str, str]] = []
     record: list[tuple[str, str]] = []
     code: list[Changed] = []

@@ -153,7 +153,9 @@ def threats(facts: Facts) -> str:
         f"<br>{safe(one.finding)}</li>"
         for one in ordered
     )
-    return f'<ul class="threats">{inner}</ul>' if inner else ""
+    found = f'<ul class="threats">{inner}</ul>' if inner else ""
+    clear = f'<p class="note">Nothing found of: {safe(", ".join(facts.clear))}.</p>' if facts.clear else ""
+    return found + clear
 
 
 def trial_table(facts: Facts, order: Sequence[str]) -> str:

@@ -180,9 +180,11 @@ def _sections(facts: Facts, all_drawn: Drawn) -> Iterator[Section]:
     result += html.table(arms) if arms is not None else ""
     yield Section("Result", "result", result or '<p class="lead">No trial has come to a result yet.</p>')
     yield Section("Question", "question", asked + html.held(all_drawn.held))
-    if facts.threats:
-        lead = '<p class="lead">What may make these conclusions wrong, or weaker than they look.</p>'
-        yield Section("Threats", "threats", lead + html.threats(facts))
+    if facts.threats or facts.clear:
+        lead = (
+            "What may make these conclusions wrong, or weaker than they look." if facts.threats else "None was found."
+        )
+        yield Section("Threats", "threats", f'<p class="lead">{lead}</p>' + html.threats(facts))
     learning = figures(all_drawn.learning)
     if not any(one.curve for one in facts.trials):
         learning += '<p class="lead">No trial reported while it ran, so there are no learning curves.</p>'
