@@ -35,7 +35,8 @@ def cells(small: bool) -> Sequence[Cell]:
 def work(args: Mapping[str, Any], place: Path) -> Result:
     from scipy import stats
 
-    from etude.analyse.racing import Stand, rules_for
+    from etude.analyse.race_rules import rules_for
+    from etude.analyse.racing import Stand
 
     effects, noise, asked = CASES[args["case"]]
     margin = MARGIN * math.sqrt(2 * own_variance(noise)) if asked else None

@@ -51,7 +51,7 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
 def seeds(*, racing: bool) -> int:
     """Return how many seeds are planned for so many components and an effect of one deviation, or are the most."""
     from etude.analyse.power import seeds_for
-    from etude.analyse.racing import rules_for
+    from etude.analyse.race_rules import rules_for
 
     if racing:
         return rules_for(COMPONENTS).most
@@ -71,7 +71,7 @@ def judged(way: str, base: Any, arms: Any) -> bool:
 def raced(base: Any, arms: Any) -> bool:
     """Say whether anything is found when seeds are added until it is decided."""
     from benchmarks.verdicts_racing import race_through
-    from etude.analyse.racing import rules_for
+    from etude.analyse.race_rules import rules_for
 
     return bool(race_through(base, arms, rules_for(len(arms))).found.any())
 

@@ -29,7 +29,7 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
     from etude.analyse.corrections import holm
     from etude.analyse.flips import flip_p
     from etude.analyse.power import seeds_for
-    from etude.analyse.racing import rules_for
+    from etude.analyse.race_rules import rules_for
 
     effects = np.array(EFFECTS[args["effects"]])
     n, real = seeds_for(effect=1.0, claims=len(effects)) or 0, effects > 0
@@ -57,7 +57,8 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
 
 def race_through(base: Any, arms: Any, rules: Any) -> Any:
     """Return how a race ends: a seed more for what is open, until nothing is."""
-    from etude.analyse.racing import FIRST, Race
+    from etude.analyse.race_rules import FIRST
+    from etude.analyse.racing import Race
 
     if len(base) < rules.most:
         raise ValueError(f"{len(base)} seeds are fewer than the race may take")

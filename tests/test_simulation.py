@@ -352,6 +352,22 @@ def test_a_curve_that_raises_fails_its_trial_alone() -> None:
     assert next(t for t in found.trials if t.state == "invalid").reason == "too near"
 
 
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_curve_that_runs_out_of_memory_is_called_so_and_tried_again(retries: int) -> None:
+    def curve(params: Params, seed: int) -> Iterator[tuple[float, dict[str, float]]]:
+        yield 1.0, {"y": 0.5}
+        if params["x"] > 0.7:  # type: ignore[operator]
+            raise MemoryError("too wide")
+
+    found = simulate(curve, trials=30, retries=retries)
+    failed = [trial for trial in found.trials if trial.state == "failed"]
+    assert failed
+    assert {trial.attempts for trial in failed} == {1 + retries}
+    assert all(trial.reason.endswith("MemoryError: too wide") for trial in failed)
+    survival = found.threats()["survival bias"]
+    assert survival.finding.startswith(f"{len(failed)} trials of 30 failed ({len(failed)} out of memory)")
+
+
 @pytest.mark.parametrize(
     ("step", "said"),
     [

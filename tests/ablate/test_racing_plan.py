@@ -11,7 +11,7 @@ from test_ablation_plan import ARMS, Stand
 from etude.ablate.policies import LeaveOneOut
 from etude.ablate.racing_plan import RacingPlan
 from etude.ablate.until import UntilDecided, read_until
-from etude.analyse.racing import FIRST, Rules
+from etude.analyse.race_rules import FIRST, Rules
 from etude.core.errors import ConfigError
 from etude.core.plan import Done, Propose, Wait
 

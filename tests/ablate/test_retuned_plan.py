@@ -99,7 +99,7 @@ def test_what_is_pending_counts(taken: int) -> None:
 
 def test_a_race_begins_when_its_arms_are_tuned() -> None:
     pytest.importorskip("scipy")
-    from etude.analyse.racing import Rules
+    from etude.analyse.race_rules import Rules
 
     raced = RacingPlan(**{**vars(plan()), "seeds": tuple(range(14)), "rules": Rules(components=2, most=14)})
     way, stand = RetunedPlan(raced, PLAN.retuning), Tuned()

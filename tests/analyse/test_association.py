@@ -34,6 +34,12 @@ def test_many_numbers_are_tested_as_scipy_tests_them() -> None:
     assert of_numbers(fates.tolist(), values.tolist())[0] == pytest.approx(theirs, rel=1e-6)
 
 
+def test_what_is_hardly_chance_is_never_impossible() -> None:
+    p, strength, _ = of_numbers([nth >= 4000 for nth in range(8000)], list(range(8000)))
+    assert strength == pytest.approx(1)
+    assert 0 < p < 1e-300
+
+
 def test_two_labels_are_tested_as_by_fisher() -> None:
     fates = [True] * 6 + [False] * 14
     labels = ["a"] * 5 + ["b"] + ["a"] * 3 + ["b"] * 11

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from etude.analyse.racing import FIRST, Race, Rules, Stand, looks_of, rules_for
+from etude.analyse.race_rules import FIRST, WAYS, Rules, rules_for
+from etude.analyse.racing import Race, Stand, looks_of
 from etude.core.errors import ConfigError
 
 pytest.importorskip("scipy")
@@ -108,7 +109,7 @@ def test_no_way_but_those_that_were_paid_for_is_ruled_out():
     for n in range(FIRST, 13):
         if not race.look([row[:n] for row in given.values()]).open:
             break
-        room = np.floor(rules.level / np.arange(1, 3) * rules.spent(n) * 4000 + 1e-9)
+        room = np.floor(rules.level / np.arange(1, 3) * rules.spent(n) * WAYS + 1e-9)
         assert (race._nothing._out.sum(axis=2) <= room).all()
 
 

@@ -70,6 +70,7 @@ def test_trials_that_fail_for_their_size_are_a_serious_threat() -> None:
     failed = sum(run.state == "failed" for run in runs)
     assert found.finding.startswith(f"{failed} trials of 40 failed ({failed} out of memory), and not at random: width:")
     assert "lr" not in found.finding
+    assert found.finding.endswith("(p < 0.001 corrected).")
     assert found.numbers["relations"][0]["parameter"] == "width"
 
 

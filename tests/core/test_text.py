@@ -1,9 +1,11 @@
 """Small words for messages, and the data that a data function may return."""
 
+import math
+
 import pytest
 
 from etude.core.data import Data
-from etude.core.text import brief, count, seconds
+from etude.core.text import brief, count, p_value, seconds, span
 
 
 def test_a_value_is_shown_with_its_type_and_cut() -> None:
@@ -21,6 +23,23 @@ def test_a_number_goes_with_its_noun() -> None:
 )
 def test_a_duration_is_said_as_people_say_it(value: float, said: str) -> None:
     assert seconds(value) == said
+
+
+def test_an_end_of_an_interval_has_no_digits_that_its_width_has_not() -> None:
+    assert span(-1.21e-06, 0.0566666) == (0.0, 0.05667)
+    assert span(-1234567.0, 12.0) == (-1235000.0, 0.0)
+    assert span(0.0, 0.0) == (0.0, 0.0)
+    assert span(-math.inf, math.inf) == (-math.inf, math.inf)
+
+
+def test_no_p_value_is_zero() -> None:
+    assert [p_value(p) for p in (0.8123, 0.05, 0.0012, 0.0009, 1e-300)] == [
+        "p = 0.81",
+        "p = 0.05",
+        "p = 0.0012",
+        "p < 0.001",
+        "p < 0.001",
+    ]
 
 
 def test_data_unpacks_into_the_parts_that_were_given() -> None:

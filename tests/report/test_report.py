@@ -26,9 +26,11 @@ from etude.analyse.report.timeline import timeline
 from etude.analyse.report.varied import varied
 from etude.analyse.report.words import number, safe, shortened
 from etude.analyse.report.writer import drawn, write
+from etude.analyse.threats import threat as threats
 from etude.core.errors import ConfigError
 from etude.core.events import Assigned, Closed, How, Joined, Left, Opened, Outcome, Queued, Settled
 from etude.core.lifecycle import Turn
+from etude.reported.cautions import cautions
 from etude.reported.comparing import compared
 from etude.reported.gathering import facts_of
 from etude.reported.work import work_in
@@ -40,6 +42,7 @@ SPACE = {
         ["act", {"kind": "choice", "values": ["relu", "tanh"]}],
     ]
 }
+SEARCHED = {"space": SPACE}
 SOURCE = "def train(lr):\n    return 1 - lr\n"
 
 
@@ -257,6 +260,51 @@ def test_an_ablation_has_its_verdicts_first(tmp_path: Path) -> None:
     assert [float(row["p corrected"]) for row in rows] == [one.p_corrected for one in judged]
 
 
+def test_what_was_asked_is_told_in_words_of_the_call(tmp_path: Path) -> None:
+    median = {"name": "median", "first_after": 4, "metric": ""}
+    meta = {"definition": {"stopper": "MedianRule()"}}
+    for name, question, told in (
+        ("given", {"stopper": median}, "median (first_after=4)"),
+        ("left out", {}, "median, by default"),
+    ):
+        study = etude.open(write_study(tmp_path / name, some(4), meta=meta, question={**SEARCHED, **question}))
+        assert dict(facts_of(study).asked)["stopper"] == told
+    starts = [Written({}, 0.5, seed=n % 4, start="" if n < 4 else "soup") for n in range(8)]
+    study = etude.open(write_study(tmp_path / "starts", starts, verb="fit"))
+    assert dict(facts_of(study).asked)["starts"] == "2 starts: random, soup"
+    threat = threats.Threat("budget", "with fewer trials others come first.", threats.Seriousness.MINOR, "Run more.")
+    [told] = cautions(facts_of(study), [threat])
+    assert (told.name, told.finding) == ("Budget", "With fewer trials others come first. Run more.")
+
+
+def test_what_was_looked_for_in_vain_is_told_too(tmp_path: Path) -> None:
+    base = [0.9 + 0.003 * (seed % 4) for seed in range(8)]
+    study = etude.open(write_study(tmp_path / "study", arms({"base": base, "a": base[::-1]}), verb="ablate"))
+    facts = facts_of(study)
+    assert facts.clear == list(study.threats().clear)
+    assert "survival bias" in facts.clear
+    text = seen(write(tmp_path / "out", facts)).text
+    assert f"Nothing found of: {', '.join(facts.clear)}." in text
+    without = msgspec.structs.replace(facts, threats=[])
+    assert "None was found." in seen(write(tmp_path / "none", without)).text
+
+
+def test_arms_beside_wholes_of_their_size_have_a_table_of_their_own(tmp_path: Path) -> None:
+    base = [0.90 + 0.003 * (seed % 4) for seed in range(8)]
+    without = [value - 0.05 - 0.001 * (nth % 3) for nth, value in enumerate(base)]
+    narrow = [value - 0.002 * (nth % 2) for nth, value in enumerate(without)]
+    question = {"verdicts": {"judged": ["conv2"]}}
+    trials = arms({"base": base, "conv2": without, "size of conv2": narrow})
+    ablation = etude.open(write_study(tmp_path / "study", trials, verb="ablate", question=question))
+    page = ablation.report()
+    assert 'id="controls"' in page.read_text(encoding="utf-8")
+    assert "Is it the part, or the size?" in seen(page).text
+    [row] = csv.DictReader((page.parent / "tables" / "controls.csv").read_text().splitlines())
+    [judged] = ablation.verdicts(beside="controls")
+    assert (row["component"], row["verdict"], float(row["p"])) == ("conv2", judged.verdict.value, judged.p)
+    assert json.loads((page.parent / "report.json").read_text())["controls"]["base"] == "its control"
+
+
 def test_one_arm_alone_and_unequal_seeds_are_told(tmp_path: Path) -> None:
     page = etude.open(write_study(tmp_path / "one", arms({"base": [0.1, 0.2]}), verb="ablate")).report()
     assert "base is the only arm, so there is nothing to compare it with." in seen(page).text
@@ -375,9 +423,7 @@ def test_a_pareto_front_is_drawn_for_two_metrics(tmp_path: Path) -> None:
     page = study.report()
     front = (page.parent / "figures" / "front.svg").read_text()
     assert {int(t) for t in re.findall(r'class="f-best" data-t="(\d+)"', front)} == {one.number for one in study.front}
-    assert (
-        f"No other is better than {len(study.front)} trials of 9, by accuracy and latency together." in seen(page).text
-    )
+    assert f"{len(study.front)} of 9 trials are on the Pareto front of accuracy and latency." in seen(page).text
 
 
 def test_what_a_worker_did_is_read_from_the_journal() -> None:
@@ -537,6 +583,20 @@ def test_code_that_has_changed_since_is_told_with_its_difference(tmp_path: Path)
     assert {one.standing for one in facts_of(study).code} == {"not found"}
 
 
+def test_code_of_modules_beside_the_script_is_looked_at_too(tmp_path: Path) -> None:
+    definition = {"function train": SOURCE, "class Net": "class Net: ...", "function far": "def far(): ..."}
+    meta = {"definition": definition, "experiment": "script.py:experiment", "cwd": "..", "code": "abc"}
+    study = etude.open(write_study(tmp_path / "study", some(3), meta=meta))
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "script.py").write_text("import json\nfrom inner import nets\nfrom work import train\n")
+    (tmp_path / "work.py").write_text(f"import script\n\n\n{SOURCE}")
+    (tmp_path / "inner" / "__init__.py").touch()
+    (tmp_path / "inner" / "nets.py").write_text("from .deep import far\n\n\nclass Net: pass\n")
+    (tmp_path / "inner" / "deep.py").write_text("def far(): ...\n")
+    told = {one.name: one.standing for one in facts_of(study).code}
+    assert told == {"function train": "same", "class Net": "changed", "function far": "same"}
+
+
 def test_two_studies_stand_side_by_side(tmp_path: Path) -> None:
     meta = {"definition": {"function train": SOURCE}}
     one = etude.open(write_study(tmp_path / "one", some(), meta=meta))
@@ -548,6 +608,49 @@ def test_two_studies_stand_side_by_side(tmp_path: Path) -> None:
     page = both.write(tmp_path / "out")
     assert {"progress", "values"} == figures_in(page.parent)
     assert "differs: a difference may be that of the code" in seen(page).text
+
+
+def test_data_is_the_same_by_the_fingerprints_of_its_rows(tmp_path: Path) -> None:
+    def with_rows(name: str, seed: int, **parts: list[Any]) -> Any:
+        trials = [Written({}, 0.5, metrics={"fingerprints": {"rows": parts}}, seed=seed)]  # type: ignore[dict-item]
+        return etude.open(write_study(tmp_path / name, trials))
+
+    one = with_rows("one", 1, train=[1200, "aa", True], valid=[300, "bb", True])
+    alike = with_rows("alike", 2, train=[1200, "aa", True], valid=[300, "bb", True])
+    other = with_rows("other", 1, train=[1200, "aa", True], valid=[300, "cc", True])
+    unknown = etude.open(write_study(tmp_path / "unknown", [Written({}, 0.5)]))
+
+    def said(second: Any) -> str:
+        return next(row[3] for row in compared(one, second).rows() if row[0] == "data")
+
+    assert [said(alike), said(unknown)] == ["same", "cannot be said"]
+    assert said(other) == "differs: a difference may be that of the data"
+    assert next(row[1] for row in compared(one, other).rows() if row[0] == "data").startswith("1,200, 300 rows, ")
+
+
+def test_two_studies_of_arms_compare_the_means_and_the_verdicts_of_these(tmp_path: Path) -> None:
+    meta = {"definition": {"function train": SOURCE, "seeds": "0, 1"}}
+    values = [0.5 + 0.01 * (seed % 5) for seed in range(8)]
+    better = [value + 0.1 + 0.01 * (nth % 2) for nth, value in enumerate(values)]
+
+    def fit(name: str, n: int, **more: Sequence[float]) -> Any:
+        trials = [Written({}, values[seed], seed=seed) for seed in range(n)]
+        trials += [Written({}, more[start][seed], seed=seed, start=start) for start in more for seed in range(n)]
+        own = {"definition": {**meta["definition"], "seeds": str(n)}}
+        return etude.open(write_study(tmp_path / name, trials, verb="fit", meta=own))
+
+    both = compared(fit("one", 8, found=better), fit("other", 7, found=better, shrunk=values))
+    assert both.result == (
+        "They have 2 arms in common. Mean accuracy of random: 0.51625 of 8 runs in one and 0.515714 of 7 runs in "
+        "other. Whether studies differ is not tested."
+    ), "seeds are no code"
+    told = {name: (first, second) for name, first, second, _ in both.rows()}
+    assert told["mean of shrunk"] == ("", "0.515714 of 7 runs")
+    assert told["verdict on found"][0].startswith("better, +0.105 (+0.1")
+    assert told["verdict on shrunk"][0] == ""
+    assert "verdict on found" in seen(both.write(tmp_path / "out")).text
+    alone = compared(fit("third", 3, found=better), etude.open(write_study(tmp_path / "search", some(), meta=meta)))
+    assert alone.result == "third and search have no arm in common that came to a number in both."
 
 
 def test_studies_of_other_metrics_do_not_compare(tmp_path: Path) -> None:

@@ -61,6 +61,17 @@ def test_each_arm_is_compared_with_the_configuration_that_its_own_search_found(e
     assert str(etude.open(ablation.folder)) == str(ablation), "all of it is in the journal"
 
 
+def test_arms_are_tuned_and_compared_alike_where_what_they_need_is_learned(experiment: etude.Experiment) -> None:
+    plain = tuned(experiment, retune=4, name="plain")
+    learned = tuned(experiment, retune=4, resources="auto", workers=2, name="learned")
+    assert learned.complete
+    assert learned.meta["call"]["resources"] == "memory_gb=auto"
+    assert all(trial.usage.memory_mb for trial in learned.trials if trial.usage is not None)
+    assert {arm.name: dict(arm.values) for arm in learned.arms} == {arm.name: dict(arm.values) for arm in plain.arms}
+    chosen = [{name: trial and trial.params for name, trial in one.retuned.items()} for one in (plain, learned)]
+    assert chosen[0] == chosen[1]
+
+
 def test_searches_of_arms_are_never_part_of_the_comparison(experiment: etude.Experiment, tmp_path: Path) -> None:
     ablation = tuned(experiment, retune=3, sampler="random")
     assert [len(arm.values) for arm in ablation.arms] == [7, 7, 7]

@@ -247,6 +247,27 @@ def test_a_fixed_stateless_value_is_no_part_of_what_the_study_is() -> None:
     assert [t.params["where"] for t in there.trials][:2] == ["here", "here"]
 
 
+@pytest.mark.parametrize("sampler", ["random", "tpe", "qmc"])
+def test_a_stateless_value_may_come_later_and_changes_no_draw(sampler: str) -> None:
+    def train(x: float, y: float, where: etude.Stateless[str] = "here"):
+        return x + y
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    space = {"x": etude.uniform(0, 1), "y": etude.uniform(0, 1)}
+    engine = etude.Simulated(curves=lambda params, seed: iter([(1.0, {"score": params["x"]})]), workers=1)
+
+    def drawn(name: str, trials: int, **where: str) -> list[tuple[object, ...]]:
+        found = experiment.tune({**where, **space}, trials=trials, name=name, sampler=sampler, engine=engine)
+        return [(trial.params["x"], trial.params["y"]) for trial in found.trials]
+
+    assert drawn("without", 14) == drawn("with", 14, where="there")
+    live = {"workers": 1, "name": "live", "sampler": sampler, "reuse_child": True}
+    first = experiment.tune(space, trials=2, **live)
+    again = experiment.tune({"where": "there", **space}, trials=4, **live)
+    assert first.folder == again.folder
+    assert [trial.params.get("where") for trial in again.trials] == [None, None, "there", "there"]
+
+
 def test_tpe_learns_from_configurations_that_cannot_be() -> None:
     def train(kind: str, x: float):
         if kind != "right":

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from etude.ablate.plan import AblationPlan
 from etude.analyse.arms import LARGEST
-from etude.analyse.racing import FIRST, Look, Rules, Standing, looks_of
+from etude.analyse.race_rules import FIRST, Rules
+from etude.analyse.racing import Look, Standing, looks_of
 from etude.core import plan as plans
 from etude.core.history import Trial
 from etude.core.lifecycle import FINAL

@@ -7,9 +7,10 @@ are what they would be in a random draw. Nothing is supposed about values. It ne
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist, median
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from etude.analyse.corrections import holm
@@ -113,7 +114,9 @@ def of_numbers(
         p = _share_of_draws(fate, ranks, blocks, expected, off)
     else:
         spread = math.sqrt(sum(_variance(fate[part], ranks[part]) for part in blocks))
-        p = 2 * NormalDist().cdf(-off / spread) if spread > 0 else 1.0
+        p = (
+            max(math.erfc(off / spread / math.sqrt(2)), sys.float_info.min) if spread > 0 else 1.0
+        )  # chance is never none
     mine = [value for has, value in zip(fates, values, strict=True) if has]
     rest = [value for has, value in zip(fates, values, strict=True) if not has]
     finding = f"median {show(float(median(mine)))} of those {called}, {show(float(median(rest)))} of the others"

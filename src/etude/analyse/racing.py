@@ -30,44 +30,19 @@ Source:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from etude.analyse.flips import ROUNDING, signs
-from etude.analyse.libraries import scipy_stats
-from etude.analyse.power import seeds_for
-from etude.core.errors import ConfigError
-from etude.core.text import brief
+from etude.analyse.hopes import hopes, likelier
+from etude.analyse.race_rules import FIRST, Rules
+from etude.analyse.ruling_out import Hypotheses, step_up
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[np.float64]]
-
-WAYS: Final = 4_000
-"""So many ways to swap pairs are looked at, the one that was found among them."""
-
-FIRST: Final = 4
-"""Pairs before the first look."""
-
-UNPAID: Final = 5
-"""Up to so many pairs no look may spend anything: nothing could be found."""
-
-PRIOR: Final = 4.0
-"""So many components' worth it weighs, beforehand, that half of them have an effect."""
-
-ROUNDS: Final = 20
-"""In so many rounds the share of components with an effect is found."""
-
-MUCH: Final = 1e6
-"""No effect is taken to be likelier, or less likely, than by that factor."""
-
-ROOM: Final = 1.15
-"""By default a race has so many times the seeds that it takes without one."""
 
 
 class Stand(StrEnum):
@@ -78,32 +53,6 @@ class Stand(StrEnum):
     WITHIN = "within the margin"
     GIVEN_UP = "given up"
     AT_CAP = "at the cap"
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What a race goes by, all of it fixed before it begins.
-
-    Attributes:
-        components: How many take part.
-        most: With how many seeds it ends.
-        effect: The effect worth finding, in standard deviations of the difference of a pair.
-        level: How often one component or more may be found that has no effect.
-        doubt: A component is given up if it has an effect of that size with no larger probability.
-        margin: How small an effect is none, in the unit of the differences; None if nothing is to be found to be so
-            small, and then components may be given up.
-    """
-
-    components: int
-    most: int
-    effect: float = 1.0
-    level: float = 0.05
-    doubt: float = 0.14
-    margin: float | None = field(default=None, repr=False)  # so that a race without one is called as it always was
-
-    def spent(self, pairs: int) -> float:
-        """Return which share of the level may be spent by a number of pairs."""
-        return min(1.0, max(0.0, (pairs - UNPAID) / (self.most - UNPAID)))
 
 
 @dataclass(frozen=True)
@@ -133,39 +82,6 @@ class Standing:
         return tuple(place for place, stand in enumerate(self.stands) if stand is Stand.OPEN)
 
 
-def rules_for(
-    components: int,
-    *,
-    most: int | None = None,
-    effect: float = 1.0,
-    level: float = 0.05,
-    margin: float | None = None,
-) -> Rules:
-    """Return the rules of a race.
-
-    Raises:
-        ConfigError: With so few seeds nothing can be found.
-    """
-    planned = seeds_for(effect=effect, claims=components, level=level)
-    if most is None:
-        if planned is None:
-            raise ConfigError(f"effect={brief(effect)} is found with no number of seeds. Pass most=, or a larger one.")
-        most = math.ceil(ROOM * planned)
-    least = next(n for n in range(2, 64) if 0.5 ** (n - 1) <= level / components)
-    if most < least:
-        raise ConfigError(
-            f"most={most} seeds can decide nothing for {components} components: the least p-value is "
-            f"{min(1.0, components * 0.5 ** (most - 1)):.3g}, corrected, and the level is {level:g}. "
-            f"Pass {least} or more."
-        )
-    if level / components * WAYS < 1:
-        raise ConfigError(
-            f"{components} components at a level of {level:g} are too many for a race, which tells shares of "
-            f"{1 / WAYS:g} apart. Pass a number of seeds."
-        )
-    return Rules(components, most, effect=effect, level=level, margin=margin)
-
-
 class Race:
     """A race as it goes: one look after the other.
 
@@ -178,11 +94,11 @@ class Race:
 
         m = rules.components
         self.rules = rules
-        self._nothing = _Hypotheses(rules, m, lambda row, ways: np.abs(ways @ row))
-        self._large: tuple[_Hypotheses, ...] = ()
+        self._nothing = Hypotheses(rules, m, lambda row, ways: np.abs(ways @ row))
+        self._large: tuple[Hypotheses, ...] = ()
         if (margin := rules.margin) is not None:
-            above = _Hypotheses(rules, m, lambda row, ways: -(ways @ row), shift=-margin)
-            self._large = above, _Hypotheses(rules, m, lambda row, ways: ways @ row, shift=margin)
+            above = Hypotheses(rules, m, lambda row, ways: -(ways @ row), shift=-margin)
+            self._large = above, Hypotheses(rules, m, lambda row, ways: ways @ row, shift=margin)
         self._stands = [Stand.OPEN] * m
         self._pairs = [0] * m
         self._likelier = np.ones(m)  # how much likelier an effect as planned is than none
@@ -210,15 +126,15 @@ class Race:
             self._pairs[place] = pairs
             for hypotheses in (self._nothing, *self._large):
                 hypotheses.rule_out(place, row, pairs)
-            self._likelier[place] = _likelier(row[np.isfinite(row)], self.rules.effect)
+            self._likelier[place] = likelier(row[np.isfinite(row)], self.rules.effect)
         if self._large:  # first: what is surely so small does not matter, however surely it is not zero
             self._settle(np.min([one.deepest for one in self._large], axis=0), Stand.WITHIN)
         self._settle(self._nothing.deepest, Stand.FOUND)
-        hopes = self._hopes()
+        hoped = hopes(self._likelier)
         for place in places:
             if self._stands[place] is Stand.OPEN and pairs >= self.rules.most:
                 self._stands[place] = Stand.AT_CAP
-            elif self._stands[place] is Stand.OPEN and not self._large and hopes[place] <= self.rules.doubt:
+            elif self._stands[place] is Stand.OPEN and not self._large and hoped[place] <= self.rules.doubt:
                 self._stands[place] = Stand.GIVEN_UP
         return self.standing
 
@@ -227,110 +143,6 @@ class Race:
         for place, is_found in enumerate(step_up(deepest)):
             if is_found and self._stands[place] not in (Stand.FOUND, Stand.WITHIN):
                 self._stands[place] = stand
-
-    def _hopes(self) -> Array:
-        """Return for each component how probable an effect as planned is."""
-        import numpy as np
-
-        share = 0.5
-        for _ in range(ROUNDS):
-            odds = share * self._likelier
-            hopes = odds / (odds + 1 - share)
-            share = (float(hopes.sum()) + PRIOR / 2) / (len(hopes) + PRIOR)
-        found: Array = np.asarray(hopes)
-        return found
-
-
-class _Hypotheses:
-    """The same hypothesis about each component: which of the ways to swap pairs are ruled out by now, at which level.
-
-    Args:
-        rules: What the race goes by.
-        components: How many there are.
-        speaks: Returns of each way how much it speaks against the hypothesis, from differences and ways.
-        shift: What is added to differences, so that they lie as far above zero as below if it just holds.
-    """
-
-    def __init__(
-        self, rules: Rules, components: int, speaks: Callable[[Array, Array], Array], shift: float = 0.0
-    ) -> None:
-        import numpy as np
-
-        m = components
-        self._rules, self._speaks, self._shift = rules, speaks, shift
-        self._levels = rules.level / np.arange(1, m + 1)  # of the step-up: the i-th is the level over i
-        self._out = np.zeros((m, m, WAYS), dtype=bool)  # component, level, way: ruled out
-        self._count = np.zeros((m, m), dtype=int)
-        self.deepest = np.zeros(m, dtype=int)
-        """For each component the largest i at whose level what was found is ruled out."""
-
-    def rule_out(self, place: int, differences: Array, pairs: int) -> None:
-        """Rule out as many ways as have been paid for by now, at each level."""
-        import numpy as np
-
-        row = np.nan_to_num(differences + self._shift, nan=0.0)  # no difference: it has no sign to change
-        room = np.floor(self._levels * self._rules.spent(pairs) * WAYS + ROUNDING).astype(int)
-        if room[0] <= 0:
-            return
-        sums = self._speaks(row, _ways(self._rules.most)[:, :pairs])
-        near = 2 * int(room[0]) + 1  # those that are ruled out already may be among the largest
-        largest = np.argpartition(-sums, min(near, WAYS - 1))[: near + 1]
-        largest = largest[np.argsort(-sums[largest], kind="stable")]
-        rounding = ROUNDING * np.abs(row).sum()
-        for nth in range(len(room)):
-            left = int(room[nth] - self._count[place, nth])
-            free = largest[~self._out[place, nth, largest]]
-            if left <= 0 or len(free) <= left:
-                continue
-            out = free[:left][sums[free[:left]] > sums[free[left]] + rounding]  # of equal ones all or none
-            self._out[place, nth, out] = True
-            self._count[place, nth] += len(out)
-            if self._out[place, nth, 0]:
-                self.deepest[place] = max(self.deepest[place], nth + 1)
-
-
-def step_up(deepest: Array) -> Array:
-    """Return which components are found: all of a level, if there are enough of them (Hochberg)."""
-    import numpy as np
-
-    m = len(deepest)
-    for nth in range(1, m + 1):
-        if (deepest >= nth).sum() >= m - nth + 1:
-            return np.asarray(deepest >= nth)
-    return np.zeros(m, dtype=bool)
-
-
-@lru_cache(maxsize=4)
-def _ways(most: int) -> Array:
-    found = signs(most, WAYS).copy()
-    found[0] = 1.0  # what was found
-    found.setflags(write=False)
-    return found
-
-
-def _likelier(row: Array, effect: float) -> float:
-    """Return how much likelier differences are with an effect of that size, of either sign, than without one."""
-    n = len(row)
-    if n < FIRST:
-        return 1.0
-    spread = float(row.std(ddof=1))
-    if spread <= 0:
-        return MUCH if row.any() else 1 / MUCH
-    return float(_likelier_by_t(n, effect)(abs(float(row.mean())) * math.sqrt(n) / spread))
-
-
-@lru_cache(maxsize=256)
-def _likelier_by_t(n: int, effect: float) -> Any:
-    """Return what maps the t of so many differences to how much likelier it is with an effect than without."""
-    import numpy as np
-
-    stats = scipy_stats()
-    ts, away = np.linspace(0, 8, 161), effect * math.sqrt(n)
-    with np.errstate(all="ignore"):
-        none = stats.t.pdf(ts, n - 1)
-        some = (stats.nct.pdf(ts, n - 1, away) + stats.nct.pdf(-ts, n - 1, away)) / 2
-        ratios = np.clip(np.nan_to_num(some / none, nan=MUCH), 1 / MUCH, MUCH)
-    return lambda t: float(np.interp(t, ts, ratios))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from etude.analyse.libraries import scipy_stats
 from etude.analyse.power import check_level
 from etude.analyse.table import aligned
 from etude.core.errors import ConfigError
-from etude.core.text import brief, count
+from etude.core.text import brief, count, p_value
 
 BY: Final = ("mean", "best")
 FEW: Final = 5
@@ -72,11 +72,11 @@ class Rankings:
     def __str__(self) -> str:
         head = (
             f"{count(len(self.ranks), 'method')} on {count(self.data_sets, 'data set')}, by the {self.by} of runs: "
-            f"Friedman p = {self.p:.3g}, critical difference {self.difference:.3g}."
+            f"Friedman {p_value(self.p)}, critical difference {self.difference:.3g}."
         )
         table = aligned([["method", "mean rank"], *([name, f"{rank:.2f}"] for name, rank in self.ranks.items())])
         apart = [
-            f"{one.one} is better than {one.other} (p = {one.p_corrected:.3g}, corrected)."
+            f"{one.one} is better than {one.other} ({p_value(one.p_corrected)}, corrected)."
             for one in self.pairs
             if one.p_corrected <= self.level and self.p <= self.level
         ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from etude.analyse.verdict import Verdict
-from etude.core.text import count
+from etude.core.text import count, span
 
 
 def as_text(found: Sequence[Verdict], *, base: str, level: float, margin: float | None, says: Sequence[str]) -> str:
@@ -26,10 +26,11 @@ def as_text(found: Sequence[Verdict], *, base: str, level: float, margin: float 
 
 def _row(one: Verdict, *, same: bool) -> list[str]:
     needed = "" if one.seeds_needed is None else f" ({one.seeds_needed:,} seeds would do)"
+    low, high = span(one.low, one.high)
     return [
         one.component,
-        f"{one.effect:+.4g}",
-        f"{_end(one.low)} to {_end(one.high)}",
+        _end(one.effect),
+        f"{_end(low)} to {_end(high)}",
         f"{one.p:.3g}",
         f"{one.p_corrected:.3g}",
         *([f"{one.p_same_corrected:.3g}"] if same else []),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def brief(value: object, limit: int = 80) -> str:
     """Return what a value looks like, cut to ``limit`` characters, and its type."""
@@ -25,6 +27,25 @@ def seconds(value: float) -> str:
     if minutes < 60:  # noqa: PLR2004
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def p_value(p: float) -> str:
+    """Return a p-value as it stands in sentences: ``p = 0.012``, ``p < 0.001``."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"  # noqa: PLR2004
+
+
+def span(low: float, high: float) -> tuple[float, float]:
+    """Return both ends of an interval with four significant digits of the larger: what is less is no part of it.
+
+    Example:
+        >>> span(-1.2e-06, 0.056666)
+        (0.0, 0.05667)
+    """
+    largest = max(abs(low), abs(high))
+    if not 0 < largest < math.inf:
+        return low, high
+    digits = 3 - math.floor(math.log10(largest))
+    return round(low, digits) + 0.0, round(high, digits) + 0.0
 
 
 def show(value: object) -> str:

@@ -35,7 +35,7 @@ from etude.core.text import count
 from etude.engines.curves import CurveSource
 from etude.engines.simulated import Simulated
 from etude.engines.steps import read_step
-from etude.worker.attempt import one_line, whole_traceback
+from etude.worker.attempt import is_memory_error, one_line, whole_traceback
 from etude.worker.result import read_result
 
 NEVER: Final = math.inf
@@ -366,7 +366,8 @@ class VirtualCrew:
         elif isinstance(error, ResultError):
             self._end(attempt, How.UNUSABLE, reason=str(error), traceback=whole_traceback(error))
         else:
-            self._end(attempt, How.RAISED, reason=one_line(error), traceback=whole_traceback(error), raised_in="train")
+            how = How.OUT_OF_MEMORY if is_memory_error(error) else How.RAISED
+            self._end(attempt, how, reason=one_line(error), traceback=whole_traceback(error), raised_in="train")
 
     def _end(self, attempt: _Attempt, how: How, **told: Any) -> None:
         now = self._clock.now_s()

@@ -119,3 +119,7 @@ class Study(Protocol):
     def compared(self) -> Any:
         """Return the verdicts on its arms; None if it has none."""
         ...
+
+    def compared_with_controls(self) -> Any:
+        """Return the verdicts on its arms beside wholes of their size; None if it has none."""
+        ...

@@ -25,7 +25,10 @@ def cautions(facts: Facts, threats: Iterable[threat.Threat]) -> list[Threat]:
         facts: What is known of it.
         threats: Those that were found.
     """
-    found = [Threat(_capital(one.name), f"{one.finding} {one.mend}".strip(), SHOWN[one.seriousness]) for one in threats]
+    found = [
+        Threat(_capital(one.name), _capital(f"{one.finding} {one.mend}".strip()), SHOWN[one.seriousness])
+        for one in threats
+    ]
     order = list(SHOWN.values())
     return sorted([*_of_any(facts), *found], key=lambda one: order.index(one.seriousness))
 
@@ -48,5 +51,5 @@ def _of_any(facts: Facts) -> Iterator[Threat]:
         )
 
 
-def _capital(name: str) -> str:
-    return name[:1].upper() + name[1:]
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -18,12 +18,14 @@ from etude.analyse.report.tables import Table
 from etude.analyse.report.writer import painter, put
 from etude.core.errors import ConfigError
 from etude.core.text import count, seconds, show
+from etude.reported.arms_beside import result_of_arms, rows_of_arms
 from etude.reported.at_hand import Study
 from etude.reported.gathering import facts_of
 from etude.store.provenance import runs_of
 
 UNKNOWN: Final = "unknown"
-ROLES: Final = ("function ", "class ")
+OF_CODE: Final = ("function ", "class ", "global ", "default ", "closure value ", "module ", "package ")
+"""How the parts of a definition begin that are code, or what code uses."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,13 @@ class Compared:
         a, b = self.one, self.other
         if not self.comparable:
             return f"{a.name} and {b.name} do not compare: their metrics, or the directions of these, are not the same."
+        off = [one.name for one in self.aspects if one.same is False and one.means]
+        unless = f" They differ in {', '.join(off)}, so this says nothing of why." if off else ""
+        if a.groups or b.groups:
+            return f"{result_of_arms(a, b)}{unless}"
         told = [_best(facts) for facts in (a, b)]
         if None in told or a.mode is None:
             return f"Nothing can be said of which is better: {a.name} {_says(a)}, {b.name} {_says(b)}."
-        off = [one.name for one in self.aspects if one.same is False and one.means]
-        unless = f" They differ in {', '.join(off)}, so this says nothing of why." if off else ""
         if told[0] == told[1]:
             return f"Both found {a.metric} {show(told[0])}.{unless}"
         first = (told[0] > told[1]) == (a.mode == "max")  # type: ignore[operator]
@@ -102,7 +106,7 @@ class Compared:
         whole = msgspec.structs.replace(whole, result=self.result, first=[], standing="", simulated=False)
         sections = [
             html.Section("Side by side", "table", html.table(table, caption=False)),
-            html.Section("Figures", "figures", html.figures(figures) or "<p>Their values do not compare.</p>"),
+            html.Section("Figures", "figures", html.figures(figures) or "<p>Nothing of them compares in a figure.</p>"),
         ]
         page = html.page(
             f"{whole.name} · Étude", html.heading(whole), sections, foot=f"Written by Étude {whole.version}."
@@ -161,26 +165,28 @@ def _word(one: Aspect) -> str:
 
 
 def _code(meta: Mapping[str, Any]) -> str | None:
-    """Return a digest of the functions, without the space and the settings that a definition holds too."""
+    """Return a digest of the functions and of what they use, without what a definition holds of the question."""
     import hashlib
 
     parts = meta.get("definition") or {}
-    own = sorted((name, text) for name, text in parts.items() if not name.startswith("space") and name not in SETTINGS)
+    own = sorted((name, text) for name, text in parts.items() if name.startswith(OF_CODE))
     return hashlib.sha256(json.dumps(own).encode()).hexdigest()[:12] if own else None
 
 
-SETTINGS: Final = frozenset({"sampler", "stopper", "seed", "trials", "budget", "start", "name", "metric", "constraint"})
-
-
 def _data(study: Study) -> str | None:
-    """Return what is known of the first batches of the trial with the least seed; None if nothing is."""
+    """Return what is known of the data of the trial with the least seed: how many rows its parts have, and a digest."""
+    import hashlib
+
     known = []
     for trial in study.trials:
         found = trial.fingerprints if trial.arm in (None, "base") and not trial.tunes else None
-        data = found.get("data") if isinstance(found, Mapping) else None
-        if data:
-            known.append((trial.seed, str(data)))
-    return f"{min(known)[1][:12]} (seed {min(known)[0]})" if known else None
+        rows = found.get("rows") if isinstance(found, Mapping) else None
+        if rows:
+            known.append((trial.seed, json.dumps(rows, sort_keys=True), ", ".join(f"{n:,}" for n, *_ in rows.values())))
+    if not known:
+        return None
+    _, text, told = min(known)
+    return f"{told} rows, {hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def _space(meta: Mapping[str, Any]) -> str | None:
@@ -227,6 +233,7 @@ def _came(a: Facts, b: Facts) -> Iterator[tuple[str, str, str]]:
     yield row("failed", lambda f: sum(one.state == "failed" for one in f.trials))
     yield row(f"best {a.metric}" if a.metric == b.metric else "best", _best)
     yield row("median", lambda f: _median([value for _, value in f.numbers()]))
+    yield from rows_of_arms(a, b)
     costs = [dict(f.costs) for f in (a, b)]
     for name in dict.fromkeys([*costs[0], *costs[1]]):
         yield name, costs[0].get(name, ""), costs[1].get(name, "")

@@ -58,11 +58,12 @@ def facts_of(study: Study) -> Facts:
         began_at=None if study.simulated else work.began_at,
         version=VERSION,
     )
-    judged = _verdicts(study, raw)
+    judged, threats = _verdicts(study, raw), study.threats()
     seeds = sorted({trial.seed for trial in found})
     return msgspec.structs.replace(
         raw,
         verdicts=judged,
+        controls=_controls(study),
         first=list(judged.says) if judged is not None else [],
         asked=list(asked(study, raw, question)),
         result=result(raw, judged),
@@ -72,7 +73,8 @@ def facts_of(study: Study) -> Facts:
         code=code_of(meta, shared.home_of(study.folder).absolute()),
         diff=diff_of(meta),
         packages=packages_of(meta),
-        threats=cautions(raw, study.threats()),
+        threats=cautions(raw, threats),
+        clear=list(threats.clear),
     )
 
 
@@ -184,6 +186,20 @@ def _verdicts(study: Study, facts: Facts) -> Verdicts | None:
             found = verdicts(by, base=facts.groups[0], mode=turned)
     except EtudeError as without:  # nothing has begun, or scipy is missing
         return Verdicts(base=facts.groups[0], why_not=str(without))
+    return _told(found, {} if facts.verb == "ablate" else OF_STARTS)
+
+
+def _controls(study: Study) -> Verdicts | None:
+    """Return the verdicts beside wholes of the same size: is it the part, or the size?"""
+    try:
+        found = study.compared_with_controls()
+    except EtudeError:  # the verdicts beside the base say why
+        return None
+    return _told(found, {}) if found is not None else None
+
+
+def _told(found: Any, words: Mapping[str, str]) -> Verdicts:
+    """Return verdicts as plain data, in other words where there are some."""
     return Verdicts(
         base=found.base,
         level=found.level,
@@ -199,7 +215,7 @@ def _verdicts(study: Study, facts: Facts) -> Verdicts | None:
                 p_corrected=one.p_corrected,
                 better=one.better.p,
                 test=one.test,
-                verdict=one.verdict.value if facts.verb == "ablate" else OF_STARTS[one.verdict.value],
+                verdict=words.get(one.verdict.value, one.verdict.value),
                 seeds_needed=one.seeds_needed,
                 n=one.n,
                 says=list(one.says),

@@ -6,7 +6,7 @@ import ast
 import difflib
 import shlex
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,9 +92,9 @@ def packages_of(meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 def code_of(meta: Mapping[str, Any], home: Path) -> list[Changed]:
-    """Return the functions and classes that were recorded, each beside what the script has now.
+    """Return the functions and classes that were recorded, each beside what is there now.
 
-    The script is read, never run. Of what other modules hold nothing is said.
+    What is looked at is the script, and the modules beside it that it imports, these too. They are read, never run.
 
     Args:
         meta: What was recorded of the study.
@@ -104,13 +104,9 @@ def code_of(meta: Mapping[str, Any], home: Path) -> list[Changed]:
     script = _script(meta, home)
     if script is None:
         return []
-    try:
-        text = script.read_text(encoding="utf-8")
-        there = _definitions(text)
-    except (OSError, UnicodeDecodeError, SyntaxError, ValueError):
-        return [Changed(name, "not found") for name in recorded]
+    there = _there(script)
     return [
-        _beside(name, str(before), there.get(name.partition(" ")[2].rpartition(".")[2]))
+        _beside(name, str(before), there.get(name.partition(" ")[2].rpartition(".")[2], []))
         for name, before in recorded.items()
     ]
 
@@ -126,22 +122,53 @@ def _script(meta: Mapping[str, Any], home: Path) -> Path | None:
     return None
 
 
-def _definitions(text: str) -> dict[str, str]:
-    """Return the functions and classes of a script by name, decorators included."""
-    lines = text.splitlines()
-    found: dict[str, str] = {}
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            found.setdefault(node.name, "\n".join(lines[first - 1 : node.end_lineno]))
+def _there(script: Path) -> dict[str, list[str]]:
+    """Return what functions and classes of a name there are: first those of the script, then of what it imports."""
+    found: dict[str, list[str]] = {}
+    left = [script]
+    for file in left:  # grows as imports are found
+        try:
+            text = file.read_text(encoding="utf-8")
+            tree = ast.parse(text)
+        except (OSError, UnicodeDecodeError, SyntaxError, ValueError):
+            continue
+        for name, source in _definitions(text, tree):
+            found.setdefault(name, []).append(source)
+        left += [one for one in _imported(tree, file, script.parent) if one not in left]
     return found
 
 
-def _beside(name: str, before: str, now: str | None) -> Changed:
-    if now is None:
+def _definitions(text: str, tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the functions and classes of a file by name, decorators included."""
+    lines = text.splitlines()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            yield node.name, "\n".join(lines[first - 1 : node.end_lineno])
+
+
+def _imported(tree: ast.Module, file: Path, folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder that a file of it imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names, root = [alias.name for alias in node.names], folder
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            names = [module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)]
+            root = file.parents[node.level - 1] if 0 < node.level <= len(file.parents) else folder
+        else:
+            continue
+        for name in filter(None, names):
+            place = root.joinpath(*name.split("."))
+            yield from (one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file())
+
+
+def _beside(name: str, before: str, now: Sequence[str]) -> Changed:
+    """Return how what was recorded compares with what there is of its name."""
+    if not now:
         return Changed(name, "not found")
-    was, is_now = (textwrap.dedent(text).strip("\n").splitlines() for text in (before, now))
-    if [line.rstrip() for line in was] == [line.rstrip() for line in is_now]:
+    was, *are = (textwrap.dedent(text).strip("\n").splitlines() for text in (before, *now))
+    if [line.rstrip() for line in was] in [[line.rstrip() for line in one] for one in are]:
         return Changed(name, "same")
-    diff = "\n".join(difflib.unified_diff(was, is_now, "as recorded", "now", lineterm=""))
+    diff = "\n".join(difflib.unified_diff(was, are[0], "as recorded", "now", lineterm=""))
     return Changed(name, "changed", diff[:LONGEST_DIFF])

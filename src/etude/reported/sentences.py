@@ -15,6 +15,9 @@ MOST_TOLD: Final = 8
 """Names and numbers that a sentence lists."""
 
 LONGEST_NAME: Final = 40
+BY_DEFAULT: Final = {"MedianRule()": "median, by default", "NeverStop()": "none"}
+"""How stoppers are recorded that nobody asked for -> how they are told."""
+
 WORDS: Final = {
     "matters": ("matters", "matter"),
     "hurts": ("hurts", "hurt"),
@@ -36,7 +39,8 @@ def asked(study: Study, facts: Facts, question: Mapping[str, Any]) -> Iterator[t
     if names:
         yield "space", _listed(names, "parameter")
     if facts.groups:
-        yield ("arms" if facts.verb == "ablate" else "starts"), _listed(facts.groups, "arm")
+        of = "arm" if facts.verb == "ablate" else "start"
+        yield f"{of}s", _listed(facts.groups, of)
     if question.get("policy"):
         yield "policy", str(question["policy"])
     if question.get("trials"):
@@ -46,7 +50,7 @@ def asked(study: Study, facts: Facts, question: Mapping[str, Any]) -> Iterator[t
         if value is None:
             value = (study.meta.get("definition") or {}).get(key)
         if value is not None:
-            yield key, _described(value)
+            yield key, BY_DEFAULT.get(value, value) if isinstance(value, str) else _described(value)
     for key in ("workers", "engine", "resources", "deadline_s", "max_cost"):
         if call.get(key) is not None:
             yield key, _described(call[key])
@@ -59,7 +63,7 @@ def _listed(names: Sequence[str], noun: str) -> str:
 
 def _described(value: Any) -> str:
     if isinstance(value, Mapping):
-        options = ", ".join(f"{name}={show(inner)}" for name, inner in value.items() if name != "name")
+        options = ", ".join(f"{name}={show(inner)}" for name, inner in value.items() if name != "name" and inner != "")
         return f"{value.get('name', '')}{f' ({options})' if options else ''}".strip()
     return show(value)
 
@@ -84,7 +88,8 @@ def _best(facts: Facts) -> str:
     values, ended = [value for _, value in facts.numbers()], len(facts.finished)
     if len(facts.modes) > 1:
         names = " and ".join(facts.modes)
-        return f"No other is better than {count(len(facts.best), 'trial')} of {ended:,}, by {names} together."
+        are = "is" if len(facts.best) == 1 else "are"
+        return f"{len(facts.best)} of {count(ended, 'trial')} {are} on the Pareto front of {names}."
     if facts.verb == "fit" and len(values) > 1:
         mean = sum(values) / len(values)
         off = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator, Mapping
 from statistics import fmean
@@ -132,8 +131,9 @@ class Ablation(Search):
             found = str(self.verdicts()).splitlines()
         except ConfigError as without:  # scipy is missing
             return [*super()._threatened(), f"No verdicts: {without}"]
-        with contextlib.suppress(ConfigError):  # there are no controls, or it is a race
-            found += ["Is it the part, or the size?", *str(self.verdicts(beside="controls")).splitlines()]
+        beside = self.compared_with_controls()
+        if beside is not None:
+            found += ["Is it the part, or the size?", *str(beside).splitlines()]
         return found
 
     def paired(self) -> dict[str, tuple[int | None, int]]:
@@ -150,6 +150,13 @@ class Ablation(Search):
     def compared(self) -> Verdicts:
         """Return the verdicts on its arms, as a report has them."""
         return self.verdicts()
+
+    def compared_with_controls(self) -> Verdicts | None:
+        """Return the verdicts on its arms beside their controls; None if there are none, or if it is a race."""
+        try:
+            return self.verdicts(beside="controls")
+        except ConfigError:
+            return None
 
     def verdicts(
         self,

@@ -11,7 +11,8 @@ from etude.ablate.arms import control_of
 from etude.ablate.racing_plan import differences as differences_of
 from etude.analyse.arms import vary
 from etude.analyse.outlook import deviation_of_pairs, outlook
-from etude.analyse.racing import Rules, Stand, looks_of
+from etude.analyse.race_rules import Rules
+from etude.analyse.racing import Stand, looks_of
 from etude.analyse.verdict import Word
 from etude.analyse.verdicts import Verdicts, verdicts
 from etude.core.errors import ConfigError

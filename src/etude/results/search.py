@@ -597,6 +597,10 @@ class Search:
         """Return the verdicts on its arms, as a report has them; None if it has none."""
         return None
 
+    def compared_with_controls(self) -> Any:
+        """Return the verdicts on its arms beside wholes of their size; None if it has none."""
+        return None
+
     def summary(self) -> str:
         """Return what came of it, in a few lines."""
         return "\n".join(self._summary())

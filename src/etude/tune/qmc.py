@@ -21,8 +21,8 @@ MOST_COORDINATES: Final = 21_201
 class QMC:
     """Draw from a scrambled Sobol sequence, which fills the space more evenly than random draws do.
 
-    Every parameter of the space has a coordinate of its own, those inside of branches included, whether or not they
-    are active. A power of two of trials is most even. It needs scipy.
+    Every parameter of the space that has several values has a coordinate of its own, those inside of branches included,
+    whether or not they are active. A power of two of trials is most even. It needs scipy.
 
     Source:
         Owen 1998, "Scrambling Sobol' and Niederreiter-Xing Points"; the implementation is ``scipy.stats.qmc.Sobol``.
@@ -53,11 +53,11 @@ class QMC:
 
     def suggest(self, request: Request) -> Params:
         """Return point ``k`` of the sequence."""
-        if request.redraw:
-            return request.space.sample(request.stream())
         paths = list(coordinates(request.space))
+        if request.redraw or not paths:
+            return request.space.sample(request.stream())
         point = dict(zip(paths, self._point(request.seed, len(paths), request.k), strict=True))
-        return request.space.build(lambda path, domain: domain.from_unit(point[path]))
+        return request.space.build(lambda path, domain: domain.from_unit(point.get(path, 0.0)))
 
     def _point(self, seed: int, coordinates: int, k: int) -> Sequence[float]:
         if self._key != (seed, coordinates) or k < self._next:
@@ -75,8 +75,9 @@ class QMC:
 
 
 def coordinates(space: Space, prefix: str = "") -> Iterator[str]:
-    """Yield the path of every parameter, as ``Space.build`` says it, active or not."""
+    """Yield the path of every parameter that has several values, as ``Space.build`` says it, active or not."""
     for name, domain in space.items():
-        yield prefix + name
+        if domain.size != 1:
+            yield prefix + name
         for value, branch in branches_of(domain).items():
             yield from coordinates(branch, f"{prefix}{name}={label(value)}/")

@@ -100,6 +100,8 @@ def search(
         ConfigError: It cannot be put; the message says why, and what can.
     """
     metrics = experiment.metrics
+    stateful = experiment.signature.stateful(space)
+    space = Space({**stateful, **space})  # what cannot change the numbers is drawn last, and shifts no other draw
     proposer = own_copy("sampler", make_sampler(sampler, space, metrics=len(metrics.names)))
     judge = own_copy("stopper", make_stopper(stopper, metrics))
     rule_of_promotion, judge_of_reports = split(judge, eta=eta, fidelity=fidelity is not None)
@@ -132,7 +134,6 @@ def search(
             trials = full_set(len(budgets.rungs), each)
     most = _how_many(trials, points, different, len(first), sampler=SAMPLERS.describe(proposer))
     check_room(len(first), most)
-    stateful = experiment.signature.stateful(space)
     own: dict[str, Any] = {"constraint": constraint} if constraint is not None else {}
     own |= {} if SAMPLERS.has(proposer) else {"sampler of its own": proposer}  # with its class, and its options
     strange = [one for one in stop.members(judge) if not STOPPERS.has(one)]
@@ -157,7 +158,7 @@ def search(
         trials=most,
         parts={
             **{f"space {name}": repr(domain) for name, domain in stateful.items()},
-            "space": ", ".join(space),
+            "space": ", ".join(stateful),
             "metric": repr(metrics),
             "sampler": SAMPLERS.describe(proposer),
             "stopper": stop.describe(judge),

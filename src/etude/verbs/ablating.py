@@ -16,7 +16,7 @@ from etude.ablate.matching import Matched, match_all
 from etude.ablate.plan import AblationPlan
 from etude.ablate.policies import Adaptive, Policy, name_of, policy_of
 from etude.ablate.until import WORDS
-from etude.analyse.racing import Rules, rules_for
+from etude.analyse.race_rules import Rules, rules_for
 from etude.core.errors import ConfigError
 from etude.core.metrics import Metrics
 from etude.core.removal import Arm

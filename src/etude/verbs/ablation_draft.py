@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from etude.ablate.until import UntilDecided
 from etude.analyse.outlook import Outlook, outlook
-from etude.analyse.racing import Rules
+from etude.analyse.race_rules import Rules
 from etude.core.errors import ConfigError
 from etude.core.text import brief, count
 from etude.results.judged import deviation_given

@@ -15,7 +15,7 @@ import msgspec
 from etude.ablate.plan import AblationPlan
 from etude.ablate.policies import policy_of
 from etude.ablate.racing_plan import RacingPlan
-from etude.analyse.racing import Rules
+from etude.analyse.race_rules import Rules
 from etude.core.metrics import Metrics
 from etude.core.plan import Decision, Report, Standing
 from etude.core.removal import Arm

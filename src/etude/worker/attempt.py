@@ -285,7 +285,7 @@ def execute(
     except ResultError as error:
         how, reason, trace = How.UNUSABLE, str(error), traceback.format_exc()
     except BaseException as error:
-        how = How.OUT_OF_MEMORY if _is_memory_error(error) else How.RAISED
+        how = How.OUT_OF_MEMORY if is_memory_error(error) else How.RAISED
         how = How.LOST if run.together.has_lost(error) else how
         reason, trace = one_line(error), whole_traceback(error)
         raised_in = bound.raised_in(error) if bound else ""
@@ -553,7 +553,8 @@ def _gpu_peak_mb() -> float | None:
     return torch.gpu_peak_mb() if (torch := torch_adapter()) else None
 
 
-def _is_memory_error(error: BaseException) -> bool:
+def is_memory_error(error: BaseException) -> bool:
+    """Say whether memory ran out: Python's own, or torch's."""
     return isinstance(error, MemoryError) or any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
 
 

@@ -13,7 +13,10 @@ from etude.analyse.report.scales import window
 
 
 def beside(one: Facts, other: Facts) -> list[Figure]:
-    """Return the figures of two studies whose values compare."""
+    """Return the figures of two studies whose values compare; of arms, what came of each that both have."""
+    if one.groups or other.groups:
+        found = _arms(one, other)
+        return [found] if found is not None else []
     return [figure for figure in (_progress(one, other), _values(one, other)) if figure is not None]
 
 
@@ -30,6 +33,19 @@ def _progress(one: Facts, other: Facts) -> Figure | None:
         drawing.curve([(x(at), y(value)) for at, value in course], series(nth), width=2.2)
     legend(drawing, [one.name, other.name])
     return Figure("progress", "The best value so far", drawing)
+
+
+def _arms(one: Facts, other: Facts) -> Figure | None:
+    shared = [name for name in one.groups if name in other.groups]
+    trials = [
+        msgspec.structs.replace(trial, group=f"{trial.group} ({facts.name})")
+        for facts in (one, other)
+        for trial in facts.trials
+    ]
+    names = [f"{name} ({facts.name})" for name in shared for facts in (one, other)]
+    found = groups(msgspec.structs.replace(one, trials=trials, groups=names))
+    title = f"{one.metric} of arms that both have"
+    return None if found is None else Figure("values", title, found.drawing, found.caption)
 
 
 def _values(one: Facts, other: Facts) -> Figure | None:

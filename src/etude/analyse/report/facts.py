@@ -183,9 +183,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         groups: Arms or starts, the base first; none in a search.
         arms: Of an ablation, what each of them does without.
         verdicts: What can be said of the components; None where nothing was compared.
+        controls: What can be said of them beside wholes of their size; None where there are no such arms.
         spans: Who was at what when.
         presences: Who was there when.
         threats: What speaks against the conclusions.
+        clear: What was looked for, and nothing of it found.
         costs: What it cost, as label and text.
         record: How to run it again, as label and text.
         code: What was recorded of the code, beside what is there now.
@@ -211,9 +213,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[str] = []
     arms: list[Arm] = []
     verdicts: Verdicts | None = None
+    controls: Verdicts | None = None
     spans: list[Span] = []
     presences: list[Presence] = []
     threats: list[Threat] = []
+    clear: list[str] = []
     costs: list[tuple[str, str]] = []
     record: list[tuple[str, str]] = []
     code: list[Changed] = []

@@ -18,27 +18,20 @@ from etude.analyse.report.facts import Facts, Ran
 from etude.analyse.report.figure import Figure
 from etude.analyse.report.palette import DARK, FONT, LIGHT, classes, variables
 from etude.analyse.report.tables import Table, trials
-from etude.analyse.report.words import number, safe, shown
+from etude.analyse.report.words import safe, shown
 from etude.core.text import count
 
 MOST_ROWS: Final = 1000
 MOST_COLUMNS: Final = 24
 """Parameters that the page's table of trials has; the others are in its file."""
 
+MOST_CARDS: Final = 7
+"""Labels and texts in a row."""
+
 LONG: Final = 30
 """Letters of a cell that is one line."""
 
 VERBS: Final = {"tune": "Search", "ablate": "Ablation", "fit": "Final training", "compare": "Comparison"}
-WORDS: Final = {
-    "matters": "matters",
-    "hurts": "hurts",
-    "does not matter": "same",
-    "undecided": "undecided",
-    "better": "matters",
-    "worse": "hurts",
-    "as good": "same",
-}
-"""Verdict -> the class that paints it."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +94,10 @@ def heading(facts: Facts) -> str:
 
 
 def cards(pairs: Sequence[tuple[str, str]]) -> str:
-    """Return labels and texts, side by side."""
+    """Return labels and texts, side by side: in one row, or in two of the same length where they are many."""
+    columns = len(pairs) if len(pairs) <= MOST_CARDS else math.ceil(len(pairs) / 2)
     inner = "".join(f"<div><dt>{safe(label)}</dt><dd>{safe(text)}</dd></div>" for label, text in pairs)
-    return f'<dl class="cards">{inner}</dl>' if inner else ""
+    return f'<dl class="cards" style="--n:{columns}">{inner}</dl>' if inner else ""
 
 
 def record(pairs: Sequence[tuple[str, str]]) -> str:
@@ -129,74 +123,25 @@ def _figure(one: Figure) -> str:
 def table(one: Table, *, caption: bool = True) -> str:
     """Return a table that can be sorted."""
     numeric = [one.is_numeric(nth) for nth in range(len(one.columns))]
-    head = "".join(_head(name, n) for name, n in zip(one.columns, numeric, strict=True))
-    rows = ("".join(_cell(text, n) for text, n in zip(row, numeric, strict=True)) for row in one.texts())
+    heads = "".join(head(name, n) for name, n in zip(one.columns, numeric, strict=True))
+    rows = ("".join(cell(text, n) for text, n in zip(row, numeric, strict=True)) for row in one.texts())
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     titled = f"<h3>{safe(one.title)}</h3>" if caption else ""
     note = f'<p class="note">{safe(one.note)}</p>' if one.note else ""
-    inner = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    inner = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>"
     return f'{titled}<div class="scroll"><table data-sort>{inner}</table></div>{note}'
 
 
-def _head(name: str, numeric: bool) -> str:
+def head(name: str, numeric: bool) -> str:
+    """Return a cell of a table's head."""
     kind = " class=n" if numeric else ""
     return f'<th scope="col"{kind} title="{safe(name)}">{safe(name)}</th>'
 
 
-def _cell(text: str, numeric: bool) -> str:
+def cell(text: str, numeric: bool) -> str:
+    """Return a cell."""
     kind = " class=n" if numeric else " class=w" if len(text) > LONG else ""
     return f"<td{kind}>{safe(text)}</td>"
-
-
-def verdict_table(facts: Facts) -> str:
-    """Return the verdicts with their intervals, and what is to be said of them."""
-    judged = facts.verdicts
-    if judged is None:
-        return ""
-    if judged.why_not:
-        return f'<p class="first">No verdicts: {safe(judged.why_not)}</p>'
-    rows = []
-    for one in judged.found:
-        needed = f" · {one.seeds_needed:,} seeds would do" if one.seeds_needed is not None else ""
-        span = f"{_signed(one.low)} to {_signed(one.high)}" if math.isfinite(one.low) else "none"
-        rows.append(
-            f"<tr>{_cell(one.component, False)}"
-            f'<td><span class="verdict v-{WORDS.get(one.verdict, "undecided")}">{safe(one.verdict)}</span>{needed}</td>'
-            + "".join(
-                f"<td class=n>{text}</td>"
-                for text in (_signed(one.effect), span, _p(one.p), _p(one.p_corrected), _p(one.better), str(one.n))
-            )
-            + "</tr>"
-        )
-    columns = [
-        "component" if facts.verb == "ablate" else "start",
-        "verdict",
-        "effect",
-        f"{1 - judged.level:.0%} interval",
-        "p",
-        "p corrected",
-        "P(better)",
-        "n",
-    ]
-    head = "".join(_head(name, nth > 1) for nth, name in enumerate(columns))
-    notes = [f"{one.component}: {'; '.join(one.says)}." for one in judged.found if one.says]
-    tests = ", ".join(dict.fromkeys(one.test for one in judged.found))
-    margin = f"; less than {judged.margin:g} does not matter" if judged.margin is not None else ""
-    how = f"Beside {judged.base}: {tests}, corrected by Holm, level {judged.level:g}{margin}."
-    more = "".join(f"<li>{safe(note)}</li>" for note in notes[:40])
-    body, said = "".join(rows), f'<ul class="says">{more}</ul>' if more else ""
-    return (
-        f'<div class="scroll"><table id="verdicts" data-sort><thead><tr>{head}</tr></thead>'
-        f'<tbody>{body}</tbody></table></div><p class="note">{safe(how)}</p>{said}'
-    )
-
-
-def _signed(value: float) -> str:
-    return f"+{number(value)}" if value > 0 else number(value)
-
-
-def _p(value: float) -> str:
-    return number(value, 3) if math.isfinite(value) else "–"
 
 
 def threats(facts: Facts) -> str:
@@ -208,7 +153,9 @@ def threats(facts: Facts) -> str:
         f"<br>{safe(one.finding)}</li>"
         for one in ordered
     )
-    return f'<ul class="threats">{inner}</ul>' if inner else ""
+    found = f'<ul class="threats">{inner}</ul>' if inner else ""
+    clear = f'<p class="note">Nothing found of: {safe(", ".join(facts.clear))}.</p>' if facts.clear else ""
+    return found + clear
 
 
 def trial_table(facts: Facts, order: Sequence[str]) -> str:
@@ -221,7 +168,7 @@ def trial_table(facts: Facts, order: Sequence[str]) -> str:
     whole = trials(facts, columns, rows)
     keep = [nth for nth in range(len(whole.columns)) if any(row[nth] is not None for row in whole.rows)]
     numeric = {nth: whole.is_numeric(nth) for nth in keep}
-    head = "".join(_head(whole.columns[nth], numeric[nth]) for nth in keep)
+    heads = "".join(head(whole.columns[nth], numeric[nth]) for nth in keep)
 
     def cells(texts: Sequence[str]) -> str:
         return "".join(_trial_cell(texts[nth], numeric[nth]) for nth in keep)
@@ -233,7 +180,7 @@ def trial_table(facts: Facts, order: Sequence[str]) -> str:
     notes = "".join(_trial_notes(facts, rows, columns, order))
     return (
         f'{notes}{_filters(facts)}<div class="scroll tall">'
-        f'<table id="trials" data-sort><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+        f'<table id="trials" data-sort><thead><tr>{heads}</tr></thead><tbody>\n{body}</tbody></table></div>'
         '<p class="note">All digits, and all trials: <a href="tables/trials.csv">tables/trials.csv</a>.</p>'
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from etude.analyse.report.facts import Arm, Facts, Ran
+from etude.analyse.report.facts import Arm, Facts, Ran, Verdicts
 from etude.analyse.report.words import decimals, shown
 
 BEST: Final = 10
@@ -124,8 +124,12 @@ def tables(facts: Facts, order: Sequence[str]) -> list[Table]:
     found = [trials(facts, order)]
     if facts.costs:
         found.append(Table("cost", "What it cost", ("what", "how much"), tuple(facts.costs)))
-    if (judged := verdicts(facts)) is not None:
-        found.append(judged)
+    for judged, name, title in (
+        (facts.verdicts, "verdicts", "Verdicts"),
+        (facts.controls, "controls", "Is it the part, or the size?"),
+    ):
+        if judged is not None and judged.found:
+            found.append(verdicts(judged, name, title))
     if facts.arms:
         found.append(taken(facts))
     if facts.groups:
@@ -175,11 +179,8 @@ def _unique(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def verdicts(facts: Facts) -> Table | None:
-    """Return the verdicts as a table; None where there are none."""
-    judged = facts.verdicts
-    if judged is None or not judged.found:
-        return None
+def verdicts(judged: Verdicts, name: str, title: str) -> Table:
+    """Return verdicts as a table."""
     columns = ("component", "verdict", "effect", "low", "high", "p", "p corrected", "P(better)", "n", "seeds needed")
     rows = tuple(
         (
@@ -199,7 +200,7 @@ def verdicts(facts: Facts) -> Table | None:
     tests = ", ".join(dict.fromkeys(one.test for one in judged.found))
     little = f"; less than {judged.margin:g} does not matter" if judged.margin is not None else ""
     note = f"Beside {judged.base}: {tests}, corrected by Holm, level {judged.level:g}{little}."
-    return Table("verdicts", "Verdicts", columns, rows, note)
+    return Table(name, title, columns, rows, note)
 
 
 def taken(facts: Facts) -> Table:

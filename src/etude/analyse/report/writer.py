@@ -16,6 +16,7 @@ from etude.analyse.report.facts import Facts, as_json
 from etude.analyse.report.figure import Figure
 from etude.analyse.report.forest import forest
 from etude.analyse.report.front import fronts
+from etude.analyse.report.judged import controls, verdict_table
 from etude.analyse.report.own import Own, own_section
 from etude.analyse.report.page import Section
 from etude.analyse.report.parallel import parallel
@@ -171,15 +172,19 @@ def _sections(facts: Facts, all_drawn: Drawn) -> Iterator[Section]:
     best = next((one for one in all_drawn.tables if one.name == "best"), None)
     taken = next((one for one in all_drawn.tables if one.name == "taken"), None)
     arms = next((one for one in all_drawn.tables if one.name == "arms"), None)
-    result = html.verdict_table(facts) + figures(all_drawn.effects) + figures(all_drawn.fronts)
+    of = "component" if facts.verb == "ablate" else "start"
+    result = verdict_table(facts.verdicts, of=of, key="verdicts")
+    result += figures(all_drawn.effects) + figures(all_drawn.fronts) + controls(facts)
     result += html.table(best) if best is not None else ""
     result += html.table(taken) if taken is not None else ""
     result += html.table(arms) if arms is not None else ""
     yield Section("Result", "result", result or '<p class="lead">No trial has come to a result yet.</p>')
     yield Section("Question", "question", asked + html.held(all_drawn.held))
-    if facts.threats:
-        lead = '<p class="lead">What may make these conclusions wrong, or weaker than they look.</p>'
-        yield Section("Threats", "threats", lead + html.threats(facts))
+    if facts.threats or facts.clear:
+        lead = (
+            "What may make these conclusions wrong, or weaker than they look." if facts.threats else "None was found."
+        )
+        yield Section("Threats", "threats", f'<p class="lead">{lead}</p>' + html.threats(facts))
     learning = figures(all_drawn.learning)
     if not any(one.curve for one in facts.trials):
         learning += '<p class="lead">No trial reported while it ran, so there are no learning curves.</p>'

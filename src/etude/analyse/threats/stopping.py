@@ -8,7 +8,7 @@ from etude.analyse.association import relations
 from etude.analyse.threats.evidence import Evidence
 from etude.analyse.threats.survival import LEVEL, SHOWN, attributes
 from etude.analyse.threats.threat import Seriousness, Threat
-from etude.core.text import count
+from etude.core.text import count, p_value
 
 NAME: Final = "early stopping"
 
@@ -27,7 +27,7 @@ def early_stopping(evidence: Evidence) -> Threat | None:
     )
     sure = [one for one in found if one.p_holm <= LEVEL]
     by = f" by {evidence.stopper}" if evidence.stopper else ""
-    which = "; ".join(f"{one.finding} (p = {one.p_holm:.2g} corrected)" for one in sure[:SHOWN])
+    which = "; ".join(f"{one.finding} ({p_value(one.p_holm)} corrected)" for one in sure[:SHOWN])
     were = "were" if len(stopped) > 1 else "was"
     finding = f"{count(len(stopped), 'trial')} of {len(runs):,} {were} stopped{by}, on what was seen early"
     numbers = {

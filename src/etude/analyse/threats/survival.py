@@ -10,7 +10,7 @@ from typing import Any, Final
 from etude.analyse.association import Relation, relations
 from etude.analyse.threats.evidence import Evidence, Run
 from etude.analyse.threats.threat import Seriousness, Threat
-from etude.core.text import count
+from etude.core.text import count, p_value
 
 NAME: Final = "survival bias"
 LEVEL: Final = 0.05
@@ -39,7 +39,7 @@ def survival_bias(evidence: Evidence) -> Threat | None:
         finding = f"all {len(runs)} trials failed ({_by_end(failed)})."
         return Threat(NAME, finding, Seriousness.SERIOUS, "Mend what fails, and run it again.", numbers)
     if sure:
-        told = "; ".join(f"{one.finding} (p = {one.p_holm:.2g} corrected)" for one in sure[:SHOWN])
+        told = "; ".join(f"{one.finding} ({p_value(one.p_holm)} corrected)" for one in sure[:SHOWN])
         return Threat(
             NAME,
             f"{lost}, and not at random: {told}.",
