@@ -199,6 +199,36 @@ def test_a_fused_projection_is_cut_where_its_heads_are(by_width: bool, by_head: 
     assert pickle.loads(pickle.dumps(changed.attn.qkv)).weight.shape == (48, 24)
 
 
+class Reckoning(Fused):
+    """Its shapes are right with any number of heads; a number that it reckons with is that of all of them together."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(by_width=False)
+        self.by = by
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, tokens, width = x.shape
+        qkv = self.qkv(x)
+        q, k, v = qkv.view(n, tokens, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        scale = {"width": (width // self.num_heads) ** -0.5, "channels": qkv.shape[-1] ** -0.5}.get(self.by, 0.3)
+        if self.by == "channels":
+            mixed = nn.functional.scaled_dot_product_attention(q, k, v, scale=scale)
+        else:
+            mixed = (q @ k.transpose(-2, -1) * scale).softmax(-1) @ v
+        mixed = self.proj(mixed.transpose(1, 2).flatten(2))
+        return mixed / self.num_heads if self.by == "heads" else mixed
+
+
+@pytest.mark.parametrize(("by", "keeps_width"), [("width", True), ("channels", True), ("heads", True), ("size", False)])
+def test_an_attention_that_would_reckon_with_other_numbers_keeps_its_width(by: str, keeps_width: bool) -> None:
+    net, x = Holder(Reckoning(by)), torch.randn(3, 7, 5)
+    for parameter in net.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    found = parts_planned(net, "attn", "heads", (0,), x)
+    assert_same(without(net, found), zeroed(net, "attn.proj", columns(0)), x)
+    assert any(isinstance(edit, Padded) for edit in found.edits) == keeps_width
+
+
 class Unsaid(nn.Module):
     """An attention that calls the number of its heads by no name that is known."""
 

@@ -195,12 +195,15 @@ def _numbers(module: nn.Module, path: str, found: HeadsOf, keep: tuple[int, ...]
 
 
 def _same(before: HeadsOf, keep: tuple[int, ...], after: HeadsOf) -> None:
-    """Raise Unresizable unless the channels that are left are of the heads that they were of."""
+    """Raise Unresizable unless the channels that are left are of the heads that they were of, and do what they did."""
     order = {head: n for n, head in enumerate(keep)}
     for path, heads in before.channels.items():
         left = [heads[n] for n in _owned(heads, keep)]
         if after.channels.get(path) != [frozenset(order[head] for head in of if head in order) for of in left]:
             raise Unresizable(f"{path} would give its channels to other heads")
+    if other := sorted(after.scalars - before.scalars):
+        name, numbers = other[0]
+        raise Unresizable(f"with fewer heads its code would reckon with other numbers: {name} with {numbers}")
     for path, columns in before.columns.items():
         left_columns = [columns[n] for n in _read(columns, keep)]
         if after.columns.get(path) != [order.get(head, -1) for head in left_columns]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
@@ -22,8 +22,9 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
 from etude.frameworks.removal.nested import mapped, tensors
-from etude.frameworks.removal.operations import CAT
+from etude.frameworks.removal.operations import ATTENTION, CAT
 from etude.frameworks.removal.resize import sides, width_axis
+from etude.frameworks.removal.scalars import Scalars
 from etude.frameworks.removal.trace import function_name
 
 MOVES: Final = frozenset(
@@ -36,7 +37,6 @@ MOVES: Final = frozenset(
 )
 """Operations that move numbers about: done to labels, they give the labels of their results."""
 PRODUCTS: Final = frozenset(["matmul", "bmm", "__matmul__", "__rmatmul__", "baddbmm"])
-ATTENTION: Final = "scaled_dot_product_attention"
 MIXING: Final = frozenset(["linear", "conv1d", "conv2d", "conv3d", "addmm", "mm", "embedding", "einsum", "bilinear"])
 NORMS: Final = frozenset(["layer_norm", "rms_norm", "normalize", "group_norm"])
 
@@ -53,11 +53,13 @@ class HeadsOf:
         n: How many.
         channels: Layers that make queries, keys or values -> of each of their outputs, the heads that use it.
         columns: Layers that read the results -> of each of their inputs, the head that it comes from, or -1.
+        scalars: The numbers that the model reckoned with in that run.
     """
 
     n: int
     channels: dict[str, list[frozenset[int]]] = field(default_factory=dict)
     columns: dict[str, list[int]] = field(default_factory=dict)
+    scalars: set[tuple[str, tuple[float, ...]]] = field(default_factory=set)
 
 
 def heads_of(model: nn.Module, path: str, run: Callable[[], Any]) -> HeadsOf:
@@ -71,10 +73,10 @@ def heads_of(model: nn.Module, path: str, run: Callable[[], Any]) -> HeadsOf:
     Raises:
         Unfollowed: There are none, or more than one attention, or they cannot be followed.
     """
-    labels = _Labels(model, path)
-    with labels.watching(), labels:
+    labels, scalars = _Labels(model, path), Scalars()
+    with labels.watching(), scalars, labels:
         run()
-    return labels.found()
+    return replace(labels.found(), scalars=scalars.found)
 
 
 class _Labels(TorchFunctionMode):

@@ -8,7 +8,8 @@ from torch import nn
 
 from etude.frameworks.layer_seen import LayerSeen
 from etude.frameworks.removal.heads import number_of_heads
-from etude.frameworks.removal.labels import ATTENTION, PRODUCTS
+from etude.frameworks.removal.labels import PRODUCTS
+from etude.frameworks.removal.operations import ATTENTION
 from etude.frameworks.removal.resize import CELLS, RECURRENT, is_conv1d_of_transformers
 from etude.frameworks.removal.trace import Call, Trace
 from etude.frameworks.removal.tracing import Runs, arguments

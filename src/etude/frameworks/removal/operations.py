@@ -13,6 +13,8 @@ STACK: Final = frozenset(["stack", "hstack", "vstack", "dstack", "column_stack"]
 DIVIDE: Final = frozenset(
     ["div", "div_", "__truediv__", "__itruediv__", "true_divide", "true_divide_", "divide", "divide_"]
 )
+POWERS: Final = frozenset(["pow", "pow_", "__pow__", "__ipow__"])
+ATTENTION: Final = "scaled_dot_product_attention"
 SHAPES: Final = frozenset(
     [
         *("view", "reshape", "permute", "transpose", "contiguous", "flatten", "squeeze", "unsqueeze", "expand"),

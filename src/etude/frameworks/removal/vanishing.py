@@ -15,7 +15,7 @@ from typing import Final
 
 from etude.frameworks.removal.flow import Flow, reads, within
 from etude.frameworks.removal.joins import Join, Joins
-from etude.frameworks.removal.operations import ADD, DIVIDE, MUL, ONTO, SHAPES, SPLITS, TAKE
+from etude.frameworks.removal.operations import ADD, DIVIDE, MUL, ONTO, POWERS, SHAPES, SPLITS, TAKE
 from etude.frameworks.removal.trace import Call, Op
 
 OF_NUMBERS: Final[Mapping[str, Callable[[float], float]]] = MappingProxyType(
@@ -34,7 +34,6 @@ OF_NUMBERS: Final[Mapping[str, Callable[[float], float]]] = MappingProxyType(
 """Functions of single numbers -> what they make of one."""
 MIRRORED: Final = frozenset(["rsub", "__rsub__"])
 MINUS: Final = TAKE | MIRRORED
-POWERS: Final = frozenset(["pow", "pow_", "__pow__", "__ipow__"])
 NORMS: Final = frozenset(["layer_norm", "batch_norm", "group_norm", "instance_norm"])
 NEGATED: Final = frozenset(["neg", "__neg__", "negative"])
 """These are among the operations that only move numbers, for whom a 0 stays one."""
