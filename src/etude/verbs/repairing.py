@@ -14,11 +14,12 @@ from etude.ablate.arms import removal
 from etude.ablate.matching import check_arm
 from etude.core.data import Data
 from etude.core.errors import ConfigError, EtudeError, RemovalRefused, ResultError
-from etude.core.removal import Arm, Layers, drawn_anew, taken_out
+from etude.core.removal import Arm, Features, Layers, drawn_anew, taken_out
 from etude.core.signature import Definition, Kind, variant_of
 from etude.core.text import count
 from etude.data.counted import derive
 from etude.data.features import kept_without
+from etude.data.prints import prints_of
 from etude.frameworks.cutting import CannotCutError, Kept
 from etude.frameworks.removers import Remover, is_keras, parameters_of, remover_of, replay, whole_of
 from etude.results.rebuilt import build, data_of
@@ -103,6 +104,7 @@ class Repairs:
         self._trying = Trying(experiment, params, seed)
         self._known: dict[object, PlannedArm] = {}
         self._dead: dict[str, bool] = {}
+        self._left_out: set[str] = set()
         self._wholes: dict[object, _Whole] = {}
         self._loaded: dict[object, frozenset[str]] = {}
         self._examples: dict[object, Any] = {}
@@ -130,6 +132,8 @@ class Repairs:
         return dataclasses.replace(found, arm=msgspec.structs.replace(arm, repair=found.arm.repair))
 
     def _planned(self, arm: Arm) -> PlannedArm:
+        if _drops(arm) and self._looked.listing.by_hand:
+            self._check_left_out(arm)
         model = self._looked.model
         cuts_inputs = _drops(arm) and model is not None
         if arm.features is not None and (not cuts_inputs or is_keras(model)):  # else training is tried with them
@@ -161,6 +165,24 @@ class Repairs:
         loses = bool(rebuilt) and not self._loaded_in(arm, whole.model).isdisjoint(rebuilt)
         arm = msgspec.structs.replace(arm, repair=repair)
         return PlannedArm(arm, tuple(changes), rung, rebuilt, loses, parameters, says)
+
+    def _check_left_out(self, arm: Arm) -> None:
+        """Refuse features that only the data function knows by name, and of which it leaves out nothing.
+
+        Raises:
+            ConfigError: It gives the same without one of them.
+        """
+        assert arm.features is not None
+        named = {one.address for one in self._looked.listing.features}
+        for name in (one for one in arm.features.names if one not in named and one not in self._left_out):
+            alone = Arm(arm.name, features=Features((name,)), variant=arm.variant)
+            rest = prints_of(data_of(self._experiment, self._params | arm.settings, self._seed, alone))
+            if rest and rest == prints_of(self._looked.data):
+                raise ConfigError(
+                    f"{name!r} is no feature that data() knows: with without={{{name!r}}} it returned the same rows as "
+                    "with all features. Pass a name that it knows, or return etude.Data with named features."
+                )
+            self._left_out.add(name)
 
     def _dead_in(self, layers: Layers, plan: Any, whole: _Whole) -> tuple[str, ...]:
         """Return what is to be said of layers whose results nobody uses, and of those without which all is the same."""
@@ -274,7 +296,7 @@ class Repairs:
             names = ", ".join(map(repr, arm.features.names))
             raise ConfigError(
                 f"{names} cannot be dropped from what the model reads, with all other first weights as they are: "
-                f"{error}. {KEEP_INPUTS}"
+                f"{error}. {'' if self._looked.listing.by_hand else KEEP_INPUTS}".rstrip()
             ) from error
         cut(model, cuts)
         return cuts
