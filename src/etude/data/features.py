@@ -66,8 +66,8 @@ def why_nameless(found: Any) -> str:
 
     Example:
         >>> import numpy as np
-        >>> why_nameless(Data(np.zeros((2, 3)), features=["age", "fare"]))[:64]
-        "features= has 2 names, and no array of the training part has 2 c"
+        >>> why_nameless(Data(np.zeros((2, 3)), features=["age", "fare"])).partition(".")[0]
+        'features= has 2 names, and no array of the training part has 2 columns'
     """
     told = found.features if isinstance(found, Data) else None
     if not isinstance(told, tuple) or not told or any(one.kind == "feature" for one in features_of(found)):

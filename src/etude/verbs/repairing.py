@@ -15,6 +15,7 @@ from etude.ablate.matching import check_arm
 from etude.core.data import Data
 from etude.core.errors import ConfigError, EtudeError, RemovalRefused, ResultError
 from etude.core.removal import Arm, Features, Layers, drawn_anew, taken_out
+from etude.core.rungs import Rung
 from etude.core.signature import Definition, Kind, variant_of
 from etude.core.text import count
 from etude.data.counted import derive
@@ -191,9 +192,14 @@ class Repairs:
         unused = [target.path for target in layers.targets if self._is_unused(target.path, whole.model)]
         if unused:
             return tuple(f"{path!r} is called, and nothing uses what it gives: a dead component" for path in unused)
+        paths = ", ".join(repr(path) for path in [*(target.path for target in layers.targets), *layers.along])
+        if plan.rung is Rung.LEARNED and plan.after >= plan.before:
+            return (
+                f"what is learned in the place of {paths} has as many parameters, so that nothing is missed: leave "
+                "repair='learned' out, or take more away with it",
+            )
         if not whole.remover.changes_nothing(plan, seed=self._seed):
             return ()
-        paths = ", ".join(repr(path) for path in [*(target.path for target in layers.targets), *layers.along])
         return (
             f"the model gives and learns the same without {paths}: a dead component, whose removal changes nothing",
         )
