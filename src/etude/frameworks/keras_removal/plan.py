@@ -18,7 +18,7 @@ from etude.frameworks.keras_removal.graph import Graph, at, nested
 from etude.frameworks.keras_removal.kinds import weights_of, width_setting
 from etude.frameworks.keras_removal.ladder import Ladder
 from etude.frameworks.keras_removal.swap import Swap
-from etude.frameworks.repair_words import parameters_in_words, with_mend
+from etude.frameworks.repair_words import parameters_in_words, part_of, with_mend
 
 
 def plan(model: Any, layers: Layers) -> KerasPlan:
@@ -36,8 +36,8 @@ def plan(model: Any, layers: Layers) -> KerasPlan:
     except RemovalRefused as refused:
         if refused.code in (RefusalCode.NOT_FOUND, RefusalCode.EVERYTHING, RefusalCode.DEAD):
             raise
-        instead = _enclosing(model, layers)
-        raise RemovalRefused(refused.code, refused.what, with_mend(refused, layers), instead=instead) from None
+        why, instead, part = with_mend(refused, layers), _enclosing(model, layers), part_of(refused, layers)
+        raise RemovalRefused(refused.code, refused.what, why, instead=instead, part=part) from None
 
 
 def _enclosing(model: Any, layers: Layers) -> str:
