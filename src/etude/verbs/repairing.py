@@ -22,7 +22,7 @@ from etude.data.counted import derive
 from etude.data.features import kept_without
 from etude.data.prints import prints_of
 from etude.frameworks.cutting import CannotCutError, Kept
-from etude.frameworks.removers import Remover, is_keras, parameters_of, remover_of, replay, whole_of
+from etude.frameworks.removers import Remover, is_keras, parameters_of, remover_of, replay, weights_alike, whole_of
 from etude.results.rebuilt import build, data_of
 from etude.verbs.listed import Looked, called_with
 from etude.verbs.trying import Trying
@@ -219,20 +219,11 @@ class Repairs:
 
         The model is built once more for that, once for all arms that are cut from it; only names are kept.
         """
-        if is_keras(model):
-            return frozenset()
         key = self._key(arm)
         if key not in self._loaded:
             own = Arm("", variant=arm.variant)
-            other = whole_of(build(self._experiment, self._params | arm.settings, self._seed + 1, own))
-            there = dict(other.named_parameters())
-            both = [(name, a.detach().cpu(), there[name].detach().cpu())
-                    for name, a in model.named_parameters() if name in there]  # fmt: skip
-            self._loaded[key] = frozenset(
-                name
-                for name, a, b in both
-                if a.shape == b.shape and bool((a == b).all()) and bool((a != a.flatten()[:1]).any())
-            )
+            other = build(self._experiment, self._params | arm.settings, self._seed + 1, own)
+            self._loaded[key] = weights_alike(model, other)
         return self._loaded[key]
 
     def _without_features_of_keras(self, arm: Arm, rest: Any) -> PlannedArm:
@@ -264,7 +255,8 @@ class Repairs:
         repair |= {"cuts": msgspec.to_builtins(cuts), "derived": self._derived()}
         says += () if cuts.edits else ("the model is called with the same as in the base, and does not read it",)
         arm = msgspec.structs.replace(arm, repair=repair)
-        return PlannedArm(arm, (*changes, *cuts.changes), rung, rebuilt, False, parameters_of(model), says)
+        loses = bool(rebuilt) and not self._loaded_in(arm, whole.model).isdisjoint(rebuilt)
+        return PlannedArm(arm, (*changes, *cuts.changes), rung, rebuilt, loses, parameters_of(model), says)
 
     def _whole(self, arm: Arm) -> _Whole:
         """Return the model that an arm's component is taken from: with its settings, or by its variant."""
