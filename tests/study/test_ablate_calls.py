@@ -60,6 +60,21 @@ def test_a_control_is_the_whole_with_as_many_parameters_as_its_arm(experiment: e
         ablation.verdicts(beside="size")
 
 
+def test_an_arm_with_a_learned_repair_has_a_control_unless_it_is_as_large_as_the_whole() -> None:
+    def deep() -> nn.Module:
+        return nn.Sequential(nn.Linear(6, 60), nn.ReLU(), nn.Linear(60, 24), nn.ReLU(), nn.Linear(24, 2))
+
+    of_deep = etude.Experiment(train, model=deep, data=data, metric="loss", mode="min")
+    draft = of_deep.ablate("layers:[0,1,2] repair=learned", seeds=8, dry_run=True)
+    _, arm, control = draft.arms
+    assert (arm.rung, arm.parameters) == ("rung 6, learned", 7 * 24 + 50)
+    assert control.arm.name == "size of layers:[0,1,2] repair=learned"
+    assert abs(control.parameters - arm.parameters) <= 0.02 * arm.parameters
+    draft = of_deep.ablate("layer:2 repair=learned", seeds=8, dry_run=True)
+    assert [one.arm.name for one in draft.arms] == ["base", "layer:2 repair=learned"]
+    assert "what is learned in the place of '2' has as many parameters, so that nothing is missed" in str(draft)
+
+
 def test_an_arm_is_judged_beside_its_control_as_a_claim_of_its_own() -> None:
     pytest.importorskip("scipy")
     from etude.results.ablated import ArmResult

@@ -103,3 +103,31 @@ def test_a_keras_layer_without_which_all_is_the_same_is_said_to_be_dead_before_a
         "the model gives and learns the same without 'linear': a dead component, whose removal changes nothing",
     )
     assert says["layer:drop"] == ()
+
+
+def test_an_arm_of_a_keras_model_that_loses_loaded_weights_is_marked() -> None:
+    keras = pytest.importorskip("keras")
+
+    def new() -> Any:
+        i = keras.Input((8, 8, 3))
+        x = keras.layers.Conv2D(6, 3, padding="same", name="b")(keras.layers.Conv2D(8, 3, name="a")(i))
+        x = keras.layers.Dense(300, name="c")(keras.layers.Flatten()(x))
+        return keras.Model(i, keras.layers.Dense(2, name="head")(x))
+
+    keras.utils.set_random_seed(3)
+    weights = new().get_weights()
+
+    def loaded() -> Any:
+        net = new()
+        net.set_weights(weights)
+        return net
+
+    def images() -> Any:
+        return np.random.default_rng(0).random((8, 8, 8, 3)).astype("float32"), np.arange(8) % 2
+
+    def arm(model: Any) -> str:
+        experiment = etude.Experiment(lambda model, data: 0.0, model=model, data=images, metric="loss", mode="min")
+        return str(experiment.ablate("layer:b", seeds=8, dry_run=True).arms[1])
+
+    assert "1 layer drawn anew, without the trained weights" in arm(loaded)
+    assert "1 layer drawn anew [" in arm(new)

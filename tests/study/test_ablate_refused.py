@@ -66,6 +66,15 @@ def unnamed() -> Any:
     return torch.rand(12, 3), torch.arange(12)
 
 
+def misnamed() -> etude.Data:
+    return etude.Data((torch.rand(12, 3), torch.arange(12)), features=["age", "fare"])
+
+
+def by_hand_without_names(without: frozenset[str] = frozenset()) -> Any:
+    columns = [column for column, name in enumerate(("age", "fare", "port")) if name not in without]
+    return torch.arange(36.0).reshape(12, 3)[:, columns], torch.arange(12)
+
+
 def train(data: Any, run: Any, lr: float = 0.1) -> float:
     data()
     return lr
@@ -120,6 +129,11 @@ def test_a_component_that_changes_nothing_is_refused() -> None:
         (uneven, "feature:age", "'age' cannot be taken out of the valid part of the data: it has "),
         (uneven, "feature:age how=permute", "'age' cannot be taken out of the valid part of the data: it has "),
         (by_hand, "feature:age", "was called with without=.*'age'.*, and what it returned has 'age'"),
+        (misnamed, "feature:age", "features= has 2 names, and no array of the training part has 2 columns. Give one"),
+        (by_hand_without_names, "feature:aeg", "'aeg' is no feature that .* it returned the same rows as with all"),
+        (by_hand_without_names, "features:[age,aeg]", "'aeg' is no feature that data"),
+        (by_hand_without_names, "features:a*", "is a pattern, and nothing names the features in what data.* returns"),
+        (by_hand_without_names, "feature:age how=permute", "it alone can leave them out. Return etude.Data with named"),
     ],
 )
 def test_what_data_cannot_lose_is_refused(data: Any, components: Any, message: str) -> None:
@@ -127,6 +141,31 @@ def test_what_data_cannot_lose_is_refused(data: Any, components: Any, message: s
     with pytest.raises(ConfigError, match=message):
         experiment.ablate(components, seeds=2)
     assert experiment.last is None, "nothing was started"
+
+
+def test_a_data_function_that_leaves_features_out_needs_no_names_in_what_it_returns() -> None:
+    experiment = of(by_hand_without_names)
+    assert "those that data() knows by name" in str(experiment.components())
+    draft = experiment.ablate(["feature:age", "features:[fare,port]"], seeds=8, dry_run=True)
+    assert [one.taken for one in draft.arms[1:]] == [("age dropped",), ("fare, port dropped",)]
+
+
+def test_what_is_called_like_a_label_or_an_id_is_warned_of_unless_the_data_says_what_it_is() -> None:
+    def plain() -> Any:
+        return {"label": torch.arange(12), "who_id": torch.arange(12), "age": torch.rand(12)}
+
+    def said() -> etude.Data:
+        return etude.Data({**plain(), "died": torch.arange(12)}, target="died")
+
+    def notes(data: Any, component: str) -> str:
+        return str(of(data).ablate(component, seeds=8, dry_run=True).arms[1])
+
+    assert "'label' is called like a label, and counts as a feature: if it is one, etude.Data(target='label')" in notes(
+        plain, "feature:label"
+    )
+    assert "'who_id' is called like an id, and counts as a feature" in notes(plain, "feature:who_id")
+    assert "called like" not in notes(plain, "feature:age")
+    assert "called like" not in notes(said, "feature:label")
 
 
 def test_all_that_cannot_be_is_told_at_once_and_the_others_may_be_trained() -> None:

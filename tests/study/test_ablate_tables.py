@@ -112,6 +112,24 @@ def test_a_bootstrap_lets_it_vary_and_its_rows_are_paired() -> None:
     assert "All arms are paired." in str(ablation)
 
 
+def by_hand(without: frozenset[str] = frozenset()) -> Any:
+    rows = table().drop(columns=list(without))
+    y = rows.pop("died")
+    return (rows.to_numpy()[:60], y[:60]), (rows.to_numpy()[60:], y[60:])
+
+
+def train_arrays(model: Any, data: Any) -> float:
+    train, valid = data()
+    return float(model().fit(*train).score(*valid))
+
+
+def test_a_data_function_that_leaves_features_out_may_return_plain_arrays() -> None:
+    experiment = etude.Experiment(train_arrays, model=forest, data=by_hand, metric="accuracy", mode="max")
+    ablation = experiment.ablate("feature:age", seeds=6, workers=1, reuse_child=True)
+    assert ablation.counts() == {"finished": 12}
+    assert ablation.verdicts()["feature:age"].verdict is Word.MATTERS
+
+
 def own_rows(seed: int, C: float = 1.0, share: float = 0.5) -> float:
     draws = np.random.default_rng(seed)
     return float(draws.normal() + C * share)

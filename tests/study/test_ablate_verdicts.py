@@ -50,7 +50,7 @@ def test_a_plan_that_can_decide_nothing_is_refused_with_the_seeds_that_could(exp
     said = str(refused.value)
     assert said.startswith(
         "Nothing can be decided: with 5 seeds and 2 components no p-value can be below 0.125, corrected, and the level "
-        "is 0.05. It takes 7 seeds or more, and 13 seeds to find an effect of 1 deviations"
+        "is 0.05. It takes 7 seeds or more, and 13 seeds to find an effect of 1 deviation"
     )
     assert said.endswith("Pass seeds=13, or fewer components; or force=True to run it all the same.")
     ablation = experiment.ablate(TWO, seeds=2, workers=2, reuse_child=True, force=True)

@@ -82,12 +82,17 @@ class Listing(Struct, frozen=True):
         features: Of the data.
         settings: Hyperparameters.
         inputs: What the framework calls the inputs of the model, as if they were layers.
+        by_hand: Whether the data function leaves features out itself, of data in which nothing names them: only it
+            knows what they are called.
+        nameless: Why names that the data function gives are nobody's, as a sentence; empty if they are found.
     """
 
     layers: tuple[Layer, ...] = ()
     features: tuple[Feature, ...] = ()
     settings: tuple[Setting, ...] = ()
     inputs: tuple[str, ...] = ()
+    by_hand: bool = False
+    nameless: str = ""
 
     def __str__(self) -> str:
         parts = (self._layers(), self._features(), self._settings())
@@ -111,8 +116,10 @@ class Listing(Struct, frozen=True):
             yield f"  {indented:<{width}}  {layer.type}  {', '.join(facts)}".rstrip()
 
     def _features(self) -> Iterator[str]:
-        if self.features:
+        if self.features or self.by_hand:
             yield "features"
+        if self.by_hand:
+            yield "  those that data() knows by name: nothing names them in what it returns"
         for feature in self.features:
             facts = [feature.modality, feature.role]
             yield f"  {feature.address}  {', '.join(fact for fact in facts if fact)}".rstrip()

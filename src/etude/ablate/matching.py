@@ -33,6 +33,9 @@ NO_TRAINING = frozenset(
 )
 """Names of numbers of which 0 is no "off": it ends the training."""
 
+LABELS = frozenset({"label", "labels", "target", "targets", "y", "outcome"})
+IDS = frozenset({"id", "ids", "uuid", "index"})
+
 
 @dataclass(frozen=True)
 class Matched:
@@ -135,7 +138,7 @@ def check_arm(arm: Arm, listing: Listing) -> None:
         )
     taken = arm.features
     usable = {feature.address for feature in listing.features if not feature.role}
-    if taken is not None and taken.how == "drop" and usable <= set(taken.names):
+    if taken is not None and taken.how == "drop" and usable and usable <= set(taken.names):
         raise ConfigError(
             f"{arm.name!r} takes away all {count(len(usable), 'feature')}, so that there is nothing to learn from. "
             'Leave some of them out, take them away one at a time, or pass how="permute", which keeps their shapes.'
@@ -152,6 +155,10 @@ def _match_data(component: DataComponent, name: str, listing: Listing) -> Matche
     else:
         there = [feature for feature in listing.features if feature.kind == kind]
         keys = [feature.name for feature in there]
+    if listing.by_hand and component.kind == "feature":
+        return _match_by_hand(component, name)
+    if not there and listing.nameless:
+        raise ConfigError(f"{name!r} cannot be taken away: {listing.nameless}")
     if not there:
         raise ConfigError(
             f"{name!r} cannot be taken away: the data has no {component.kind} with a name. "
@@ -165,7 +172,33 @@ def _match_data(component: DataComponent, name: str, listing: Listing) -> Matche
     addresses = tuple(sorted(feature.address for feature in found))
     is_pattern = component.pattern is not None or component.kind == "modality" or set(component.names) != wanted
     says = (f"{name!r} is {count(len(found), kind)}: {few(one.address for one in found)}.",) if is_pattern else ()
-    return Matched(component, Arm(name, features=Features(addresses, component.how, component.value)), says)
+    warns = tuple(looks for feature in found if (looks := _looks_like_none(feature, listing)))
+    return Matched(component, Arm(name, features=Features(addresses, component.how, component.value)), says, warns)
+
+
+def _match_by_hand(component: DataComponent, name: str) -> Matched:
+    """Return what features stand for that only the data function knows: their names as they are."""
+    if component.pattern is not None or any("*" in each or "?" in each for each in component.names):
+        raise ConfigError(
+            f"{name!r} is a pattern, and nothing names the features in what data() returns. Write the names that it "
+            "knows, 'feature:NAME', or return etude.Data with named features."
+        )
+    if component.how != "drop":
+        raise ConfigError(
+            f"{name!r} cannot be done: nothing names the features in what data() returns, so that it alone can leave "
+            "them out. Return etude.Data with named features, or leave how= out."
+        )
+    return Matched(component, Arm(name, features=Features(tuple(sorted(component.names)))))
+
+
+def _looks_like_none(feature: Feature, listing: Listing) -> str:
+    """Return what is to be said of a feature whose name is that of a label or an id; nothing of others."""
+    name = feature.name
+    if name.lower() in LABELS and not any(one.role == "label" for one in listing.features):
+        return f"{name!r} is called like a label, and counts as a feature: if it is one, etude.Data(target={name!r})"
+    if name.lower() in IDS or name.endswith(("_id", "Id")):
+        return f"{name!r} is called like an id, and counts as a feature: if it is one, etude.Data(ids={name!r})"
+    return ""
 
 
 def _refuse_role(feature: Feature, name: str, *, several: bool) -> None:

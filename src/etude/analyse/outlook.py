@@ -57,7 +57,8 @@ class Outlook:
 
     def _effect(self) -> str:
         in_unit = "" if self.unit is None else f" ({self.effect * self.unit:.3g} in the metric)"
-        return f"an effect of {self.effect:.3g} deviations of a pair's difference{in_unit}"
+        deviations = "1 deviation" if self.effect == 1 else f"{self.effect:.3g} deviations"
+        return f"an effect of {deviations} of a pair's difference{in_unit}"
 
     def _needed(self) -> str:
         if self.needed is None:

@@ -102,25 +102,28 @@ class RemovalRefused(ConfigError):  # noqa: N818 - it is no mishap: the answer t
         what: The component.
         why: Why not, in words.
         instead: Path of the smallest enclosing block that can be taken out; empty if there is none or none was sought.
+        part: Which parts of it were asked for, such as ``filters``; empty if it was all of it.
     """
 
-    def __init__(self, code: RefusalCode, what: str, why: str, *, instead: str = "") -> None:
+    def __init__(self, code: RefusalCode, what: str, why: str, *, instead: str = "", part: str = "") -> None:
         mend = f" Take out {instead!r} instead, which contains it." if instead else ""
+        of = f"These {part} of " if part else ""
         is_all = what == WHOLE_MODEL and code is RefusalCode.UNTRACEABLE
-        said = "Nothing can be taken out of the model" if is_all else f"{what!r} cannot be taken out"
+        said = "Nothing can be taken out of the model" if is_all else f"{of}{what!r} cannot be taken out"
         super().__init__(f"{said} ({code.value}): {why}{mend}")
         self.code = code
         self.what = what
         self.why = why
         self.instead = instead
+        self.part = part
 
     def __reduce__(self) -> tuple[object, ...]:
         """It travels between processes."""
-        return _refused, (self.code, self.what, self.why, self.instead)
+        return _refused, (self.code, self.what, self.why, self.instead, self.part)
 
 
-def _refused(code: RefusalCode, what: str, why: str, instead: str) -> RemovalRefused:
-    return RemovalRefused(code, what, why, instead=instead)
+def _refused(code: RefusalCode, what: str, why: str, instead: str, part: str = "") -> RemovalRefused:
+    return RemovalRefused(code, what, why, instead=instead, part=part)
 
 
 class StudyError(EtudeError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from etude.core.data import Data
+from etude.core.text import count
 from etude.data.counted import columns_in
 from etude.data.spots import CHANNEL, find, walk
 from etude.data.without import parts_of
@@ -58,6 +59,24 @@ def features_of(found: Any) -> tuple[Named, ...]:
                 here[name] = Named(plain, kind, modality, role, there + 1)
         known = {**here, **known}
     return tuple(known.values())
+
+
+def why_nameless(found: Any) -> str:
+    """Return why the names of columns that a data function gives are nobody's, as a sentence; nothing if they are.
+
+    Example:
+        >>> import numpy as np
+        >>> why_nameless(Data(np.zeros((2, 3)), features=["age", "fare"])).partition(".")[0]
+        'features= has 2 names, and no array of the training part has 2 columns'
+    """
+    told = found.features if isinstance(found, Data) else None
+    if not isinstance(told, tuple) or not told or any(one.kind == "feature" for one in features_of(found)):
+        return ""
+    n = count(len(told), "name")
+    return (
+        f"features= has {n}, and no array of the training part has {count(len(told), 'column')}. Give one name for "
+        "each column, that of a feature with several columns once for each."
+    )
 
 
 def columns_without(columns: Sequence[str], gone: Collection[str]) -> tuple[int, ...]:

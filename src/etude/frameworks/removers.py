@@ -85,6 +85,33 @@ def parameters_of(model: Any) -> int:
     return sum(one.numel() for one in model.parameters())
 
 
+def weights_alike(model: Any, other: Any) -> frozenset[str]:
+    """Return the names of weights that have the same values in two models of one function, but for constant ones.
+
+    Args:
+        model: What the function gave, as one model.
+        other: What it gave another time.
+    """
+    if is_keras(model):
+        import keras
+
+        def learns(built: Any) -> list[tuple[str, Any]]:
+            return [
+                (v.path, keras.ops.convert_to_numpy(v)) for one in _keras_models(built) for v in one.trainable_variables
+            ]
+
+        pairs = [(name, a, b) for (name, a), (_, b) in zip(learns(model), learns(other), strict=False)]
+    else:
+        there = dict(whole_of(other).named_parameters())
+        mine = [(name, one) for name, one in model.named_parameters() if name in there]
+        pairs = [(name, one.detach().cpu(), there[name].detach().cpu()) for name, one in mine]
+    return frozenset(
+        name
+        for name, a, b in pairs
+        if a.shape == b.shape and bool((a == b).all()) and bool((a != a.reshape(-1)[:1]).any())
+    )
+
+
 def remover_of(model: Any, example: Any, runs: Any = None) -> Remover:
     """Return who takes components out of a model.
 

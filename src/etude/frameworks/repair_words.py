@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etude.core.errors import RefusalCode, RemovalRefused
-from etude.core.removal import Layers
+from etude.core.removal import Layers, Part
 
 
 def parameters_in_words(before: int, after: int) -> str:
@@ -16,6 +16,11 @@ def parameters_in_words(before: int, after: int) -> str:
     if after == before:
         return "as many parameters"
     return f"{abs(before - after):,} {'fewer' if after < before else 'more'} parameters"
+
+
+def part_of(refused: RemovalRefused, layers: Layers) -> str:
+    """Return which parts of what is refused were asked for; nothing if it was asked for as a whole."""
+    return next((one.of for one in layers.targets if isinstance(one, Part) and one.path == refused.what), "")
 
 
 def with_mend(refused: RemovalRefused, layers: Layers) -> str:

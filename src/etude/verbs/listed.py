@@ -7,11 +7,13 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from etude.ablate.listing import Feature, Layer, Listing, Setting
 from etude.core.errors import ConfigError, RemovalRefused
 from etude.core.removal import Arm
 from etude.core.signature import Definition, Kind
-from etude.data.features import Named, features_of
+from etude.data.features import Named, features_of, why_nameless
 from etude.frameworks import keras_adapter, torch_adapter
 from etude.frameworks.removers import is_keras
 from etude.removing import inputs_of, layers_of
@@ -61,15 +63,19 @@ def _look_at(experiment: Definition, params: Mapping[str, Any], seed: int) -> Lo
     settings = tuple(_settings(experiment, params))
     data = data_of(experiment, params, seed) if "data" in experiment.functions else None
     features = tuple(map(_as_feature, features_of(data))) if data is not None else ()
+    nameless = why_nameless(data) if data is not None else ""
+    by_hand = data is not None and not nameless and "without" in experiment.signature.given["data"]
+    by_hand = by_hand and all(one.kind == "channel" for one in features)
+    listing = Listing((), features, settings, by_hand=by_hand, nameless=nameless)
     if "model" not in experiment.functions:
-        return Looked(Listing((), features, settings), data=data)
+        return Looked(listing, data=data)
     model = build(experiment, params, seed)
     if is_keras(model):
         example, layers, inputs = _of_keras(model, data)
-        return Looked(Listing(layers, features, settings, inputs), model, example, data)
+        return Looked(replace(listing, layers=layers, inputs=inputs), model, example, data)
     torch = torch_adapter()
     if torch is None or not (modules := torch.modules(model)):
-        return Looked(Listing((), features, settings), data=data)
+        return Looked(listing, data=data)
     from etude.frameworks.removal.replay import whole
 
     one = whole(modules)
@@ -80,7 +86,7 @@ def _look_at(experiment: Definition, params: Mapping[str, Any], seed: int) -> Lo
             "data."
         )
     example, runs = _run(experiment, params, seed, modules, one, data)
-    return Looked(Listing(layers_of(one, runs=runs, roles=True), features, settings), one, example, data, runs)
+    return Looked(replace(listing, layers=layers_of(one, runs=runs, roles=True)), one, example, data, runs)
 
 
 def _as_feature(named: Named) -> Feature:

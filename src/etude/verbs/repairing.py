@@ -14,13 +14,15 @@ from etude.ablate.arms import removal
 from etude.ablate.matching import check_arm
 from etude.core.data import Data
 from etude.core.errors import ConfigError, EtudeError, RemovalRefused, ResultError
-from etude.core.removal import Arm, Layers, drawn_anew, taken_out
+from etude.core.removal import Arm, Features, Layers, drawn_anew, taken_out
+from etude.core.rungs import Rung
 from etude.core.signature import Definition, Kind, variant_of
 from etude.core.text import count
 from etude.data.counted import derive
 from etude.data.features import kept_without
+from etude.data.prints import prints_of
 from etude.frameworks.cutting import CannotCutError, Kept
-from etude.frameworks.removers import Remover, is_keras, parameters_of, remover_of, replay, whole_of
+from etude.frameworks.removers import Remover, is_keras, parameters_of, remover_of, replay, weights_alike, whole_of
 from etude.results.rebuilt import build, data_of
 from etude.verbs.listed import Looked, called_with
 from etude.verbs.trying import Trying
@@ -103,6 +105,7 @@ class Repairs:
         self._trying = Trying(experiment, params, seed)
         self._known: dict[object, PlannedArm] = {}
         self._dead: dict[str, bool] = {}
+        self._left_out: set[str] = set()
         self._wholes: dict[object, _Whole] = {}
         self._loaded: dict[object, frozenset[str]] = {}
         self._examples: dict[object, Any] = {}
@@ -130,6 +133,8 @@ class Repairs:
         return dataclasses.replace(found, arm=msgspec.structs.replace(arm, repair=found.arm.repair))
 
     def _planned(self, arm: Arm) -> PlannedArm:
+        if _drops(arm) and self._looked.listing.by_hand:
+            self._check_left_out(arm)
         model = self._looked.model
         cuts_inputs = _drops(arm) and model is not None
         if arm.features is not None and (not cuts_inputs or is_keras(model)):  # else training is tried with them
@@ -162,6 +167,24 @@ class Repairs:
         arm = msgspec.structs.replace(arm, repair=repair)
         return PlannedArm(arm, tuple(changes), rung, rebuilt, loses, parameters, says)
 
+    def _check_left_out(self, arm: Arm) -> None:
+        """Refuse features that only the data function knows by name, and of which it leaves out nothing.
+
+        Raises:
+            ConfigError: It gives the same without one of them.
+        """
+        assert arm.features is not None
+        named = {one.address for one in self._looked.listing.features}
+        for name in (one for one in arm.features.names if one not in named and one not in self._left_out):
+            alone = Arm(arm.name, features=Features((name,)), variant=arm.variant)
+            rest = prints_of(data_of(self._experiment, self._params | arm.settings, self._seed, alone))
+            if rest and rest == prints_of(self._looked.data):
+                raise ConfigError(
+                    f"{name!r} is no feature that data() knows: with without={{{name!r}}} it returned the same rows as "
+                    "with all features. Pass a name that it knows, or return etude.Data with named features."
+                )
+            self._left_out.add(name)
+
     def _dead_in(self, layers: Layers, plan: Any, whole: _Whole) -> tuple[str, ...]:
         """Return what is to be said of layers whose results nobody uses, and of those without which all is the same."""
         if self._looked.example is None:
@@ -169,9 +192,14 @@ class Repairs:
         unused = [target.path for target in layers.targets if self._is_unused(target.path, whole.model)]
         if unused:
             return tuple(f"{path!r} is called, and nothing uses what it gives: a dead component" for path in unused)
+        paths = ", ".join(repr(path) for path in [*(target.path for target in layers.targets), *layers.along])
+        if plan.rung is Rung.LEARNED and plan.after >= plan.before:
+            return (
+                f"what is learned in the place of {paths} has as many parameters, so that nothing is missed: leave "
+                "repair='learned' out, or take more away with it",
+            )
         if not whole.remover.changes_nothing(plan, seed=self._seed):
             return ()
-        paths = ", ".join(repr(path) for path in [*(target.path for target in layers.targets), *layers.along])
         return (
             f"the model gives and learns the same without {paths}: a dead component, whose removal changes nothing",
         )
@@ -191,20 +219,11 @@ class Repairs:
 
         The model is built once more for that, once for all arms that are cut from it; only names are kept.
         """
-        if is_keras(model):
-            return frozenset()
         key = self._key(arm)
         if key not in self._loaded:
             own = Arm("", variant=arm.variant)
-            other = whole_of(build(self._experiment, self._params | arm.settings, self._seed + 1, own))
-            there = dict(other.named_parameters())
-            both = [(name, a.detach().cpu(), there[name].detach().cpu())
-                    for name, a in model.named_parameters() if name in there]  # fmt: skip
-            self._loaded[key] = frozenset(
-                name
-                for name, a, b in both
-                if a.shape == b.shape and bool((a == b).all()) and bool((a != a.flatten()[:1]).any())
-            )
+            other = build(self._experiment, self._params | arm.settings, self._seed + 1, own)
+            self._loaded[key] = weights_alike(model, other)
         return self._loaded[key]
 
     def _without_features_of_keras(self, arm: Arm, rest: Any) -> PlannedArm:
@@ -236,7 +255,8 @@ class Repairs:
         repair |= {"cuts": msgspec.to_builtins(cuts), "derived": self._derived()}
         says += () if cuts.edits else ("the model is called with the same as in the base, and does not read it",)
         arm = msgspec.structs.replace(arm, repair=repair)
-        return PlannedArm(arm, (*changes, *cuts.changes), rung, rebuilt, False, parameters_of(model), says)
+        loses = bool(rebuilt) and not self._loaded_in(arm, whole.model).isdisjoint(rebuilt)
+        return PlannedArm(arm, (*changes, *cuts.changes), rung, rebuilt, loses, parameters_of(model), says)
 
     def _whole(self, arm: Arm) -> _Whole:
         """Return the model that an arm's component is taken from: with its settings, or by its variant."""
@@ -274,7 +294,7 @@ class Repairs:
             names = ", ".join(map(repr, arm.features.names))
             raise ConfigError(
                 f"{names} cannot be dropped from what the model reads, with all other first weights as they are: "
-                f"{error}. {KEEP_INPUTS}"
+                f"{error}. {'' if self._looked.listing.by_hand else KEEP_INPUTS}".rstrip()
             ) from error
         cut(model, cuts)
         return cuts

@@ -162,6 +162,29 @@ def test_nothing_else_gets_channels_of_zeros() -> None:
     assert refused.code is RefusalCode.TOO_MUCH
 
 
+def dense(width: int) -> Any:
+    first, second = L.Dense(60, name="first"), L.Dense(width, name="second")
+    return pictures(first, L.ReLU(name="relu"), second, L.ReLU(name="after"), L.Dense(2), i=keras.Input((6,)))
+
+
+def test_weights_of_a_learned_adapter_are_counted() -> None:
+    net = dense(24)
+    removed = etude.remove(net, "layers:[first,relu,second]", ROWS, repair="learned")
+    assert removed.rung.name == "LEARNED"
+    assert removed.plan.after == net.count_params() == 7 * 24 + 25 * 2
+    assert removed.changes[-1] == "1,716 fewer parameters"
+    assert etude.remove(dense(24), "layer:second", ROWS, repair="learned").changes[-1] == "as many parameters"
+
+
+def test_two_layers_go_beside_one_that_stays_whatever_width_lay_between() -> None:
+    net = dense(6)
+    removed = etude.remove(net, "layers:[first,second]", ROWS)
+    assert removed.rung.name == "IDENTITY"
+    assert "relu kept" in removed.changes
+    assert "re-execution" in removed.checks
+    assert net.count_params() == 14
+
+
 @pytest.mark.parametrize("last", [L.Dense(9, name="head"), L.Dense(9, "softmax", name="head")])
 def test_a_last_layer_goes_only_for_a_learned_one(last: Any) -> None:
     def made() -> Any:

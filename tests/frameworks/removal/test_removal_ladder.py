@@ -11,6 +11,7 @@ from nets import IMAGE, Dense, Owner, Plain, Residual, Stage, Tagger
 from repaired import planned, refusal, without
 from torch import nn
 
+import etude
 from etude.core.errors import RefusalCode
 from etude.core.removal import Layers, Part, Whole
 from etude.core.rungs import Rung
@@ -316,6 +317,34 @@ def test_two_layers_go_as_one_arm() -> None:
     check(net, found, x)
     names = {name for name, _ in without(net, found).named_parameters()}
     assert not [name for name in names if name.startswith(("conv1", "conv2"))]
+
+
+@pytest.mark.parametrize("component", ["layers:[0,2]", "layers:[0,1,2]"])
+@pytest.mark.parametrize(
+    ("width", "repair", "changes", "left"),
+    [
+        (24, "auto", "2 removed (what went in comes out, its 6 channels again from the first on, up to 24)", 50),
+        (24, "learned", "2 removed (what went in is brought into shape by a learned dense layer)", 50 + 7 * 24),
+        (6, "auto", "2 removed", 14),
+        (6, "learned", "2 removed", 14),
+    ],
+)
+def test_an_adapter_is_for_what_reaches_it_when_all_has_gone(
+    component: str, width: int, repair: str, changes: str, left: int
+) -> None:
+    net = nn.Sequential(nn.Linear(6, 60), nn.ReLU(), nn.Linear(60, width), nn.Identity(), nn.Linear(width, 2))
+    x = torch.rand(8, 6)
+    removed = etude.remove(net, component, x, repair=repair)
+    assert changes in removed.changes
+    assert sum(one.numel() for one in net.parameters()) == removed.plan.after == left
+    if repair == "auto":
+        assert torch.equal(net[:3](x), x.repeat(1, 4)[:, :width])
+
+
+def test_what_is_rebuilt_twice_is_named_once() -> None:
+    layers = (nn.Linear(6, 6), nn.Linear(6, 60), nn.Linear(60, 24), nn.Linear(24, 300), nn.Linear(300, 300))
+    removed = etude.remove(nn.Sequential(*layers), "layers:[1,2]", torch.rand(8, 6))
+    assert removed.plan.rebuilt == ("3.weight",)
 
 
 # --- refusals ---------------------------------------------------------------------------------------

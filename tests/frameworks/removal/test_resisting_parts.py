@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,8 @@ def test_groups_lose_as_many_channels_each_and_the_counts_that_would_do_are_name
     assert why.why == (
         "layers.1 has 2 groups of 6 channels, and as many must go of each group: 2, 4, 6, 8, ... in all."
     )
+    assert str(why) == f"These filters of 'layers.1' cannot be taken out (does not fit): {why.why}"
+    assert str(pickle.loads(pickle.dumps(why))) == str(why)
     normed = Chain(conv(3, 12), nn.GroupNorm(4, 12), conv(12, 5))
     for gone in ((0, 1), (0, 1, 2, 3)):  # the second leaves a number that four groups divide
         why = refusal(normed, Layers((Part("layers.0", "filters", gone),)), IMAGE)

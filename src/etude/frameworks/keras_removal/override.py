@@ -11,7 +11,7 @@ import numpy as np
 
 from etude.frameworks.keras_removal.edits import Instead, Join, Output, Resize, Step
 from etude.frameworks.keras_removal.fit import Fit
-from etude.frameworks.keras_removal.graph import Graph
+from etude.frameworks.keras_removal.graph import Call, Graph
 from etude.frameworks.keras_removal.kinds import RECURRENT, weights_of
 
 
@@ -24,7 +24,8 @@ class Override:
     Args:
         graph: The old graph.
         step: What is done to it.
-        seen: Called with what the component gives, and what takes its place.
+        seen: Called with what the component gives, and what takes its place; with None, if it cannot be called, since
+            something in front of it went.
     """
 
     def __init__(self, graph: Graph, step: Step, seen: Callable[[Any, Any], None] | None = None) -> None:
@@ -44,6 +45,9 @@ class Override:
             join = self._joins.get(call.outputs[0])
             if join is not None:
                 given |= self._neutral(call, join, values)
+            if all(output in self._instead for output in call.outputs) and not self._reached(call, values):
+                values |= {output: self._taken(output, None, values) for output in call.outputs}
+                continue
             args, kwargs = call.node.arguments.fill_in(given)
             if getattr(call.operation, "_call_has_training_arg", False):
                 kwargs["training"] = training
@@ -52,6 +56,11 @@ class Override:
         results = [values[output] for output in self._graph.results]
         return keras.tree.pack_sequence_as(self._graph.function._outputs_struct, results)
 
+    def _reached(self, call: Call, values: dict[Output, Any]) -> bool:
+        """Whether what reaches a call is of the shape that it always was."""
+        pairs = ((tuple(values[one].shape)[1:], self._graph.shape(one)) for one in call.inputs)
+        return all(len(a) == len(b) and all(y is None or x == y for x, y in zip(a, b, strict=True)) for a, b in pairs)
+
     def _taken(self, output: Output, value: Any, values: dict[Output, Any]) -> Any:
         one = self._instead.get(output)
         if one is None:
@@ -59,7 +68,8 @@ class Override:
         given = [values[source] for source in one.sources]
         found = given[0]
         if one.shape is not None:
-            found = Fit(one.shape, dtype=value.dtype if isinstance(value.dtype, str) else None)(given)
+            kind = getattr(value, "dtype", None)
+            found = Fit(one.shape, dtype=kind if isinstance(kind, str) else None)(given)
         if self._seen is not None:
             self._seen(value, found)
         return found

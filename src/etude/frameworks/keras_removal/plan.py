@@ -10,6 +10,7 @@ import msgspec
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.removal import Layers, Part, Target, Whole
+from etude.core.rungs import Rung
 from etude.frameworks.keras_removal.branches import meetings, passes, regions
 from etude.frameworks.keras_removal.build import Built
 from etude.frameworks.keras_removal.edits import KerasPlan
@@ -17,7 +18,7 @@ from etude.frameworks.keras_removal.graph import Graph, at, nested
 from etude.frameworks.keras_removal.kinds import weights_of, width_setting
 from etude.frameworks.keras_removal.ladder import Ladder
 from etude.frameworks.keras_removal.swap import Swap
-from etude.frameworks.repair_words import parameters_in_words, with_mend
+from etude.frameworks.repair_words import parameters_in_words, part_of, with_mend
 
 
 def plan(model: Any, layers: Layers) -> KerasPlan:
@@ -35,8 +36,8 @@ def plan(model: Any, layers: Layers) -> KerasPlan:
     except RemovalRefused as refused:
         if refused.code in (RefusalCode.NOT_FOUND, RefusalCode.EVERYTHING, RefusalCode.DEAD):
             raise
-        instead = _enclosing(model, layers)
-        raise RemovalRefused(refused.code, refused.what, with_mend(refused, layers), instead=instead) from None
+        why, instead, part = with_mend(refused, layers), _enclosing(model, layers), part_of(refused, layers)
+        raise RemovalRefused(refused.code, refused.what, why, instead=instead, part=part) from None
 
 
 def _enclosing(model: Any, layers: Layers) -> str:
@@ -76,7 +77,16 @@ def _plan(model: Any, layers: Layers) -> KerasPlan:
     idle = tuple(name for step in steps for name in step.idle)
     resized = tuple(name for step in steps for name in step.resized)
     rung = max(step.rung for step in steps)
-    return KerasPlan(layers, tuple(steps), rung, changes, before, after, rebuilt, idle, resized)
+    found = KerasPlan(layers, tuple(steps), rung, changes, before, after, rebuilt, idle, resized)
+    return _with_adapters(model, found) if rung is Rung.LEARNED else found
+
+
+def _with_adapters(model: Any, planned: KerasPlan) -> KerasPlan:
+    """Return a plan that counts the weights of its learned adapters, too: these are known when they are built."""
+    with in_place(model, planned, seed=0) as done:
+        after = planned.after + sum(layer.count_params() for swap in done for layer in swap.added)
+    changes = (*planned.changes[:-1], parameters_in_words(planned.before, after))
+    return msgspec.structs.replace(planned, changes=changes, after=after)
 
 
 def _is_joined_by_none(model: Any, places: tuple[int, ...], graph: Graph, gone: set[int], what: str) -> None:

@@ -70,7 +70,7 @@ def assembled(
         before=before,
         after=after,
         fake=runs.fake,
-        rebuilt=tuple(name for name in drawn if name in kept),
+        rebuilt=tuple(dict.fromkeys(name for name in drawn if name in kept)),
         resized=tuple(sorted(resized)),
         idle=tuple(unreached),
         notes=tuple(notes),

@@ -33,6 +33,7 @@ from etude.frameworks.removal.numbering import numbered_anew
 from etude.frameworks.removal.operations import SPLITS
 from etude.frameworks.removal.parts import check_groups, part_cuts
 from etude.frameworks.removal.reach import Reach
+from etude.frameworks.removal.refitting import adapts, is_fixed, refitted, said_of
 from etude.frameworks.removal.repeats import Repeats
 from etude.frameworks.removal.resize import Unresizable
 from etude.frameworks.removal.rules import LAST_LEVEL, Choice
@@ -63,13 +64,15 @@ class Ladder:
         self._fitting = Fitting(runs, repeats, wholes)
         self._edits: list[Edit] = []
         self._words: list[str] = []
-        self._rung = Rung.IDENTITY
+        self._rungs: list[tuple[str, Rung]] = [("", Rung.IDENTITY)]  # with the path of what stands in, or none
         self._idle: set[str] = set()
         self._unread: dict[str, None] = {}
         self._notes: list[str] = [*runs.notes]
 
     def plan(self) -> Plan:
         """Return the plan."""
+        if len(self._wholes) > 1:
+            self._refit()
         numbers, said = numbered_anew(self._runs, self._wholes, self._edits)
         gone = [edit.path for edit in self._edits if isinstance(edit, StandIn | Drop | Freeze)]
         changed = [edit for edit in self._edits if isinstance(edit, StandIn | Freeze)]
@@ -81,7 +84,31 @@ class Ladder:
         words = [word for word in self._words if word not in {f"{path} kept" for path in gone}]
         words += [f"no longer reached: {path}" for path in self._unread if path not in gone] + [said] * bool(said)
         edits = [*self._edits, *numbers]
-        return assembled(self._runs, self._layers, self._wholes, edits, words, self._rung, self._idle, self._notes)
+        return assembled(
+            self._runs,
+            self._layers,
+            self._wholes,
+            edits,
+            words,
+            max(rung for _, rung in self._rungs),
+            self._idle,
+            self._notes,
+        )
+
+    def _refit(self) -> None:
+        """Let each adapter be for what reaches it now that all has gone."""
+        adapters = {n: edit for n, edit in enumerate(self._edits) if isinstance(edit, StandIn) and is_fixed(edit)}
+        if not adapters:
+            return
+        with self._so_far() as modes:
+            traces = [mode.trace for mode in modes]
+        for n, edit in adapters.items():
+            calls = [call for trace in traces for call in trace.of(canonical(self._model, edit.path))]
+            made, said = refitted(edit, calls)
+            self._edits[n] = made
+            self._words = [said_of(word, edit.path, said, is_same=not adapts(made)) for word in self._words]
+            if not is_fixed(made):
+                self._rungs = [(path, rung) for path, rung in self._rungs if path != edit.path]
 
     def _read_each_other(self, paths: list[str]) -> bool:
         """Say whether one of several modules reads what came of another one; heads beside each other do not."""
@@ -117,10 +144,10 @@ class Ladder:
                 self.take_out(child)
             self._add(_Step([Drop(child) for child in step.idle]))
             if step.frozen is not None:
-                self._rung = max(self._rung, Rung.ADAPTER)
+                self._rungs.append(("", Rung.ADAPTER))
                 self._add(_Step([step.frozen], why=step.why))
         elif isinstance(step, Read):
-            self._rung = max(self._rung, step.rung)
+            self._rungs.append(("", step.rung))
             self._add(_Step(step.edits, why=step.why))
         else:
             self._add(step)
@@ -324,9 +351,10 @@ class Ladder:
                 words[n] = words[n].replace(f"{edit.path} removed", f"{edit.path} after it removed", 1)
         self._words += words
         self._edits += step.edits
-        self._rung = max([self._rung, *(c.rung for c in step.choices if c.rung is not None)])
+        path = next((edit.path for edit in step.edits if isinstance(edit, StandIn)), "")
+        self._rungs += [(path, choice.rung) for choice in step.choices if choice.rung is not None]
         if step.widened.edits:
-            self._rung = max(self._rung, Rung.WIDTH if step.widened.coupled else Rung.SPLICE)
+            self._rungs.append(("", Rung.WIDTH if step.widened.coupled else Rung.SPLICE))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from etude.frameworks.removal.nested import tensors
 from etude.frameworks.removal.repeats import Repeats
 from etude.frameworks.removal.tracing import Runs, arguments, forward_of
 from etude.frameworks.removal.unfit import refuse_unfit
-from etude.frameworks.repair_words import with_mend
+from etude.frameworks.repair_words import part_of, with_mend
 
 
 def plan(model: nn.Module | dict[str, nn.Module], layers: Layers, example: Any) -> Plan:
@@ -90,9 +90,8 @@ class Planner:
         except RemovalRefused as refused:
             if refused.code in (RefusalCode.NOT_FOUND, RefusalCode.EVERYTHING, RefusalCode.DEAD):
                 raise
-            raise RemovalRefused(
-                refused.code, refused.what, with_mend(refused, layers), instead=self._enclosing(layers)
-            ) from refused.__cause__
+            why, instead, part = with_mend(refused, layers), self._enclosing(layers), part_of(refused, layers)
+            raise RemovalRefused(refused.code, refused.what, why, instead=instead, part=part) from refused.__cause__
 
     def checked(self, layers: Layers, *, seed: int = 0) -> tuple[Plan, tuple[str, ...]]:
         """Plan, and check the plan on a copy of the model; return both, with the names of the checks that were made.

@@ -57,7 +57,7 @@ def _stand_in(edit: StandIn, why: list[str]) -> str:
         done = ["added up"] if len(fits[0].sources) > 1 else []
         if fits[0].learned:
             done.append("brought into shape by a learned dense layer")
-        elif any(map(_moves, fits)):
+        elif any(map(moves, fits)):
             done.append("resized along its positions")
         what = f"what went in is {', '.join(done)}" if done else "what went in comes out"
         if any(isinstance(rule, Fill) and not rule.unused and not rule.value for rule in rules):
@@ -66,7 +66,7 @@ def _stand_in(edit: StandIn, why: list[str]) -> str:
     return f"{edit.path} removed" + (f" ({', '.join(why)})" if why else "")
 
 
-def _moves(fit: Fit) -> bool:
+def moves(fit: Fit) -> bool:
     """Say whether an adapter gives other positions than it reads, or another number of them."""
     first = fit.sources[0]
     if any(source.axes.places != fit.axes.places for source in fit.sources):
