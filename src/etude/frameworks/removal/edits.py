@@ -225,6 +225,18 @@ class Freeze(Struct, frozen=True, tag="freeze"):
     constants: tuple[tuple[str, Constant], ...]
 
 
+class Bare(Struct, frozen=True, tag="bare"):
+    """A layer's weights are no longer made of others: they keep their values and are its own.
+
+    Attributes:
+        path: Of the layer.
+        names: Of the weights.
+    """
+
+    path: str
+    names: tuple[str, ...]
+
+
 class Drop(Struct, frozen=True, tag="drop"):
     """A module that nobody calls any more goes."""
 
@@ -239,7 +251,7 @@ class Attribute(Struct, frozen=True, tag="attribute"):
     value: int | bool
 
 
-Edit: TypeAlias = StandIn | Resize | ResizeTensor | Padded | FewerHeads | Freeze | Drop | Attribute
+Edit: TypeAlias = StandIn | Resize | ResizeTensor | Padded | FewerHeads | Freeze | Bare | Drop | Attribute
 
 
 class Plan(Struct, frozen=True):

@@ -38,6 +38,7 @@ from etude.frameworks.removal.resize import Unresizable
 from etude.frameworks.removal.rules import LAST_LEVEL, Choice
 from etude.frameworks.removal.tracing import Mode, Runs
 from etude.frameworks.removal.uncalled import Children, Read, uncalled
+from etude.frameworks.removal.unparametrized import unparametrized
 from etude.frameworks.removal.widths import Widened
 from etude.frameworks.removal.words import in_words
 
@@ -102,7 +103,10 @@ class Ladder:
             called = canonical(self._model, path)
             calls = [mode.trace.of(called) for mode in modes]
             step: _Step | Children | Read
-            if any(call.outputs for of_mode in calls for call in of_mode):
+            weights = unparametrized(self._runs, modes, path)
+            if weights is not None:
+                step, behind = weights, []
+            elif any(call.outputs for of_mode in calls for call in of_mode):
                 reach = [Reach(self._model, called, mode, its) for mode, its in zip(modes, calls, strict=True)]
                 leaving = Leaving(called, path, modes, calls, reach, self._learned)
                 try:

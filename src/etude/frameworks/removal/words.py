@@ -8,6 +8,7 @@ from torch import nn
 
 from etude.frameworks.removal.edits import (
     Attribute,
+    Bare,
     Drop,
     Edit,
     FewerHeads,
@@ -19,6 +20,7 @@ from etude.frameworks.removal.edits import (
     ResizeTensor,
     StandIn,
 )
+from etude.frameworks.removal.parametrized import makers, weights
 
 
 def in_words(edit: Edit, why: Iterable[str] = ()) -> str:
@@ -43,6 +45,9 @@ def in_words(edit: Edit, why: Iterable[str] = ()) -> str:
         case Freeze():
             reasons = [w for w in why if w] or ["the identity takes the place of its weight"]
             said = f"{edit.path} removed ({', '.join(reasons)})"
+        case Bare():
+            keep = "keeps its value" if len(edit.names) == 1 else "keep their values"
+            said = f"{', '.join(makers(edit))} removed ({', '.join(weights(edit))} {keep})"
         case Drop():
             said = f"{edit.path} removed (nothing calls it)"
         case Attribute():
