@@ -73,17 +73,21 @@ class Same(Struct, frozen=True, tag="same"):
     clone: bool = True
 
 
+Limit: TypeAlias = Literal["inf", "-inf"]
+"""What is more, or less, than any number."""
+
+
 class Fill(Struct, frozen=True, tag="fill"):
     """A constant comes out: the neutral element of what joins it.
 
     Attributes:
-        value: 0 or 1, or what opens a gate.
+        value: 0 or 1, what opens a gate, or what is never the least or the greatest.
         dims: The shape. A width of 0 is the neutral element of a concatenation.
         dtype: Name of the type, if it is no floating point type; those follow the model.
         unused: Whether nobody uses it.
     """
 
-    value: int
+    value: int | Limit
     dims: tuple[Dim, ...]
     dtype: str = ""
     unused: bool = False

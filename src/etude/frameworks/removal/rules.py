@@ -12,7 +12,7 @@ from typing import Final, Literal, NoReturn, TypeAlias
 
 from etude.core.rungs import Rung
 from etude.frameworks.removal.choices import chosen_along
-from etude.frameworks.removal.edits import Axes, Dim, Fill, Fit, Rule, Same, Source
+from etude.frameworks.removal.edits import Axes, Dim, Fill, Fit, Limit, Rule, Same, Source
 from etude.frameworks.removal.flow import Flow
 from etude.frameworks.removal.joins import Join, Joins
 from etude.frameworks.removal.laying import CannotLie, laid
@@ -31,6 +31,7 @@ BESIDE: Final = 1
 Front: TypeAlias = tuple[int, int, int]
 """What has to be made wider or narrower: a value, the axis of its width, counted from behind, and the width."""
 NEUTRALS: Final = {"add": 0, "mul": 1}
+NEVER_MET: Final[dict[str, Limit]] = {"least": "inf", "greatest": "-inf"}
 CHANNELS: Final = {
     "zeros": "zeros beside its channels",
     "again": "its {here} channels again from the first on, up to {there}",
@@ -236,6 +237,8 @@ class Chooser:
             return None
         if kind in NEUTRALS:
             return self._neutral_of(kind, call, value)
+        if kind in NEVER_MET:
+            return self._never_met(NEVER_MET[kind], call, value, joins)
         dims = self.meaning.dims(call, value)
         axis = self.meaning.width_axis(value)
         if self.level > 0 or not all(self._joined_along(join, value, axis) for join in joins):
@@ -249,6 +252,13 @@ class Chooser:
     def _neutral_of(self, kind: str, call: Call, value: int) -> Choice:
         why = "what it was added to stays" if kind == "add" else "what it was multiplied with stays"
         return Choice(Fill(NEUTRALS[kind], self.meaning.dims(call, value)), Rung.NEUTRAL, why=why)
+
+    def _never_met(self, limit: Limit, call: Call, value: int, joins: list[Join]) -> Choice | None:
+        """Return what is never the least of two, or the greatest, if it comes to them as it is."""
+        if not all(self.joins.is_moved(join, value) for join in joins):
+            return None
+        why = "what it was compared with stays"
+        return Choice(Fill(limit, self.meaning.dims(call, value)), Rung.NEUTRAL, why=why)
 
     def _with_all_of_it(self, call: Call, value: int, joins: list[Join]) -> Choice | None:
         """Return what drops a branch with all that is left in it, if that is asked for."""
