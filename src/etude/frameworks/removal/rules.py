@@ -30,8 +30,9 @@ BESIDE: Final = 1
 """Up to that level widths change elsewhere."""
 Front: TypeAlias = tuple[int, int, int]
 """What has to be made wider or narrower: a value, the axis of its width, counted from behind, and the width."""
-NEUTRALS: Final = {"add": 0, "mul": 1}
-NEVER_MET: Final[dict[str, Limit]] = {"least": "inf", "greatest": "-inf"}
+NEUTRALS: Final[dict[str, int | Limit]] = {"add": 0, "mul": 1, "least": "inf", "greatest": "-inf"}
+COMPARED: Final = frozenset(["least", "greatest"])
+MET: Final = {"add": "added to", "mul": "multiplied with", "least": "compared with", "greatest": "compared with"}
 CHANNELS: Final = {
     "zeros": "zeros beside its channels",
     "again": "its {here} channels again from the first on, up to {there}",
@@ -233,12 +234,10 @@ class Chooser:
             gate = self._open_gate(call, value) or self._beside_nothing(call, value, joins)
             return gate or self._with_all_of_it(call, value, joins) or self._vanished(call, value)
         kind = kinds.pop()
-        if kind == "mul" and all(map(self.joins.is_scaled, joins)):
+        if not self._ends_there(kind, value, joins):
             return None
         if kind in NEUTRALS:
             return self._neutral_of(kind, call, value)
-        if kind in NEVER_MET:
-            return self._never_met(NEVER_MET[kind], call, value, joins)
         dims = self.meaning.dims(call, value)
         axis = self.meaning.width_axis(value)
         if self.level > 0 or not all(self._joined_along(join, value, axis) for join in joins):
@@ -250,20 +249,19 @@ class Chooser:
         return Choice(Fill(0, none), Rung.SPLICE, width=True, why="the rest of the concatenation stays")
 
     def _neutral_of(self, kind: str, call: Call, value: int) -> Choice:
-        why = "what it was added to stays" if kind == "add" else "what it was multiplied with stays"
+        why = f"what it was {MET[kind]} stays"
         return Choice(Fill(NEUTRALS[kind], self.meaning.dims(call, value)), Rung.NEUTRAL, why=why)
 
-    def _never_met(self, limit: Limit, call: Call, value: int, joins: list[Join]) -> Choice | None:
-        """Return what is never the least of two, or the greatest, if it comes to them as it is."""
-        if not all(self.joins.is_moved(join, value) for join in joins):
-            return None
-        why = "what it was compared with stays"
-        return Choice(Fill(limit, self.meaning.dims(call, value)), Rung.NEUTRAL, why=why)
+    def _ends_there(self, kind: str, value: int, joins: list[Join]) -> bool:
+        """Say whether a branch that ends in joins of a kind ends as it is, and is not what a gate scales."""
+        if kind in COMPARED:  # more than any number, times -1, is less than any
+            return all(self.joins.is_moved(join, value) for join in joins)
+        return kind != "mul" or not all(map(self.joins.is_scaled, joins))
 
     def _with_all_of_it(self, call: Call, value: int, joins: list[Join]) -> Choice | None:
         """Return what drops a branch with all that is left in it, if that is asked for."""
         kinds = {join.kind for join in joins}
-        if not self._is_dropped(call, value) or len(kinds) != 1 or not kinds <= NEUTRALS.keys():
+        if not self._is_dropped(call, value) or len(kinds) != 1 or not kinds <= NEUTRALS.keys() - COMPARED:
             return None
         rest = all(any(self.flow.depends_on_content(n) for n in join.others) for join in joins)
         return self._neutral_of(kinds.pop(), call, value) if rest else None
