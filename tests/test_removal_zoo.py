@@ -211,6 +211,21 @@ def test_a_sum_of_a_thing_with_what_was_made_of_it_alone_is_doubled():
         assert bool(doubled_sums(net, (x,))) is doubles
 
 
+@pytest.mark.parametrize(
+    ("add", "doubles"),
+    [
+        (lambda y: y.unbind(1)[0] + y.unbind(1)[1], False),
+        (lambda y: y.unbind(1)[1] + y.unbind(1)[1].relu(), True),
+        (lambda y: y.unbind(1)[0] + (y.unbind(1)[0] + y.unbind(1)[1]), True),
+        (lambda y: y.chunk(2, 2)[0] + y.chunk(2, 2)[1], True),
+    ],
+)
+def test_steps_of_a_sequence_are_different_things(add: Callable[[Tensor], Tensor], doubles: bool):
+    net = nn.ModuleDict({"stem": nn.Linear(6, 6)})
+    net.forward = lambda x: add(net["stem"](x))
+    assert bool(doubled_sums(net, (torch.randn(2, 3, 6),))) is doubles
+
+
 def test_a_product_with_what_another_layer_gives_is_no_doubled_summand():
     def gated(net: Any, x: Tensor) -> Any:
         y = net["stem"](x)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, NoReturn, TypeAlias
 
 from etude.core.rungs import Rung
@@ -19,6 +20,7 @@ from etude.frameworks.removal.laying import CannotLie, laid
 from etude.frameworks.removal.meaning import Meaning
 from etude.frameworks.removal.meeting import Meeting
 from etude.frameworks.removal.nested import Path
+from etude.frameworks.removal.states import States
 from etude.frameworks.removal.trace import Call, Trace
 from etude.frameworks.removal.vanishing import Vanishing
 
@@ -121,20 +123,25 @@ class Chooser:
         if not self.trace.values[value].is_float:
             return self._not_float(call, value)
         self._refuse_owned(call, path, value)
-        neutral = self.joined(call, value)
+        neutral = self.joined(call, value, goes_on=self._states.is_last(path, value))
         if neutral is not None and self.starved:  # the branch goes, and what only it led to has to go on
             lost = [source for source in self._sources(call, value) if self._is_starved(source[1])]
             self._refuse_skipped(call, value, lost)
             return self._adapter(call, value, lost) if lost else neutral
-        return neutral or self._from_inputs(call, value)
+        return neutral or self._from_inputs(call, path, value)
 
-    def joined(self, call: Call, value: int) -> Choice | None:
+    def joined(self, call: Call, value: int, *, goes_on: bool = False) -> Choice | None:
         """Return the neutral element of what joins an output, or None where what goes in may come out.
+
+        Args:
+            call: A call.
+            value: What it gives.
+            goes_on: Whether it is known that something goes on, and ends no branch.
 
         Raises:
             NoRule: It may not, and nobody knows what may.
         """
-        neutral = self._neutral(call, value)
+        neutral = None if goes_on else self._neutral(call, value)
         if neutral is None:
             self._refuse_unknown(call, value)
             self._refuse_twins(call, value)
@@ -166,9 +173,9 @@ class Chooser:
     def _is_starved(self, value: int) -> bool:
         return bool(self.flow.ancestors[value] & self.starved)
 
-    def _from_inputs(self, call: Call, value: int) -> Choice:
+    def _from_inputs(self, call: Call, path: Path, value: int) -> Choice:
         """Return what comes out of inputs: one as it is, with another width, or brought into shape."""
-        sources = self._sources(call, value)
+        sources = self._states.without_others(self._sources(call, value), path)
         shape = self.trace.values[value].shape
         same = [s for s in sources if self.trace.values[s[1]].shape == shape and self._same_axes(s[1], value)]
         near = [s for s in sources if self._differs_in_width(s[1], value)]
@@ -189,6 +196,11 @@ class Chooser:
                 self._no_width(value, self._width(n, self.calls), self._width(value))
             return Choice(Same(where), Rung.SPLICE, width=True, front=front, reads=(n,))
         return self._adapter(call, value, near or sources)
+
+    @cached_property
+    def _states(self) -> States:
+        """The states of a module that is called step by step."""
+        return States(self.calls)
 
     def _refuse_other_choices(self, value: int) -> None:
         """Refuse another width where the model chooses among the channels: experts, which are as many as they are."""

@@ -73,11 +73,11 @@ def _stand_in(edit: StandIn, why: list[str]) -> str:
 
 def _moves(fit: Fit) -> bool:
     """Say whether an adapter gives other positions than it reads, or another number of them."""
-    first = fit.sources[0]
     if any(source.axes.places != fit.axes.places for source in fit.sources):
         return True
     dims = [(fit.dims[place.axis], place.axis) for place in fit.axes.places]
-    return any((dim.path, dim.axis, dim.times) != (first.path, axis, dim.over) for dim, axis in dims)
+    read = {source.path for source in fit.sources}
+    return any(dim.path not in read or (dim.axis, dim.times) != (axis, dim.over) for dim, axis in dims)
 
 
 def _how(keep: tuple[int, ...] | None, before: int) -> str:
