@@ -85,12 +85,16 @@ class Fill(Struct, frozen=True, tag="fill"):
         dims: The shape. A width of 0 is the neutral element of a concatenation.
         dtype: Name of the type, if it is no floating point type; those follow the model.
         unused: Whether nobody uses it.
+        axis: The axis along which a result is taken apart of which some parts are 1.
+        ones: From where to where they lie.
     """
 
     value: int | Limit
     dims: tuple[Dim, ...]
     dtype: str = ""
     unused: bool = False
+    axis: int = 0
+    ones: tuple[tuple[int, int], ...] = ()
 
 
 class Source(Struct, frozen=True):

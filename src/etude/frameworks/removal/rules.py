@@ -19,6 +19,7 @@ from etude.frameworks.removal.joins import Join, Joins
 from etude.frameworks.removal.laying import CannotLie, laid
 from etude.frameworks.removal.meaning import Meaning
 from etude.frameworks.removal.meeting import Meeting
+from etude.frameworks.removal.modulation import Modulation
 from etude.frameworks.removal.nested import Path
 from etude.frameworks.removal.states import States
 from etude.frameworks.removal.trace import Call, Trace
@@ -244,7 +245,8 @@ class Chooser:
         kinds = {join.kind for join in joins}
         if len(kinds) != 1 or not all(self._is_whole_branch(join) for join in joins):
             gate = self._open_gate(call, value) or self._beside_nothing(call, value, joins)
-            return gate or self._with_all_of_it(call, value, joins) or self._vanished(call, value)
+            dropped = gate or self._with_all_of_it(call, value, joins) or self._vanished(call, value)
+            return dropped or self._unmodulated(call, value)
         kind = kinds.pop()
         if not self._ends_there(kind, value, joins):
             return None
@@ -310,7 +312,8 @@ class Chooser:
         others = [n for n in call.outputs.values() if n != value and self.flow.used_outside(n, [call])]
         found = [self._neutral(call, n) for n in others if self.trace.values[n].is_float]
         self._asking = False
-        both = any(isinstance(choice.rule, Fill) and not choice.rule.value for choice in found if choice)
+        fills = [choice.rule for choice in found if choice and isinstance(choice.rule, Fill)]
+        both = any(not fill.value and not fill.ones for fill in fills)
         rest = all(any(self.flow.depends_on_content(n) for n in join.others) for join in joins)
         if not both or not rest:
             return None
@@ -321,6 +324,15 @@ class Chooser:
         if not Vanishing(self.flow, self.joins, self.calls).is_neutral(value, call, self.besides):
             return None
         return Choice(Fill(0, self.meaning.dims(call, value)), Rung.NEUTRAL, why="what it was joined with stays")
+
+    def _unmodulated(self, call: Call, value: int) -> Choice | None:
+        """Return what neither shifts nor scales and leaves gates open, of what says how others work."""
+        found = None if self.starved else Modulation(self.flow, self.joins, call, self.calls).ones(value)
+        dims = self.meaning.dims(call, value)
+        if found is None or dims[found[0]].path is not None:
+            return None
+        rule = Fill(0, dims, axis=found[0], ones=found[1])
+        return Choice(rule, Rung.NEUTRAL, why="what it shifted and scaled stays, and its gates are open")
 
     def _is_whole_branch(self, join: Join) -> bool:
         rest = any(self.flow.depends_on_content(n) for n in join.others)
