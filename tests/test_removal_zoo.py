@@ -228,6 +228,21 @@ def test_a_sum_of_a_thing_with_what_was_made_of_it_alone_is_doubled():
         assert bool(doubled_sums(net, (x,))) is doubles
 
 
+@pytest.mark.parametrize(
+    ("add", "doubles"),
+    [
+        (lambda y: y.unbind(1)[0] + y.unbind(1)[1], False),
+        (lambda y: y.unbind(1)[1] + y.unbind(1)[1].relu(), True),
+        (lambda y: y.unbind(1)[0] + (y.unbind(1)[0] + y.unbind(1)[1]), True),
+        (lambda y: y.chunk(2, 2)[0] + y.chunk(2, 2)[1], True),
+    ],
+)
+def test_steps_of_a_sequence_are_different_things(add: Callable[[Tensor], Tensor], doubles: bool):
+    net = nn.ModuleDict({"stem": nn.Linear(6, 6)})
+    net.forward = lambda x: add(net["stem"](x))
+    assert bool(doubled_sums(net, (torch.randn(2, 3, 6),))) is doubles
+
+
 def test_a_product_with_what_another_layer_gives_is_no_doubled_summand():
     def gated(net: Any, x: Tensor) -> Any:
         y = net["stem"](x)
@@ -382,6 +397,39 @@ def test_changed_weights_are_seen_unless_they_are_told():
 
     assert oracles(retrain, "norm") == {"kept"}
     assert oracles(retrain, "norm", changes=("norm removed", "out rebuilt 9->8 inputs")) == set()
+
+
+class Held(nn.Module):
+    """A layer whose weight is made of others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.utils.parametrizations.weight_norm(nn.Linear(6, 6))
+        self.head = nn.Linear(6, 5)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.head(torch.relu(self.first(x)))
+
+
+HELD = Family("held", "table", Held, lambda batch: (torch.randn(batch, 6),))
+TOLD = "first.parametrizations.weight removed (first.weight keeps its value)"
+
+
+@pytest.mark.parametrize(
+    ("scale", "changes", "found"),
+    [(1.0, (TOLD,), set()), (1.0, (), {"kept", "effect"}), (1.5, (TOLD,), {"kept"})],
+)
+def test_a_weight_that_was_made_may_stay_as_it_was_if_that_is_told(
+    scale: float, changes: tuple[str, ...], found: set[str]
+) -> None:
+    def remove(model: Any, path: str, inputs: Any) -> tuple[Repaired, int]:
+        nn.utils.parametrize.remove_parametrizations(model.first, "weight")
+        with torch.no_grad():
+            model.first.weight.mul_(scale)
+        return Repaired(model), 2
+
+    assert oracles(remove, "first.parametrizations", HELD, changes) == found
+    assert "gone" in oracles(hidden, "first.parametrizations", HELD, (TOLD,))
 
 
 def test_more_than_a_fifth_built_anew_is_seen_even_if_it_is_told():

@@ -170,12 +170,23 @@ class Judge:
         rest = sum(parameter.numel() for parameter in repaired.model.parameters())
         if sum(new.values()) > MOST_REBUILT * max(1, rest):
             yield f"{100 * sum(new.values()) / rest:.1f} % of what remains is built anew"
-        for name in saved(repaired.model) - before.keys():
+        for name in saved(repaired.model) - before.keys() - self._stayed(repaired, path):
             yield f"{name} is new"
         tied = [(a, b) for a in left for b in left if a < b and left[a] is left[b]]
         for a, b in tied:
             if a in after and b in after and after[a] is not after[b]:
                 yield f"{a} and {b} are no longer shared"
+
+    def _stayed(self, repaired: Repaired, path: str) -> set[str]:
+        """Return weights that the part made of others, and that stay as they were: told, and the same to the bit."""
+        untouched, after = copy.deepcopy(self.fresh).eval(), state(repaired.model)
+        found = set()
+        for name in after.keys() - state(self.fresh).keys():
+            layer, _, weight = name.rpartition(".")
+            made = getattr(untouched.get_submodule(layer), weight, None) if within(path, layer) or not layer else None
+            if isinstance(made, Tensor) and repaired.tells(name) and torch.equal(made, after[name]):
+                found.add(name)
+        return found
 
     def _gone(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """Nothing of the part is there."""
@@ -211,7 +222,9 @@ class Judge:
 
     def _effect(self, repaired: Repaired, path: str, looked: Looked) -> Iterator[str]:
         """If other weights in the part change the output, so does its removal."""
-        if not equal(floats(looked.output), self.output) or not self._gives_the_same(repaired.model):
+        if not equal(floats(looked.output), self.output) or self._stayed(repaired, path):
+            return
+        if not self._gives_the_same(repaired.model):
             return
         if not self._gives_the_same(stirred(self.fresh, path)):
             yield "the output is the same as with it"

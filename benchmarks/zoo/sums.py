@@ -92,7 +92,7 @@ def doubled(one: Tensor, other: Tensor, kept: Collection[int] = ()) -> bool:
     """Say whether of two summands one says nothing that the other does not."""
     if one.grad_fn is None or other.grad_fn is None or not (one.detach().any() and other.detach().any()):
         return False
-    first, second = sources(one.grad_fn, kept), sources(other.grad_fn, kept)
+    first, second = (_of_step(sources(x.grad_fn, kept), x.grad_fn, x.output_nr) for x in (one, other))
     return bool(first) and bool(second) and (first <= second or second <= first)
 
 
@@ -101,13 +101,15 @@ def sources(node: Any, kept: Collection[int] = ()) -> set[Any]:
 
     What is reached are the last operations of the branch itself; behind them nothing is looked at. A product of two
     things that come from different operations is a gate: it mixes. One of a thing with what was made of it alone, as
-    in a norm or an activation that is written out, does not.
+    in a norm or an activation that is written out, does not. Steps of a sequence that was taken apart are different
+    things: what each has from its own place is told apart.
     """
     found: dict[Any, set[Any]] = {None: set()}
     todo = [node]
     while todo:
         at = todo[-1]
-        before = [one for one, _ in at.next_functions] if at is not None and _is_plain(at) else []
+        edges = list(at.next_functions) if at is not None and _is_plain(at) else []
+        before = [one for one, _ in edges]
         open_ones = [one for one in before if one not in found]
         if open_ones:
             todo += open_ones
@@ -115,7 +117,7 @@ def sources(node: Any, kept: Collection[int] = ()) -> set[Any]:
         todo.pop()
         if at in found:
             continue
-        behind = [found[one] for one in before if found[one]]
+        behind = [_of_step(found[one], one, nth) for one, nth in edges if found[one]]
         if not _is_plain(at):
             # An accumulation is a leaf: a weight of a norm, or an input. Only the input is a source.
             found[at] = {at} if "AccumulateGrad" not in at.name() or _is_input(at) else set()
@@ -124,6 +126,11 @@ def sources(node: Any, kept: Collection[int] = ()) -> set[Any]:
             is_kept = bool(behind) and any(_is_parameter(one) and id(one.variable) in kept for one in before)
             found[at] = {at} if is_gate or is_kept else set().union(*behind)
     return found[node]
+
+
+def _of_step(sources: set[Any], node: Any, nth: int) -> set[Any]:
+    """Return what is behind the nth result of a node: of one that takes a sequence apart, by steps."""
+    return {(source, nth) for source in sources} if _kind(node) == "Unbind" else sources
 
 
 def _kind(node: Any) -> str:

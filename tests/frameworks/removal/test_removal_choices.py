@@ -195,7 +195,10 @@ def test_a_branch_that_ends_in_a_weight_that_is_read_is_dropped_and_not_doubled(
     torch.testing.assert_close(without(net, found)(X), net.head(torch.tanh(net.stem(X))))
 
 
-def test_a_weight_that_is_read_and_joined_in_an_unknown_way_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("join", "code"), [(torch.hypot, RefusalCode.DOES_NOT_FIT), (torch.maximum, RefusalCode.WITHOUT_CALL)]
+)
+def test_a_weight_that_is_read_and_joined_otherwise_is_refused(join: Any, code: RefusalCode) -> None:
     class Largest(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -203,9 +206,9 @@ def test_a_weight_that_is_read_and_joined_in_an_unknown_way_is_refused() -> None
 
         def forward(self, x: torch.Tensor) -> Any:
             x = torch.tanh(self.stem(x))
-            return self.head(torch.maximum(x, F.linear(x, self.proj.weight)))
+            return self.head(join(x, F.linear(x, self.proj.weight)))
 
-    assert refusal(Largest(), Layers((Whole("proj"),)), X).code is RefusalCode.DOES_NOT_FIT
+    assert refusal(Largest(), Layers((Whole("proj"),)), X).code is code
 
 
 def test_a_layer_that_learns_is_not_averaged_channels() -> None:

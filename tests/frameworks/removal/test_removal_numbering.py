@@ -102,6 +102,27 @@ def test_what_reckons_with_its_number_keeps_it() -> None:
     assert "word by word with a cache: not with this model, whose blocks keep their numbers" in found.changes
 
 
+class Led(Numbered):
+    """The first block has a norm of its own."""
+
+    class Block(nn.Module):
+        def __init__(self, n: int, reckons: bool) -> None:
+            super().__init__()
+            self.layer_idx, self.mix = n, nn.Linear(6, 6)
+            if n == 0:
+                self.norm = nn.LayerNorm(6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.mix(self.norm(x) if self.layer_idx == 0 else x)
+
+
+def test_no_block_becomes_the_first_one_that_has_not_what_that_needs() -> None:
+    net, x = Led(reckons=False), torch.randn(5, 6)
+    found = planned(net, "blocks.0", x)
+    torch.testing.assert_close(without(net, found)(x), net.blocks[2](net.blocks[1](x)))
+    assert "word by word with a cache: not with this model, whose blocks keep their numbers" in found.changes
+
+
 def test_nothing_is_said_where_no_number_changes() -> None:
     found = planned(Numbered(reckons=True), "blocks.2", torch.randn(5, 6))
     assert not [word for word in found.changes if "cache" in word]

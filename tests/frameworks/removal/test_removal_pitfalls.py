@@ -262,7 +262,3 @@ def test_a_weight_that_is_made_of_others_is_not_resized() -> None:
     assert any("Take the parametrization off before" in note for note in found.notes)
     again = torch.cat([x, x[:, :3]], dim=1)
     torch.testing.assert_close(without(net, found)(x), net[2](net[1](again)))
-    with pytest.raises(RemovalRefused) as refused:
-        plan(net, Layers((Whole("1.parametrizations.weight.0"),)), torch.randn(5, 4))
-    assert refused.value.code is RefusalCode.WITHOUT_CALL
-    assert refused.value.instead == "1"

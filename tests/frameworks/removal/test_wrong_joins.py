@@ -90,6 +90,12 @@ LEFT: dict[str, tuple[Join, Callable[[Any, torch.Tensor], torch.Tensor]]] = {
     "quotient": (lambda s, h: h / (1 + s.f(h) ** 2), lambda s, h: h),
     "twice a half": (lambda s, h: h * (2 * s.f(h).sigmoid()), lambda s, h: h),
     "a gate of its own": (_own_gate, lambda s, h: h),
+    "the larger of two": (lambda s, h: torch.maximum(s.g(h), s.f(h)), lambda s, h: s.g(h)),
+    "the smaller of it and what went in": (lambda s, h: torch.min(h, s.f(h)), lambda s, h: h),
+    "the larger of what is moved": (
+        lambda s, h: s.f(h).unflatten(1, (2, 4)).flip(1).flatten(1).fmax(h),
+        lambda s, h: h,
+    ),
     "a blank of its shape": (lambda s, h: torch.zeros_like(s.f(h)) + h + s.f(h), lambda s, h: h),
 }
 
@@ -122,6 +128,11 @@ def _used_twice(s: Any, h: torch.Tensor) -> torch.Tensor:
     return h + y + s.g(y)
 
 
+def _compared_and_added(s: Any, h: torch.Tensor) -> torch.Tensor:
+    y = s.f(h)
+    return torch.maximum(s.g(h), y) + y
+
+
 UNKNOWN: dict[str, Join] = {
     "softplus": lambda s, h: h + F.softplus(s.f(h)),
     "exp": lambda s, h: h + s.f(h).exp(),
@@ -129,7 +140,8 @@ UNKNOWN: dict[str, Join] = {
     "softmax": lambda s, h: h - s.f(h).softmax(-1),
     "plus one": lambda s, h: h + (s.f(h) + 1),
     "clamp above 0": lambda s, h: h + s.f(h).clamp(1, 2),
-    "maximum": lambda s, h: torch.maximum(s.g(h), s.f(h)),
+    "maximum of what is scaled": lambda s, h: torch.maximum(s.g(h), -s.f(h)),
+    "maximum and sum": _compared_and_added,
     "hypot": lambda s, h: torch.hypot(h, s.f(h)),
     "lerp": lambda s, h: torch.lerp(h, s.f(h), 0.5),
     "addcmul": lambda s, h: torch.addcmul(h, s.f(h), s.g(h)),

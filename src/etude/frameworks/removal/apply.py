@@ -13,6 +13,7 @@ from etude.frameworks.removal.attention import cut_heads
 from etude.frameworks.removal.constants import frozen, is_frozen
 from etude.frameworks.removal.cuts import resized
 from etude.frameworks.removal.edits import (
+    Bare,
     Drop,
     Edit,
     FewerHeads,
@@ -24,6 +25,7 @@ from etude.frameworks.removal.edits import (
     StandIn,
 )
 from etude.frameworks.removal.padding import pad
+from etude.frameworks.removal.parametrized import bare
 from etude.frameworks.removal.resize import drawing, taken
 from etude.frameworks.removal.standin import stand_in
 
@@ -67,6 +69,8 @@ def carry_out(model: nn.Module, edit: Edit, *, seed: int) -> list[str]:
     elif isinstance(edit, Freeze):
         old = model.get_submodule(edit.path)
         replace(model, old, frozen(old, edit))
+    elif isinstance(edit, Bare):
+        bare(model.get_submodule(edit.path), edit)
     elif isinstance(edit, Drop):
         parent, _, name = edit.path.rpartition(".")
         _drop(model.get_submodule(parent), name)

@@ -28,9 +28,10 @@ from etude.frameworks.removal.apart import mixed
 from etude.frameworks.removal.apply import apply
 from etude.frameworks.removal.comparing import Examples, Found, is_close, is_equal, loss_of, moved, with_gradients
 from etude.frameworks.removal.copies import copied
-from etude.frameworks.removal.edits import Drop, Fill, Freeze, Plan, Resize, ResizeTensor, StandIn
+from etude.frameworks.removal.edits import Bare, Drop, Fill, Freeze, Plan, Resize, ResizeTensor, StandIn
 from etude.frameworks.removal.heads import with_silent_heads
 from etude.frameworks.removal.nested import tensors
+from etude.frameworks.removal.parametrized import makers, weights
 from etude.frameworks.removal.reexecution import kept, masked, overridden
 from etude.frameworks.removal.resized import resized_names
 from etude.frameworks.removal.tracing import arguments, forward_of
@@ -280,6 +281,19 @@ class _Checks:
                     self.fail(f"{name} is lost.")
                 if name not in resized and not is_equal(self._before.get_parameter(name), after[name]):
                     self.fail(f"{name} has other values.")
+        self._own_weights()
+
+    def _own_weights(self) -> None:
+        """Compare weights that were made of others with what was made."""
+        resized = resized_names(self._before, self._plan.edits)
+        for edit in (edit for edit in self._plan.edits if isinstance(edit, Bare)):
+            before, after = (model.get_submodule(edit.path).eval() for model in (self._before, self._after))
+            for name, full in zip(edit.names, weights(edit), strict=True):
+                own = {**after._parameters, **after._buffers}.get(name)
+                if own is None:
+                    self.fail(f"{full} is lost.")
+                if full not in resized and not is_equal(getattr(before, name), own):
+                    self.fail(f"{full} has other values.")
 
     def _names(self, paths: list[str]) -> list[str]:
         """Return all names of modules of which some may have several."""
@@ -287,8 +301,14 @@ class _Checks:
         return [name for name, m in self._before.named_modules(remove_duplicate=False) if id(m) in meant]
 
     def _stood_for(self, name: str) -> bool:
-        paths = self._names([e.path for e in self._plan.edits if isinstance(e, StandIn | Drop | Freeze)])
-        return any(name.startswith(f"{path}.") for path in paths)
+        return any(name.startswith(f"{path}.") for path in self._gone)
+
+    @functools.cached_property
+    def _gone(self) -> list[str]:
+        """All names of modules that are not there any more, or have no weights."""
+        edits = self._plan.edits
+        paths = [edit.path for edit in edits if isinstance(edit, StandIn | Drop | Freeze)]
+        return self._names([*paths, *(maker for edit in edits if isinstance(edit, Bare) for maker in makers(edit))])
 
     def _another_batch(self) -> bool:
         """Compare shapes for another number of examples, if the untouched model takes another one."""
@@ -319,9 +339,8 @@ class _Checks:
         if had is None:
             return
         has = self._trained(self._after) or set()
-        removed = self._names([e.path for e in self._plan.edits if isinstance(e, StandIn | Drop | Freeze)])
         for name in sorted(had - has - set(self._plan.idle)):
-            if not any(name.startswith(f"{path}.") for path in removed):
+            if not self._stood_for(name):
                 self.fail(f"{name} has no gradient any more.")
 
     def _trained(self, model: nn.Module) -> set[str] | None:

@@ -22,4 +22,5 @@ def tensors_of(model: nn.Module) -> list[torch.Tensor]:
     for module in model.modules():
         found += [t for name, value in vars(module).items() if not name.startswith("_") for _, t in tensors(value)]
         found += [value for value in vars(module).values() if isinstance(value, torch.Tensor)]
+        found += [t for value in vars(module).values() if isinstance(value, list) for _, t in tensors(value)]
     return found

@@ -73,20 +73,28 @@ class Same(Struct, frozen=True, tag="same"):
     clone: bool = True
 
 
+Limit: TypeAlias = Literal["inf", "-inf"]
+"""What is more, or less, than any number."""
+
+
 class Fill(Struct, frozen=True, tag="fill"):
     """A constant comes out: the neutral element of what joins it.
 
     Attributes:
-        value: 0 or 1, or what opens a gate.
+        value: 0 or 1, what opens a gate, or what is never the least or the greatest.
         dims: The shape. A width of 0 is the neutral element of a concatenation.
         dtype: Name of the type, if it is no floating point type; those follow the model.
         unused: Whether nobody uses it.
+        axis: The axis along which a result is taken apart of which some parts are 1.
+        ones: From where to where they lie.
     """
 
-    value: int
+    value: int | Limit
     dims: tuple[Dim, ...]
     dtype: str = ""
     unused: bool = False
+    axis: int = 0
+    ones: tuple[tuple[int, int], ...] = ()
 
 
 class Source(Struct, frozen=True):
@@ -225,6 +233,18 @@ class Freeze(Struct, frozen=True, tag="freeze"):
     constants: tuple[tuple[str, Constant], ...]
 
 
+class Bare(Struct, frozen=True, tag="bare"):
+    """A layer's weights are no longer made of others: they keep their values and are its own.
+
+    Attributes:
+        path: Of the layer.
+        names: Of the weights.
+    """
+
+    path: str
+    names: tuple[str, ...]
+
+
 class Drop(Struct, frozen=True, tag="drop"):
     """A module that nobody calls any more goes."""
 
@@ -239,7 +259,7 @@ class Attribute(Struct, frozen=True, tag="attribute"):
     value: int | bool
 
 
-Edit: TypeAlias = StandIn | Resize | ResizeTensor | Padded | FewerHeads | Freeze | Drop | Attribute
+Edit: TypeAlias = StandIn | Resize | ResizeTensor | Padded | FewerHeads | Freeze | Bare | Drop | Attribute
 
 
 class Plan(Struct, frozen=True):

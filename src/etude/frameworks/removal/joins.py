@@ -13,7 +13,10 @@ from etude.frameworks.removal.operations import (
     ADD,
     CAT,
     DIVIDE,
+    FAITHFUL,
     GATES,
+    GREATEST,
+    LEAST,
     LIMITS,
     MASKING,
     MUL,
@@ -26,6 +29,8 @@ from etude.frameworks.removal.operations import (
 )
 from etude.frameworks.removal.trace import Call, Op, Trace
 
+KINDS: Final = ((ADD, "add"), (MUL, "mul"), (CAT | STACK, "cat"), (LEAST, "least"), (GREATEST, "greatest"))
+"""Operations that join -> how."""
 AS_IT_IS: Final = "as it is"
 MASKED: Final = "masked"
 STILL_NOTHING: Final = "still nothing"
@@ -36,7 +41,7 @@ class Join:
     """Where a value meets another one.
 
     Attributes:
-        kind: ``add``, ``mul`` or ``cat``.
+        kind: ``add``, ``mul``, ``cat``, ``least`` or ``greatest``.
         op: The operation.
         branch: What of it comes from the value.
         others: What comes from elsewhere.
@@ -230,6 +235,16 @@ class Joins:
                 waiting += [] if self._flow.mixes(op) else op.outputs
         return False
 
+    def is_moved(self, join: Join, value: int) -> bool:
+        """Say whether what a join reads is a value that was only moved: whatever number it is, it still is."""
+        now = join.branch
+        while now != value and (made := self._trace.values[now].op) is not None:
+            op = self._trace.ops[made]
+            if op.name not in FAITHFUL:
+                return False
+            now = op.inputs[0]
+        return now == value
+
     def is_scaled(self, join: Join) -> bool:
         """Say whether a branch is the larger side of a product: then it is what a gate scales, and none itself."""
         return math.prod(self._trace.values[join.branch].shape) > max(map(self._before_repeats, join.others))
@@ -244,14 +259,14 @@ class Joins:
 
     def _joined(self, op: Op, value: int) -> Join | None:
         others = tuple(dict.fromkeys(n for n in op.inputs if n != value))
-        kind = "add" if op.name in ADD else "mul" if op.name in MUL else "cat" if op.name in CAT | STACK else ""
+        kind = next((kind for names, kind in KINDS if op.name in names), "")
         if op.name in DIVIDE and op.inputs[0] != value:
             kind = "mul"
         if op.name == "scaled_dot_product_attention" and _is_mask(op, value, self._trace):
             kind = "add"
         if not kind or not others or list(op.inputs).count(value) > 1:
             return None
-        if kind == "mul" and self._is_scale(others):
+        if kind in ("mul", "least", "greatest") and self._is_scale(others):  # a limit, as of an activation
             return None
         if kind == "add" and not any(self._trace.values[n].is_float for n in others):
             return None

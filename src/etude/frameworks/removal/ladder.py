@@ -25,8 +25,8 @@ from etude.frameworks.removal.choices import constants_by_use, makes_choice
 from etude.frameworks.removal.choosing import Leaving
 from etude.frameworks.removal.constants import channels_in_words
 from etude.frameworks.removal.edits import Drop, Edit, FewerHeads, Fill, Fit, Freeze, Plan, Resize, StandIn
+from etude.frameworks.removal.elsewhere import Elsewhere
 from etude.frameworks.removal.fitting import Fitting, code_of
-from etude.frameworks.removal.flow import within
 from etude.frameworks.removal.heads import Cut
 from etude.frameworks.removal.names import canonical, is_small, tied, under
 from etude.frameworks.removal.numbering import numbered_anew
@@ -39,6 +39,7 @@ from etude.frameworks.removal.resize import Unresizable
 from etude.frameworks.removal.rules import LAST_LEVEL, Choice
 from etude.frameworks.removal.tracing import Mode, Runs
 from etude.frameworks.removal.uncalled import Children, Read, uncalled
+from etude.frameworks.removal.unparametrized import unparametrized
 from etude.frameworks.removal.widths import Widened
 from etude.frameworks.removal.words import in_words
 
@@ -129,7 +130,10 @@ class Ladder:
             called = canonical(self._model, path)
             calls = [mode.trace.of(called) for mode in modes]
             step: _Step | Children | Read
-            if any(call.outputs for of_mode in calls for call in of_mode):
+            weights = unparametrized(self._runs, modes, path)
+            if weights is not None:
+                step, behind = weights, []
+            elif any(call.outputs for of_mode in calls for call in of_mode):
                 reach = [Reach(self._model, called, mode, its) for mode, its in zip(modes, calls, strict=True)]
                 leaving = Leaving(called, path, modes, calls, reach, self._learned)
                 try:
@@ -176,12 +180,14 @@ class Ladder:
                 continue
             if failure:
                 self._notes.append(f"{leaving.what}: what reads it gets no other width, since {failure}")
+            self._refuse_read_elsewhere(leaving, choices)
             self._idle |= leaving.idle(choices)
             self._unread.update(dict.fromkeys(leaving.unread(choices)))
             return _Step([edit, *widened.edits], _flat(choices), widened)
         if not leaving.learned:
             raise RemovalRefused(code_of(failure), leaving.what, f"{failure}.")
         edit, choices = leaving.stand_in(level=LAST_LEVEL, learned=True)
+        self._refuse_read_elsewhere(leaving, choices)
         return _Step([edit], _flat(choices), self._fitted(edit, choices, leaving))
 
     def _choosing(self, leaving: Leaving, none: RemovalRefused) -> Children:
@@ -234,15 +240,22 @@ class Ladder:
         fronts = [[choice.front for choice in of_mode if choice.front] for of_mode in choices]
         return self._fitting.fit(edit, leaving.modes, leaving.calls, self._edits, wide=wide, fronts=fronts)
 
-    def _refuse_read_elsewhere(self, leaving: Leaving) -> None:
-        """Refuse a module whose parameters are used by others without calling it."""
+    def _refuse_read_elsewhere(self, leaving: Leaving, choices: list[list[Choice]] | None = None) -> None:
+        """Refuse a module whose parameters are used by others without calling it.
+
+        Args:
+            leaving: The module.
+            choices: What stands for it, once that is known.
+        """
         shared = tied(self._model)
-        for mode, of_mode in zip(leaving.modes, leaving.calls, strict=True):
+        for at, (mode, of_mode) in enumerate(zip(leaving.modes, leaving.calls, strict=True)):
             if not of_mode:
                 continue
             for name, n in mode.trace.parameters.items():
-                own = under(name, leaving.path) and name not in shared and mode.trace.values[n].kind == "parameter"
-                if own and any(not within(op, of_mode) for op in mode.flow.consumers[n]):
+                if not under(name, leaving.path) or name in shared or mode.trace.values[n].kind != "parameter":
+                    continue
+                elsewhere = Elsewhere(mode.flow, n, of_mode)
+                if elsewhere.is_read or (choices is not None and elsewhere.is_missed(choices[at])):
                     raise RemovalRefused(RefusalCode.WITHOUT_CALL, leaving.what, f"{name} is also used without it.")
 
     def _behind(self, path: str, mode: Mode, step: _Step) -> list[str]:

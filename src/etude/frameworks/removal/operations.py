@@ -13,6 +13,9 @@ STACK: Final = frozenset(["stack", "hstack", "vstack", "dstack", "column_stack"]
 DIVIDE: Final = frozenset(
     ["div", "div_", "__truediv__", "__itruediv__", "true_divide", "true_divide_", "divide", "divide_"]
 )
+LEAST: Final = frozenset(["minimum", "min", "fmin"])
+GREATEST: Final = frozenset(["maximum", "max", "fmax"])
+"""Of two tensors, the one whose entry is smaller, or larger, comes through."""
 POWERS: Final = frozenset(["pow", "pow_", "__pow__", "__ipow__"])
 ATTENTION: Final = "scaled_dot_product_attention"
 SHAPES: Final = frozenset(
@@ -26,6 +29,14 @@ SHAPES: Final = frozenset(
     ]
 )
 """Operations that leave a constant 0 what it is, and a 1 but for its scale."""
+
+FAITHFUL: Final = SHAPES - frozenset(
+    [
+        *("dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout"),
+        *("feature_alpha_dropout", "neg", "__neg__", "negative"),
+    ]
+)
+"""Operations that leave any constant what it is."""
 
 CASTS: Final = frozenset(["to", "float", "type_as", "type", "half", "bfloat16", "double", "contiguous", "cuda", "cpu"])
 """Operations that leave the shape and the numbers, but for their type."""

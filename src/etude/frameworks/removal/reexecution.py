@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from etude.frameworks.removal.constants import freeze_in_place
 from etude.frameworks.removal.copies import copied
 from etude.frameworks.removal.edits import (
     Attribute,
+    Bare,
     Drop,
     Edit,
     FewerHeads,
@@ -29,6 +31,7 @@ from etude.frameworks.removal.edits import (
     StandIn,
 )
 from etude.frameworks.removal.nested import bound, mapped
+from etude.frameworks.removal.parametrized import makers
 from etude.frameworks.removal.resize import resized_tensors
 from etude.frameworks.removal.standin import results
 from etude.frameworks.removal.trace import kind_of
@@ -79,6 +82,10 @@ def overridden(untouched: nn.Module, repaired: nn.Module, edits: tuple[Edit, ...
         elif isinstance(edit, FewerHeads | Padded):
             path, _, name = edit.path.rpartition(".")
             setattr(model.get_submodule(path), name, copied(repaired.get_submodule(edit.path)))
+        elif isinstance(edit, Bare):
+            layer = copied(repaired.get_submodule(edit.path))
+            for path, name in zip(makers(edit), edit.names, strict=True):
+                vars(model.get_submodule(path))["forward"] = functools.partial(getattr, layer, name)
         elif isinstance(edit, Freeze):
             freeze_in_place(model.get_submodule(edit.path), edit)
     return model
@@ -112,7 +119,7 @@ def _blanked(model: nn.Module, edit: Edit) -> bool:
         if not any(empty):
             vars(model.get_submodule(edit.path))["forward"] = _by_rule(model.get_submodule(edit.path), edit, None)
         return not edit.learned and (all(empty) or not any(empty))
-    if isinstance(edit, Freeze | FewerHeads | Padded) or edit.keep is None:
+    if isinstance(edit, Freeze | FewerHeads | Padded | Bare) or edit.keep is None:
         return False
     lost = torch.tensor([n for n in range(edit.before) if n not in edit.keep])
     if isinstance(edit, ResizeTensor):

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, NoReturn, TypeAlias
 
 from etude.core.rungs import Rung
 from etude.frameworks.removal.choices import chosen_along
-from etude.frameworks.removal.edits import Axes, Dim, Fill, Fit, Rule, Same, Source
+from etude.frameworks.removal.edits import Axes, Dim, Fill, Fit, Limit, Rule, Same, Source
 from etude.frameworks.removal.flow import Flow
 from etude.frameworks.removal.joins import Join, Joins
 from etude.frameworks.removal.laying import CannotLie, laid
 from etude.frameworks.removal.meaning import Meaning
 from etude.frameworks.removal.meeting import Meeting
+from etude.frameworks.removal.modulation import Modulation
 from etude.frameworks.removal.nested import Path
+from etude.frameworks.removal.states import States
 from etude.frameworks.removal.trace import Call, Trace
 from etude.frameworks.removal.vanishing import Vanishing
 
@@ -30,7 +33,9 @@ BESIDE: Final = 1
 """Up to that level widths change elsewhere."""
 Front: TypeAlias = tuple[int, int, int]
 """What has to be made wider or narrower: a value, the axis of its width, counted from behind, and the width."""
-NEUTRALS: Final = {"add": 0, "mul": 1}
+NEUTRALS: Final[dict[str, int | Limit]] = {"add": 0, "mul": 1, "least": "inf", "greatest": "-inf"}
+COMPARED: Final = frozenset(["least", "greatest"])
+MET: Final = {"add": "added to", "mul": "multiplied with", "least": "compared with", "greatest": "compared with"}
 CHANNELS: Final = {
     "zeros": "zeros beside its channels",
     "again": "its {here} channels again from the first on, up to {there}",
@@ -119,20 +124,25 @@ class Chooser:
         if not self.trace.values[value].is_float:
             return self._not_float(call, value)
         self._refuse_owned(call, path, value)
-        neutral = self.joined(call, value)
+        neutral = self.joined(call, value, goes_on=self._states.is_last(path, value))
         if neutral is not None and self.starved:  # the branch goes, and what only it led to has to go on
             lost = [source for source in self._sources(call, value) if self._is_starved(source[1])]
             self._refuse_skipped(call, value, lost)
             return self._adapter(call, value, lost) if lost else neutral
-        return neutral or self._from_inputs(call, value)
+        return neutral or self._from_inputs(call, path, value)
 
-    def joined(self, call: Call, value: int) -> Choice | None:
+    def joined(self, call: Call, value: int, *, goes_on: bool = False) -> Choice | None:
         """Return the neutral element of what joins an output, or None where what goes in may come out.
+
+        Args:
+            call: A call.
+            value: What it gives.
+            goes_on: Whether it is known that something goes on, and ends no branch.
 
         Raises:
             NoRule: It may not, and nobody knows what may.
         """
-        neutral = self._neutral(call, value)
+        neutral = None if goes_on else self._neutral(call, value)
         if neutral is None:
             self._refuse_unknown(call, value)
             self._refuse_twins(call, value)
@@ -164,9 +174,9 @@ class Chooser:
     def _is_starved(self, value: int) -> bool:
         return bool(self.flow.ancestors[value] & self.starved)
 
-    def _from_inputs(self, call: Call, value: int) -> Choice:
+    def _from_inputs(self, call: Call, path: Path, value: int) -> Choice:
         """Return what comes out of inputs: one as it is, with another width, or brought into shape."""
-        sources = self._sources(call, value)
+        sources = self._states.without_others(self._sources(call, value), path)
         shape = self.trace.values[value].shape
         same = [s for s in sources if self.trace.values[s[1]].shape == shape and self._same_axes(s[1], value)]
         near = [s for s in sources if self._differs_in_width(s[1], value)]
@@ -187,6 +197,11 @@ class Chooser:
                 self._no_width(value, self._width(n, self.calls), self._width(value))
             return Choice(Same(where), Rung.SPLICE, width=True, front=front, reads=(n,))
         return self._adapter(call, value, near or sources)
+
+    @cached_property
+    def _states(self) -> States:
+        """The states of a module that is called step by step."""
+        return States(self.calls)
 
     def _refuse_other_choices(self, value: int) -> None:
         """Refuse another width where the model chooses among the channels: experts, which are as many as they are."""
@@ -230,9 +245,10 @@ class Chooser:
         kinds = {join.kind for join in joins}
         if len(kinds) != 1 or not all(self._is_whole_branch(join) for join in joins):
             gate = self._open_gate(call, value) or self._beside_nothing(call, value, joins)
-            return gate or self._with_all_of_it(call, value, joins) or self._vanished(call, value)
+            dropped = gate or self._with_all_of_it(call, value, joins) or self._vanished(call, value)
+            return dropped or self._unmodulated(call, value)
         kind = kinds.pop()
-        if kind == "mul" and all(map(self.joins.is_scaled, joins)):
+        if not self._ends_there(kind, value, joins):
             return None
         if kind in NEUTRALS:
             return self._neutral_of(kind, call, value)
@@ -247,13 +263,19 @@ class Chooser:
         return Choice(Fill(0, none), Rung.SPLICE, width=True, why="the rest of the concatenation stays")
 
     def _neutral_of(self, kind: str, call: Call, value: int) -> Choice:
-        why = "what it was added to stays" if kind == "add" else "what it was multiplied with stays"
+        why = f"what it was {MET[kind]} stays"
         return Choice(Fill(NEUTRALS[kind], self.meaning.dims(call, value)), Rung.NEUTRAL, why=why)
+
+    def _ends_there(self, kind: str, value: int, joins: list[Join]) -> bool:
+        """Say whether a branch that ends in joins of a kind ends as it is, and is not what a gate scales."""
+        if kind in COMPARED:  # more than any number, times -1, is less than any
+            return all(self.joins.is_moved(join, value) for join in joins)
+        return kind != "mul" or not all(map(self.joins.is_scaled, joins))
 
     def _with_all_of_it(self, call: Call, value: int, joins: list[Join]) -> Choice | None:
         """Return what drops a branch with all that is left in it, if that is asked for."""
         kinds = {join.kind for join in joins}
-        if not self._is_dropped(call, value) or len(kinds) != 1 or not kinds <= NEUTRALS.keys():
+        if not self._is_dropped(call, value) or len(kinds) != 1 or not kinds <= NEUTRALS.keys() - COMPARED:
             return None
         rest = all(any(self.flow.depends_on_content(n) for n in join.others) for join in joins)
         return self._neutral_of(kinds.pop(), call, value) if rest else None
@@ -290,7 +312,8 @@ class Chooser:
         others = [n for n in call.outputs.values() if n != value and self.flow.used_outside(n, [call])]
         found = [self._neutral(call, n) for n in others if self.trace.values[n].is_float]
         self._asking = False
-        both = any(isinstance(choice.rule, Fill) and not choice.rule.value for choice in found if choice)
+        fills = [choice.rule for choice in found if choice and isinstance(choice.rule, Fill)]
+        both = any(not fill.value and not fill.ones for fill in fills)
         rest = all(any(self.flow.depends_on_content(n) for n in join.others) for join in joins)
         if not both or not rest:
             return None
@@ -301,6 +324,15 @@ class Chooser:
         if not Vanishing(self.flow, self.joins, self.calls).is_neutral(value, call, self.besides):
             return None
         return Choice(Fill(0, self.meaning.dims(call, value)), Rung.NEUTRAL, why="what it was joined with stays")
+
+    def _unmodulated(self, call: Call, value: int) -> Choice | None:
+        """Return what neither shifts nor scales and leaves gates open, of what says how others work."""
+        found = None if self.starved else Modulation(self.flow, self.joins, call, self.calls).ones(value)
+        dims = self.meaning.dims(call, value)
+        if found is None or dims[found[0]].path is not None:
+            return None
+        rule = Fill(0, dims, axis=found[0], ones=found[1])
+        return Choice(rule, Rung.NEUTRAL, why="what it shifted and scaled stays, and its gates are open")
 
     def _is_whole_branch(self, join: Join) -> bool:
         rest = any(self.flow.depends_on_content(n) for n in join.others)

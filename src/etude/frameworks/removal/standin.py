@@ -130,7 +130,10 @@ def _result(rule: Rule, inputs: dict[str, Any], like: torch.Tensor, owner: Any) 
     sizes = tuple(_size(dim, inputs) for dim in rule.dims)
     if isinstance(rule, Fill):
         dtype = getattr(torch, rule.dtype) if rule.dtype else like.dtype
-        return torch.full(sizes, rule.value, dtype=dtype, device=like.device)
+        found = torch.full(sizes, float(rule.value), dtype=dtype, device=like.device)
+        for start, end in rule.ones:
+            found.narrow(rule.axis, start, end - start).fill_(1)
+        return found
     return _fitted(rule, sizes, inputs, like, owner)
 
 

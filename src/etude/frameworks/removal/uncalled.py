@@ -176,7 +176,7 @@ def _ends_branch(mode: Mode, name: str) -> bool:
             return True
         if neutral is not None:
             raise NoRule(
-                "WITHOUT_CALL", "its weight is used without calling it, for something that others are scaled by."
+                "WITHOUT_CALL", "its weight is used without calling it, for what others are scaled by or compared with."
             )
     return False
 

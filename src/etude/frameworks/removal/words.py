@@ -8,6 +8,7 @@ from torch import nn
 
 from etude.frameworks.removal.edits import (
     Attribute,
+    Bare,
     Drop,
     Edit,
     FewerHeads,
@@ -19,6 +20,7 @@ from etude.frameworks.removal.edits import (
     ResizeTensor,
     StandIn,
 )
+from etude.frameworks.removal.parametrized import makers, weights
 
 
 def in_words(edit: Edit, why: Iterable[str] = ()) -> str:
@@ -43,6 +45,9 @@ def in_words(edit: Edit, why: Iterable[str] = ()) -> str:
         case Freeze():
             reasons = [w for w in why if w] or ["the identity takes the place of its weight"]
             said = f"{edit.path} removed ({', '.join(reasons)})"
+        case Bare():
+            keep = "keeps its value" if len(edit.names) == 1 else "keep their values"
+            said = f"{', '.join(makers(edit))} removed ({', '.join(weights(edit))} {keep})"
         case Drop():
             said = f"{edit.path} removed (nothing calls it)"
         case Attribute():
@@ -68,11 +73,11 @@ def _stand_in(edit: StandIn, why: list[str]) -> str:
 
 def moves(fit: Fit) -> bool:
     """Say whether an adapter gives other positions than it reads, or another number of them."""
-    first = fit.sources[0]
     if any(source.axes.places != fit.axes.places for source in fit.sources):
         return True
     dims = [(fit.dims[place.axis], place.axis) for place in fit.axes.places]
-    return any((dim.path, dim.axis, dim.times) != (first.path, axis, dim.over) for dim, axis in dims)
+    read = {source.path for source in fit.sources}
+    return any(dim.path not in read or (dim.axis, dim.times) != (axis, dim.over) for dim, axis in dims)
 
 
 def _how(keep: tuple[int, ...] | None, before: int) -> str:
