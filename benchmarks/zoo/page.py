@@ -34,10 +34,19 @@ commit 1910a35, and 1,507 ran, 85.6 %; of those that must run, 1,431 of 1,630, 8
 precision; 10 were thought wrong, of which four were the oracle's fault.
 
 These are in `pictures_more.py`, `pictures_made.py`, `sequences_more.py`, `records_more.py` and `hugging_further.py`.
-All three sets have been developed on since, and count as such from then on. The unseen ones are others again. Whoever
-wrote them had read neither the remover nor its documentation, saw the design of its ladder, and ran no removal on them.
-They are frozen: their digest is of `cat benchmarks/zoo/unseen*.py | sha256sum`. Where a set was met first stands in
-`benchmarks/zoo/contact.py`.
+The fourth set, of 36 families, was written by somebody who had read neither the remover nor its documentation, saw
+the design of its ladder, and ran no removal on them. The remover met all their 2,215 live pairs at commit 6b43a94,
+and 2,002 ran, 90.4 %; of those that must run, 1,952 of 2,118, 92.2 % (90.9 to 93.2 %); of the hard ones 918 of 1,073,
+85.6 % (83.3 to 87.5 %). 202 were refused, 9.1 %, of which 73 are of `encodec`, whose layers have norms of their
+weights; 11 were thought wrong. Of these, eight were the oracles' fault: an effect below single precision, weights
+that are shared, states that are collected by hooks. The other three trained nothing.
+
+These are in `pictures_paths.py`, `pictures_translated.py`, `sequences_heard.py`, `sequences_read.py`,
+`records_related.py`, `hugging_texts.py` and `hugging_senses.py`. All four sets have been developed on since, and
+count as such from then on. The unseen ones are others again: 19 types of transformers that
+`benchmarks/zoo/drawing.py` drew, and 18 nets. Whoever wrote them had not read the remover, ran no removal on them,
+and had by mistake seen the table of the fourth set and two lines on norms of weights. They are frozen: their digest
+is of `cat benchmarks/zoo/unseen*.py | sha256sum`. Where a set was met first stands in `benchmarks/zoo/contact.py`.
 """
 
 

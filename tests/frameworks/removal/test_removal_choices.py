@@ -107,6 +107,25 @@ def test_a_router_goes_on_to_choose_by_averaged_channels() -> None:
     assert refused.value.code is RefusalCode.NOT_FOUND
 
 
+def test_what_a_router_keeps_to_balance_its_choice_is_saved_no_more() -> None:
+    class Balanced(Router):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("correction", torch.tensor([0.0, 0.1, -0.1]))
+
+        def forward(self, x: torch.Tensor) -> Any:
+            scores = F.linear(x, self.weight, self.bias)
+            which = (scores + self.correction).topk(2, dim=-1).indices
+            return scores.gather(-1, which).softmax(-1), which
+
+    torch.manual_seed(0)
+    net = Mixture(Balanced()).eval()
+    changed = without(net, planned(net, "block.router", X))
+    assert "block.router.correction" in net.state_dict()
+    assert not [name for name in changed.state_dict() if name.startswith("block.router")]
+    assert torch.equal(changed.block.router.correction, net.block.router.correction)  # type: ignore[operator,union-attr]
+
+
 def test_a_router_with_a_layer_in_it_loses_that() -> None:
     torch.manual_seed(0)
     net = Mixture(Layered()).eval()

@@ -92,7 +92,7 @@ def frozen(old: nn.Module, edit: Freeze) -> nn.Module:
     vars(made).update(copy.copy(vars(old)))
     for registry in REGISTRIES:
         vars(made)[registry] = copy.copy(vars(old)[registry])
-    made._non_persistent_buffers_set = set(old._non_persistent_buffers_set)
+    made._non_persistent_buffers_set = set(made._buffers)  # its code still reads them; what is saved has none of it
     for name, kind in edit.constants:
         weight = made.get_parameter(name)
         del made._parameters[name]
