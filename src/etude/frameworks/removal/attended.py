@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from etude.frameworks.removal.operations import CONTRACTIONS
-from etude.frameworks.removal.positions import Axis, Positions
+from etude.frameworks.removal.positions import Positions
+from etude.frameworks.removal.sameness import Axis
 from etude.frameworks.removal.trace import Op, Trace
 
 MATRIX: Final = 2

@@ -16,34 +16,24 @@ Nothing is demanded that the untouched model cannot do.
 from __future__ import annotations
 
 import functools
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from etude.core.errors import WHOLE_MODEL, RefusalCode, RemovalRefused
-from etude.core.removal import Whole
 from etude.frameworks.removal.apart import mixed
 from etude.frameworks.removal.apply import apply
-from etude.frameworks.removal.comparing import Examples, Found, is_close, is_equal, loss_of, moved, with_gradients
+from etude.frameworks.removal.comparing import Examples, Found, is_close, loss_of, with_gradients
 from etude.frameworks.removal.copies import copied
-from etude.frameworks.removal.edits import Bare, Drop, Fill, Freeze, Plan, Resize, ResizeTensor, StandIn
+from etude.frameworks.removal.dependence import Dependence
+from etude.frameworks.removal.edits import Plan, Resize, ResizeTensor
 from etude.frameworks.removal.heads import with_silent_heads
-from etude.frameworks.removal.nested import tensors
-from etude.frameworks.removal.parametrized import makers, weights
 from etude.frameworks.removal.reexecution import kept, masked, overridden
-from etude.frameworks.removal.resized import resized_names
+from etude.frameworks.removal.remaining import Remaining
 from etude.frameworks.removal.tracing import arguments, forward_of
 from etude.frameworks.removal.unrun import unrun
-
-MATRIX: Final = 2
-STILL: Final = 1e-9
-"""Results that move by no more than this share of their size do not move."""
-COLLAPSED: Final = 1e-3
-"""Nor do those that move by less than this share of what they moved by before."""
-SOME: Final = 1e-6
-"""A gradient of less than this share of the largest one may become 0 by rounding."""
 
 
 def check(model: nn.Module | dict[str, nn.Module], plan: Plan, example: Any, *, seed: int = 0) -> tuple[str, ...]:
@@ -92,11 +82,13 @@ class _Checks:
         except Exception as broken:
             self.fail(f"carrying it out raises {type(broken).__name__}: {str(broken).strip()[:200]}", broken)
         self._given = args, kwargs
+        self._remaining = Remaining(self._before, plan)
         self._examples = Examples(self._before, args, kwargs)
 
     def run(self) -> tuple[str, ...]:
         """Make all checks that can be made."""
-        self._parameters()
+        if why := self._remaining.amiss(self._after):
+            self.fail(why)
         if self._examples.in_double:
             self._before.double()
             self._after.double()
@@ -105,7 +97,9 @@ class _Checks:
         done = ["parameters", *self._reexecutions(found)]
         if self._another_batch():
             done.append("another batch")
-        self._dependent(found)
+        dependence = Dependence(self._before, self._after, self._plan, self._examples, self._given)
+        if why := dependence.lost(self._gradients, found[1]):
+            self.fail(why, code=RefusalCode.NO_PATH)
         self._apart()
         self._a_step()
         return (*done, "dependence", "examples apart", "training step")
@@ -213,102 +207,7 @@ class _Checks:
         if name is not None and again == (None, None):
             self.fail(f"in training its result {name or 'as a whole'} is not that of the model with hooks.")
 
-    def _dependent(self, found: tuple[Found, Found]) -> None:
-        """Refuse results that hardly change any more, and gradients that have become exactly 0."""
-        before, after = self._movement(self._before), self._movement(self._after)
-        if before > STILL and after < max(STILL, COLLAPSED * before):
-            why = f"other examples change what it gives by {after:.1g} of its size, and by {before:.1g} before"
-            self._refuse_constant()
-            self.fail(f"what it gives does not depend on what goes in any more: {why}.", code=RefusalCode.NO_PATH)
-        had = self._gradients
-        if had and not found[1]:
-            self.fail("nothing that learns reaches what it gives any more.", code=RefusalCode.NO_PATH)
-        if had is None or self._has_zeros():
-            return
-        largest = max((float(g.abs().max()) for g in had.values() if g.numel()), default=0.0)
-        for name, gradient in found[1].items():
-            old = had.get(name)
-            if old is None or not old.numel() or name in self._plan.idle or old.ndim < MATRIX:
-                continue
-            if float(old.abs().max()) > SOME * largest and not bool(gradient.any()):
-                self._refuse_constant()
-                self.fail(f"the gradient of {name} has become exactly 0.", code=RefusalCode.NO_PATH)
-
-    def _refuse_constant(self) -> None:
-        """Refuse an example of one number throughout: that it moves nothing is not what a component is to blame for."""
-        given = [tensor for _, tensor in tensors(self._given) if tensor.is_floating_point() and tensor.numel()]
-        if given and all(bool((tensor == tensor.flatten()[0]).all()) for tensor in given):
-            why = (
-                f"the example is {float(given[0].flatten()[0]):g} throughout, with which nothing can be seen of what "
-                "depends on what. Pass examples with different numbers, such as those of the data."
-            )
-            raise RemovalRefused(RefusalCode.UNTRACEABLE, WHOLE_MODEL, why)
-
-    def _movement(self, model: nn.Module) -> float:
-        """Return by which share of its size a model's result moves with the examples: that which moves most."""
-        rows = self._examples.rows
-        model.eval()
-        with torch.no_grad():
-            plain = self._examples.called(model, rows)
-            other = self._examples.called(model, [*rows[1:], rows[0]])
-        return max((moved(plain[name], other[name]) for name in plain if name in other), default=0.0)
-
-    def _has_zeros(self) -> bool:
-        """Say whether the plan puts a constant somewhere: what scales it has no gradient any more, and should not."""
-        calls = [call for edit in self._plan.edits if isinstance(edit, StandIn) for call in edit.calls]
-        return any(isinstance(rule, Fill) and not rule.unused for call in calls for rule in call.rules)
-
     # --- the rest ---------------------------------------------------------------------------------
-
-    def _parameters(self) -> None:
-        gone = [t.path for t in self._plan.layers.targets if isinstance(t, Whole)] + list(self._plan.layers.along)
-        gone = self._names(gone)
-        resized = resized_names(self._before, self._plan.edits)
-        learned = {f"{e.path}.{n}." for e in self._plan.edits if isinstance(e, StandIn) for n, *_ in e.learned}
-        after = dict(self._after.named_parameters(remove_duplicate=False))
-        owners: dict[int, list[str]] = {}
-        for name, parameter in self._before.named_parameters(remove_duplicate=False):
-            owners.setdefault(id(parameter), []).append(name)
-        for names in owners.values():
-            left = [n for n in names if not any(n.startswith(f"{path}.") for path in gone)]
-            for name in names:
-                if name not in left and name in after and not any(name.startswith(each) for each in learned):
-                    self.fail(f"{name} is still there.")
-            for name in left:
-                if self._stood_for(name):
-                    continue
-                if name not in after:
-                    self.fail(f"{name} is lost.")
-                if name not in resized and not is_equal(self._before.get_parameter(name), after[name]):
-                    self.fail(f"{name} has other values.")
-        self._own_weights()
-
-    def _own_weights(self) -> None:
-        """Compare weights that were made of others with what was made."""
-        resized = resized_names(self._before, self._plan.edits)
-        for edit in (edit for edit in self._plan.edits if isinstance(edit, Bare)):
-            before, after = (model.get_submodule(edit.path).eval() for model in (self._before, self._after))
-            for name, full in zip(edit.names, weights(edit), strict=True):
-                own = {**after._parameters, **after._buffers}.get(name)
-                if own is None:
-                    self.fail(f"{full} is lost.")
-                if full not in resized and not is_equal(getattr(before, name), own):
-                    self.fail(f"{full} has other values.")
-
-    def _names(self, paths: list[str]) -> list[str]:
-        """Return all names of modules of which some may have several."""
-        meant = {id(self._before.get_submodule(path)) for path in paths}
-        return [name for name, m in self._before.named_modules(remove_duplicate=False) if id(m) in meant]
-
-    def _stood_for(self, name: str) -> bool:
-        return any(name.startswith(f"{path}.") for path in self._gone)
-
-    @functools.cached_property
-    def _gone(self) -> list[str]:
-        """All names of modules that are not there any more, or have no weights."""
-        edits = self._plan.edits
-        paths = [edit.path for edit in edits if isinstance(edit, StandIn | Drop | Freeze)]
-        return self._names([*paths, *(maker for edit in edits if isinstance(edit, Bare) for maker in makers(edit))])
 
     def _another_batch(self) -> bool:
         """Compare shapes for another number of examples, if the untouched model takes another one."""
@@ -340,7 +239,7 @@ class _Checks:
             return
         has = self._trained(self._after) or set()
         for name in sorted(had - has - set(self._plan.idle)):
-            if not self._stood_for(name):
+            if not self._remaining.is_stood_for(name):
                 self.fail(f"{name} has no gradient any more.")
 
     def _trained(self, model: nn.Module) -> set[str] | None:

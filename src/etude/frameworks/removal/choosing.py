@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from etude.core.errors import RefusalCode, RemovalRefused
@@ -11,8 +11,9 @@ from etude.frameworks.removal.edits import CallRule, Fit, StandIn
 from etude.frameworks.removal.merging import for_both, merged
 from etude.frameworks.removal.names import under
 from etude.frameworks.removal.nested import Path, leaves, template
+from etude.frameworks.removal.order import Chooser
 from etude.frameworks.removal.reach import Reach
-from etude.frameworks.removal.rules import Choice, Chooser, NoRule
+from etude.frameworks.removal.rules import Choice, NoRule
 from etude.frameworks.removal.standin import signature
 from etude.frameworks.removal.trace import Call
 from etude.frameworks.removal.tracing import Mode
@@ -60,7 +61,6 @@ class Leaving:
             chosen: list[Choice] = []
             rules: dict[Any, CallRule] = {}
             chooser = Chooser(
-                mode.trace,
                 mode.flow,
                 mode.joins,
                 mode.meaning,
@@ -73,7 +73,7 @@ class Leaving:
                 dropped=dropped,
             )
             for call in of_mode:
-                rule, its = self._call_rule(call, chooser, learned=learned)
+                rule, its = self._call_rule(call, chooser)
                 chosen += its
                 layers += _layers(its, mode, call)
                 if (same := merged(rules.setdefault(rule.shapes, rule), rule)) is None:
@@ -115,7 +115,7 @@ class Leaving:
         found = [path for reach, chosen in zip(self.reach, choices, strict=True) for path in reach.unread(chosen)]
         return list(dict.fromkeys(found))
 
-    def _call_rule(self, call: Call, chooser: Chooser, *, learned: bool) -> tuple[CallRule, list[Choice]]:
+    def _call_rule(self, call: Call, chooser: Chooser) -> tuple[CallRule, list[Choice]]:
         chosen: list[Choice] = []
         where: dict[Path, int] = {}
         try:
@@ -125,9 +125,7 @@ class Leaving:
                 except NoRule as none:
                     if none.code != "NO_PATH" or not self.learned:
                         raise
-                    chooser.learned = True
-                    choice = chooser.choose(call, path)
-                    chooser.learned = learned
+                    choice = replace(chooser, learned=True).choose(call, path)
                 where[path] = len(chosen)
                 chosen.append(choice)
             passed = {id(leaf): path for path, leaf in leaves(call.given) if not isinstance(leaf, int | str | float)}

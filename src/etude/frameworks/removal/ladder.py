@@ -10,7 +10,6 @@ import functools
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
 
 from torch import nn
@@ -23,9 +22,9 @@ from etude.frameworks.removal.apply import carry_out
 from etude.frameworks.removal.assembling import assembled
 from etude.frameworks.removal.choices import constants_by_use, makes_choice
 from etude.frameworks.removal.choosing import Leaving
+from etude.frameworks.removal.climbing import Climb, Step
 from etude.frameworks.removal.constants import channels_in_words
 from etude.frameworks.removal.edits import Drop, Edit, FewerHeads, Fill, Fit, Freeze, Plan, Resize, StandIn
-from etude.frameworks.removal.elsewhere import Elsewhere
 from etude.frameworks.removal.fitting import Fitting, code_of
 from etude.frameworks.removal.heads import Cut
 from etude.frameworks.removal.names import canonical, is_small, tied, under
@@ -36,7 +35,6 @@ from etude.frameworks.removal.reach import Reach
 from etude.frameworks.removal.refitting import adapts, is_fixed, refitted, said_of
 from etude.frameworks.removal.repeats import Repeats
 from etude.frameworks.removal.resize import Unresizable
-from etude.frameworks.removal.rules import LAST_LEVEL, Choice
 from etude.frameworks.removal.tracing import Mode, Runs
 from etude.frameworks.removal.uncalled import Children, Read, uncalled
 from etude.frameworks.removal.unparametrized import unparametrized
@@ -129,7 +127,7 @@ class Ladder:
         with self._so_far() as modes:
             called = canonical(self._model, path)
             calls = [mode.trace.of(called) for mode in modes]
-            step: _Step | Children | Read
+            step: Step | Children | Read
             weights = unparametrized(self._runs, modes, path)
             if weights is not None:
                 step, behind = weights, []
@@ -137,7 +135,7 @@ class Ladder:
                 reach = [Reach(self._model, called, mode, its) for mode, its in zip(modes, calls, strict=True)]
                 leaving = Leaving(called, path, modes, calls, reach, self._learned)
                 try:
-                    step = self._climbed(leaving)
+                    step = Climb(self._model, leaving, self._fitting, self._edits).step()
                     behind = self._behind(called, modes[-1], step)
                 except RemovalRefused as none:
                     step, behind = self._choosing(leaving, none), []
@@ -146,49 +144,16 @@ class Ladder:
         if isinstance(step, Children):
             for child in reversed(step.used):  # what the last ones used of the first ones is then not used any more
                 self.take_out(child)
-            self._add(_Step([Drop(child) for child in step.idle]))
+            self._add(Step([Drop(child) for child in step.idle]))
             if step.frozen is not None:
                 self._rungs.append(("", Rung.ADAPTER))
-                self._add(_Step([step.frozen], why=step.why))
+                self._add(Step([step.frozen], why=step.why))
         elif isinstance(step, Read):
             self._rungs.append(("", step.rung))
-            self._add(_Step(step.edits, why=step.why))
+            self._add(Step(step.edits, why=step.why))
         else:
             self._add(step)
             self._say_kept(path, behind)
-
-    def _climbed(self, leaving: Leaving) -> _Step:
-        """Climb the ladder for a module that is called."""
-        self._refuse_read_elsewhere(leaving)
-        if ".parametrizations." in f".{leaving.path}.":
-            why = "it makes a weight, and gives no result that anything could stand in for."
-            raise RemovalRefused(RefusalCode.WITHOUT_CALL, leaving.what, why)
-        failure = ""
-        tried: list[tuple[StandIn, list[Choice]]] = []
-        for level in range(LAST_LEVEL + (not leaving.learned)):  # a layer that learns is better than the last one
-            try:
-                edit, choices = self._stand_in(leaving, level)
-                if (edit, _flat(choices)) in tried:
-                    continue
-                tried.append((edit, _flat(choices)))
-                widened = self._fitted(edit, choices, leaving)
-            except RemovalRefused as none:
-                self._refuse(none, failure, again=level < LAST_LEVEL or leaving.learned)
-                continue
-            except Unresizable as why:
-                failure = failure or str(why)
-                continue
-            if failure:
-                self._notes.append(f"{leaving.what}: what reads it gets no other width, since {failure}")
-            self._refuse_read_elsewhere(leaving, choices)
-            self._idle |= leaving.idle(choices)
-            self._unread.update(dict.fromkeys(leaving.unread(choices)))
-            return _Step([edit, *widened.edits], _flat(choices), widened)
-        if not leaving.learned:
-            raise RemovalRefused(code_of(failure), leaving.what, f"{failure}.")
-        edit, choices = leaving.stand_in(level=LAST_LEVEL, learned=True)
-        self._refuse_read_elsewhere(leaving, choices)
-        return _Step([edit], _flat(choices), self._fitted(edit, choices, leaving))
 
     def _choosing(self, leaving: Leaving, none: RemovalRefused) -> Children:
         """Return what goes of a module that makes a choice, for which nothing can stand in; else refuse."""
@@ -204,61 +169,7 @@ class Ladder:
         said = f"it goes on to choose, {why}" if why else "it goes on to choose"
         return Children([f"{path}.{name}" for name in layers], [], frozen, said)
 
-    def _stand_in(self, leaving: Leaving, level: int) -> tuple[StandIn, list[list[Choice]]]:
-        """Return a stand-in with which nothing loses its effect that should not, if there is one."""
-        edit, choices = leaving.stand_in(level=level)
-        starved = leaving.starved(choices)
-        if starved:
-            edit, choices = leaving.stand_in(level=level, starved=starved)
-        doubled = leaving.doubled(choices)
-        return self._dropped(leaving, level, doubled) if doubled else (edit, choices)
-
-    def _dropped(self, leaving: Leaving, level: int, doubled: str) -> tuple[StandIn, list[list[Choice]]]:
-        """Return a stand-in that drops a branch with all that is left in it, where identity would say something twice.
-
-        Raises:
-            RemovalRefused: Layers would lose all effect with it, or something is said twice all the same.
-        """
-        for results in leaving.droppable():
-            edit, choices = leaving.stand_in(level=level, dropped=results)
-            if not leaving.starved(choices) and not leaving.doubled(choices):
-                return edit, choices
-        why = f"without it one side of {doubled!r} would say what the other one says already, as in x + x"
-        raise RemovalRefused(RefusalCode.DOES_NOT_FIT, leaving.what, f"{why}. Take away the block round both.")
-
-    def _refuse(self, none: RemovalRefused, failure: str, *, again: bool) -> None:
-        """Refuse what nothing can stand in for, unless something else may."""
-        if none.code is RefusalCode.DOES_NOT_FIT and again:
-            return
-        if none.code is RefusalCode.DOES_NOT_FIT and failure and not failure.startswith("the model would give"):
-            why = f"{none.why} Nor does another width go: {failure}."
-            raise RemovalRefused(code_of(failure), none.what, why) from None
-        raise none
-
-    def _fitted(self, edit: StandIn, choices: list[list[Choice]], leaving: Leaving) -> Widened:
-        wide = any(choice.width for choice in _flat(choices))
-        fronts = [[choice.front for choice in of_mode if choice.front] for of_mode in choices]
-        return self._fitting.fit(edit, leaving.modes, leaving.calls, self._edits, wide=wide, fronts=fronts)
-
-    def _refuse_read_elsewhere(self, leaving: Leaving, choices: list[list[Choice]] | None = None) -> None:
-        """Refuse a module whose parameters are used by others without calling it.
-
-        Args:
-            leaving: The module.
-            choices: What stands for it, once that is known.
-        """
-        shared = tied(self._model)
-        for at, (mode, of_mode) in enumerate(zip(leaving.modes, leaving.calls, strict=True)):
-            if not of_mode:
-                continue
-            for name, n in mode.trace.parameters.items():
-                if not under(name, leaving.path) or name in shared or mode.trace.values[n].kind != "parameter":
-                    continue
-                elsewhere = Elsewhere(mode.flow, n, of_mode)
-                if elsewhere.is_read or (choices is not None and elsewhere.is_missed(choices[at])):
-                    raise RemovalRefused(RefusalCode.WITHOUT_CALL, leaving.what, f"{name} is also used without it.")
-
-    def _behind(self, path: str, mode: Mode, step: _Step) -> list[str]:
+    def _behind(self, path: str, mode: Mode, step: Step) -> list[str]:
         """Return what directly follows a module: it stays, unless it is taken along, and that is said.
 
         Functions go unsaid where a constant comes: they have nothing to work on.
@@ -326,7 +237,7 @@ class Ladder:
                 cut.holds()
         said = f"{count(len(part.indices), part.of.removesuffix('s'))} of {part.path} removed"
         self._words += [said, *([cut.words] if cut.words else [])]
-        self._add(_Step([*first, *widened.edits], [], Widened(widened.edits, coupled=True)), said=len(cut.edits))
+        self._add(Step([*first, *widened.edits], [], Widened(widened.edits, coupled=True)), said=len(cut.edits))
 
     def _not_told(self, part: Part, edit: Edit, mode: Mode) -> str:
         """Say that it is not known what a layer would read of what is left, and which parts would do together."""
@@ -356,7 +267,7 @@ class Ladder:
             carry(self._edits)
             yield self._runs.again()
 
-    def _add(self, step: _Step, *, said: int = 0) -> None:
+    def _add(self, step: Step, *, said: int = 0) -> None:
         why = [step.why, *(choice.why for choice in step.choices)]
         words = [in_words(edit, why) for edit in step.edits[said:]]
         for n, edit in enumerate(step.edits[said:]):
@@ -368,20 +279,9 @@ class Ladder:
         self._rungs += [(path, choice.rung) for choice in step.choices if choice.rung is not None]
         if step.widened.edits:
             self._rungs.append(("", Rung.WIDTH if step.widened.coupled else Rung.SPLICE))
-
-
-@dataclass(frozen=True)
-class _Step:
-    """What it takes to take out one thing."""
-
-    edits: list[Edit]
-    choices: list[Choice] = field(default_factory=list)
-    widened: Widened = field(default_factory=Widened)
-    why: str = ""
-
-
-def _flat(choices: list[list[Choice]]) -> list[Choice]:
-    return [choice for group in choices for choice in group]
+        self._idle |= step.idle
+        self._unread.update(dict.fromkeys(step.unread))
+        self._notes += step.notes
 
 
 def _changes_channels(edit: StandIn | Freeze, model: nn.Module) -> bool:

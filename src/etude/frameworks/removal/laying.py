@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 from etude.frameworks.removal.edits import Axes, Place
 from etude.frameworks.removal.meaning import Meaning
-from etude.frameworks.removal.positions import Axis, Positions
+from etude.frameworks.removal.positions import Positions
+from etude.frameworks.removal.sameness import Axis
 from etude.frameworks.removal.trace import Call
 
 

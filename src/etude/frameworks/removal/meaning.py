@@ -14,7 +14,8 @@ from typing import Final
 from etude.frameworks.removal.attended import attended
 from etude.frameworks.removal.edits import Axes, Dim
 from etude.frameworks.removal.nested import Path
-from etude.frameworks.removal.positions import Axis, Positions
+from etude.frameworks.removal.positions import Positions
+from etude.frameworks.removal.sameness import Axis
 from etude.frameworks.removal.trace import Call, Op, Trace
 
 CHANNELS_FIRST: Final = (

@@ -12,7 +12,8 @@ from etude.frameworks.removal.channels import Keep
 from etude.frameworks.removal.edits import Edit, Resize, ResizeTensor
 from etude.frameworks.removal.flow import within
 from etude.frameworks.removal.operations import ADD, MUL
-from etude.frameworks.removal.positions import MOVES, RESHAPES, moved_axes
+from etude.frameworks.removal.permutations import MOVES, moved_axes
+from etude.frameworks.removal.positions import RESHAPES
 from etude.frameworks.removal.resize import Unresizable, sides, width_axis
 from etude.frameworks.removal.trace import Call, Op, Trace
 

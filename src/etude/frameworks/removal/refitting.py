@@ -12,7 +12,7 @@ import msgspec
 
 from etude.frameworks.removal.edits import CallRule, Fit, Rule, Same, StandIn
 from etude.frameworks.removal.nested import at
-from etude.frameworks.removal.rules import CHANNELS
+from etude.frameworks.removal.shaping import CHANNELS
 from etude.frameworks.removal.trace import Call
 from etude.frameworks.removal.words import moves
 

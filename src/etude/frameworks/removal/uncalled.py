@@ -10,12 +10,13 @@ from torch import nn
 
 from etude.core.errors import RefusalCode, RemovalRefused
 from etude.core.rungs import Rung
+from etude.frameworks.removal.branches import Branches
 from etude.frameworks.removal.constants import channels_in_words, constants_of_layer
 from etude.frameworks.removal.edits import Attribute, CallRule, Edit, Fill, Freeze, Same, StandIn
 from etude.frameworks.removal.fake import refuse_fakes
 from etude.frameworks.removal.names import canonical, names_of_each, tied, under
 from etude.frameworks.removal.nested import Nth, Path, leaves
-from etude.frameworks.removal.rules import Chooser, NoRule
+from etude.frameworks.removal.rules import NoRule
 from etude.frameworks.removal.trace import Call, Op
 from etude.frameworks.removal.tracing import Mode, Runs
 
@@ -171,7 +172,7 @@ def _ends_branch(mode: Mode, name: str) -> bool:
     for op in _applied(mode, mode.trace.parameters[name]):
         given: dict[Path, int] = {("given", n): n for n in op.inputs if mode.flow.depends_on_content(n)}
         call = Call(-1, "", 0, -1, op.n, op.n + 1, given, {("made",): op.outputs[0]})
-        neutral = Chooser(mode.trace, mode.flow, mode.joins, mode.meaning, [call]).joined(call, op.outputs[0])
+        neutral = Branches(mode.flow, mode.joins, mode.meaning, [call]).joined(call, op.outputs[0])
         if neutral is not None and isinstance(neutral.rule, Fill) and neutral.rule.value == 0:
             return True
         if neutral is not None:
