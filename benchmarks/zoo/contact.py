@@ -11,6 +11,7 @@ MET: Final[Mapping[str, str]] = {
     "c0dcae593354987b9fc1089380f7c5f6b70b6174bdd8bf30d945c4b0bd91de01": "08ee7da",
     "60eeb5e1c5c2291338e2f5f47f133e526eb47a1610247143f13d8e379b30bb95": "1910a35",
     "e8e945f9e2637926851254bf8b5d1f856263474d37830d36f00d717759953864": "6b43a94",
+    "244a9c6f61c5f241181207698d2a6c386d3091c18d574d3d18877a2da131e0d3": "97014d3",
 }
 """The digest of families that were unseen -> the commit at which they were first measured.
 

@@ -216,3 +216,26 @@ def test_what_is_no_repetition_is_left_to_identity(how: str) -> None:
     by_hand = copy.deepcopy(net)
     by_hand.way = [hand]
     torch.testing.assert_close(without(net, found)(x), by_hand.eval()(x))
+
+
+def test_what_an_attention_reads_twice_is_added_once() -> None:
+    class Pooled(nn.Module):
+        """Learned queries ask all positions; keys are the values."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+            self.queries = nn.Parameter(torch.randn(1, 1, 8))
+            self.mix = nn.Conv1d(8, 8, 3, padding=1)
+            self.attn = nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.mix(self.stem(x).transpose(1, 2)).transpose(1, 2)
+            queries = self.queries.repeat(len(x), 1, 1)
+            return self.head((queries + self.attn(queries, x, x)[0]).squeeze(1))
+
+    torch.manual_seed(0)
+    net, x = Pooled(), torch.randn(5, 7, 6)
+    changed = without(net, planned(net, "attn", x))
+    mixed = net.mix(net.stem(x).transpose(1, 2)).transpose(1, 2)
+    torch.testing.assert_close(changed(x), net.head(net.queries[0] + mixed.mean(1)))

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from repaired import planned, without
+from repaired import planned, refusal, without
 from torch import nn
 
+from etude.core.errors import RefusalCode
+from etude.core.removal import Layers, Whole
 from etude.core.rungs import Rung
 
 X = torch.randn(5, 4, 6, generator=torch.Generator().manual_seed(1))
@@ -92,3 +94,30 @@ def test_a_cell_of_equal_widths_has_the_same_rule_in_all_steps() -> None:
     h, c = net.stem(X[:, 0]), torch.tanh(net.stem(X[:, 1]))
     changed = without(net, planned(net, "cell", X))
     torch.testing.assert_close(changed(X), net.out(torch.cat([h, c], 1)))
+
+
+def test_what_comes_again_in_the_next_step_is_not_added_to_a_state_that_has_it() -> None:
+    class Last(nn.Module):
+        """A cell that reads what is measured, and what was last seen."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.now, self.before, self.kept = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor, last: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(self.now(x) + self.before(last) + self.kept(h))
+
+    class Measured(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.begin = nn.Linear(6, 6), nn.Linear(6, 8)
+            self.cell, self.out = Last(), nn.Linear(8, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            last, h = self.first(x[:, 0]), self.begin(x[:, 1])
+            for step in range(x.shape[1]):
+                h = self.cell(x[:, step], last, h)
+                last = torch.where(x[:, step] > 0, x[:, step], last)
+            return self.out(h)
+
+    assert refusal(Measured(), Layers((Whole("cell"),)), X).code is RefusalCode.NO_PATH

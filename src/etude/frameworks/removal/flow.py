@@ -119,6 +119,16 @@ class Flow:
                 found.update(out for out in op.outputs if self.trace.values[out].is_float)
         return found
 
+    def has_in_it(self, value: int, other: int) -> bool:
+        """Say whether a value has another one in it, or its twin, on some way without a layer that mixes."""
+        made = self.trace.values[other].op
+        op = None if made is None else self.trace.ops[made]
+        alike = [other]
+        if op is not None and op.inputs:
+            ops = (self.trace.ops[n] for n in self.consumers[op.inputs[0]])
+            alike += [out for one in ops if one.name == op.name for out in one.outputs if self.are_twins(out, other)]
+        return any(value in self.unmixed(one) for one in alike)
+
     def is_ancestor(self, value: int, of: int) -> bool:
         """Say whether one value was computed from another one, or is it."""
         return bool(self.ancestors[of] >> value & 1)

@@ -107,6 +107,7 @@ class Chooser:
         first = (same or near or sources)[:1]
         both = first + [source for source in sources if source not in first and self._is_starved(source[1])]
         if len(both) > 1:  # else what only the others lead to would have no effect any more
+            self._refuse_repeated(call, path, both)
             goes_on = self.flow.is_added_to(value, both[0][1])  # beside the component, anyway
             return self._shaping.adapted(call, value, both[1:] if goes_on else both)
         if same:
@@ -114,6 +115,18 @@ class Chooser:
         if near and self.level < LAST_LEVEL:
             return self._shaping.respliced(*near[0], value)
         return self._shaping.adapted(call, value, near or sources)
+
+    def _refuse_repeated(self, call: Call, path: Path, sources: list[tuple[Path, int]]) -> None:
+        """Refuse to add up in each step what comes again in the next one: a state has it already."""
+        state = self._states.of(path)
+        nth = self.calls.index(call)
+        if not nth or state not in [where for where, _ in sources]:
+            return
+        others = [(where, n) for where, n in sources if where != state]
+        for earlier in (self.calls[nth - 1].inputs.get(where) for where, _ in others):
+            if earlier is not None and any(self.flow.has_in_it(n, earlier) for _, n in others):
+                why = "other layers would have no effect any more, and of what they give a part comes again in the next"
+                raise NoRule("NO_PATH", f"{why} step, when its state has it already.")
 
     def _sources(self, call: Call, value: int) -> list[tuple[Path, int]]:
         """Return the inputs that an output really depended on, the best first."""
@@ -126,8 +139,13 @@ class Chooser:
         return sorted(self._inputs(call, value), key=worse)
 
     def _inputs(self, call: Call, value: int) -> list[tuple[Path, int]]:
+        """Return the inputs that a result can have learned from, each once: keys are often the values as well."""
         of, floats = self.flow.trace.values, self.flow.differentiable[value]
-        return [(where, n) for where, n in call.inputs.items() if of[n].is_float and floats >> n & 1]
+        found: dict[int, Path] = {}
+        for where, n in call.inputs.items():
+            if of[n].is_float and floats >> n & 1:
+                found.setdefault(n, where)
+        return [(where, n) for n, where in found.items()]
 
     def _same_axes(self, n: int, value: int) -> bool:
         if not self.meaning.known:

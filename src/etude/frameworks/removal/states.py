@@ -26,6 +26,10 @@ class States:
                     found.setdefault(path, set()).add(back[0])
         self._back = {path: back.pop() for path, back in found.items() if len(back) == 1}
 
+    def of(self, path: Path) -> Path | None:
+        """Return where a result comes back in the next call; None if it does not."""
+        return self._back.get(path)
+
     def is_last(self, path: Path, value: int) -> bool:
         """Say whether a result comes back in other calls, and this one does not: it is the state after all steps."""
         return path in self._back and not any(value in call.inputs.values() for call in self._calls)
