@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -208,6 +209,15 @@ def test_the_verbs_do_not_know_each_other() -> None:
 def test_a_library_is_known_only_where_it_belongs(library: str) -> None:
     wrong = [a for a in ALL if a.imported.split(".")[0] == library and not lies_in(a.module, ONLY_IN[library])]
     assert not wrong, shown(wrong)
+
+
+# --- maps -----------------------------------------------------------------------------------------
+
+
+def test_the_map_of_the_largest_room_has_every_module_once() -> None:
+    place = "etude.frameworks.removal"
+    said = re.findall(r"``(\w+)``", ast.get_docstring(MODULES[place]) or "")
+    assert sorted(said) == sorted(name.removeprefix(f"{place}.") for name in MODULES if name.startswith(f"{place}."))
 
 
 # --- circles --------------------------------------------------------------------------------------
