@@ -289,3 +289,42 @@ def test_what_goes_on_beside_a_state_space_is_not_added_a_second_time() -> None:
     refused = refusal(Series(), Layers((Whole("states.out"),)), torch.randn(5, 8, 4))
     assert refused.code is RefusalCode.NO_PATH
     assert refused.instead == "states"
+
+
+def test_no_zeros_are_put_beside_what_is_multiplied_before_it_is_added() -> None:
+    class Weighed(nn.Module):
+        """A layer makes the weights by which four parts are mixed, and a shift is added to what comes out."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts, self.weights, self.shift = nn.Linear(6, 4), nn.Linear(6, 40), nn.Linear(6, 10)
+            self.head = nn.Linear(10, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            weights = self.weights(x).abs().view(-1, 4, 10)
+            return self.head(torch.bmm(self.parts(x).unsqueeze(1), weights).squeeze(1) + self.shift(x))
+
+    torch.manual_seed(0)
+    net, x = Weighed(), torch.randn(5, 6)
+    changed = without(net, planned(net, "weights", x))
+    changed(x).sum().backward()
+    assert changed.parts.bias.grad.ne(0).all()
+
+
+def test_no_norm_is_left_with_two_numbers() -> None:
+    class Short(nn.Module):
+        """Images of two channels, whose pixels become tokens."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.proj, self.norm, self.mix = nn.Conv2d(2, 8, 4, stride=4), nn.LayerNorm(8), nn.Linear(8, 8)
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            tokens = self.norm(self.proj(x).flatten(2).transpose(1, 2))
+            return self.head(torch.relu(self.mix(tokens)).mean(1))
+
+    found = planned(Short(), "proj", torch.randn(4, 2, 16, 16))
+    assert found.changes[0] == (
+        "proj removed (what went in is resized along its positions, its 2 channels again from the first on, up to 8)"
+    )

@@ -99,7 +99,7 @@ def test_what_reckons_with_its_number_keeps_it() -> None:
     net, x = Numbered(reckons=True), torch.randn(5, 6)
     found = planned(net, "blocks.1", x)
     assert [block.layer_idx for block in without(net, found).blocks][::2] == [0, 2]
-    assert "word by word with a cache: not with this model, whose blocks keep their numbers" in found.changes
+    assert "its blocks keep their numbers: with a cache, word by word, only where positions are passed" in found.changes
 
 
 class Led(Numbered):
@@ -120,7 +120,7 @@ def test_no_block_becomes_the_first_one_that_has_not_what_that_needs() -> None:
     net, x = Led(reckons=False), torch.randn(5, 6)
     found = planned(net, "blocks.0", x)
     torch.testing.assert_close(without(net, found)(x), net.blocks[2](net.blocks[1](x)))
-    assert "word by word with a cache: not with this model, whose blocks keep their numbers" in found.changes
+    assert "its blocks keep their numbers: with a cache, word by word, only where positions are passed" in found.changes
 
 
 def test_nothing_is_said_where_no_number_changes() -> None:

@@ -23,7 +23,7 @@ the ladder
 the plan
     ``edits`` are plain data, ``assembling`` makes a plan of them, ``words`` says it.
 carried out
-    ``apply``, with ``standin``, ``adapter``, ``constants``, ``resize``, ``cuts`` and ``padding``.
+    ``apply``, with ``standin``, ``adapter``, ``constants``, ``disguise``, ``resize``, ``cuts`` and ``padding``.
 checked
     ``check`` asks others than those who planned: ``reexecution``, ``remaining``, ``resized``, ``dependence``,
     ``apart``, ``comparing`` and ``without_effect``.

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from etude.frameworks.removal.disguise import Disguised
 from etude.frameworks.removal.edits import Constant, Freeze
 
 REGISTRIES: Final = ("_parameters", "_buffers", "_modules")
@@ -72,7 +73,7 @@ def channels_in_words(edit: Freeze, layer: nn.Module) -> str:
     return ""
 
 
-class _Constant(nn.Module):
+class _Constant(Disguised):
     """What all modules have in common whose weights are constants. Their class is made from this and their own."""
 
     constant: type

@@ -12,6 +12,7 @@ from etude.frameworks.removal.flow import Flow, values, within
 from etude.frameworks.removal.operations import (
     ADD,
     CAT,
+    CONTRACTIONS,
     DIVIDE,
     FAITHFUL,
     GATES,
@@ -221,7 +222,8 @@ class Joins:
     def is_summand(self, value: int) -> bool:
         """Say whether a value is added to something else before a layer mixes.
 
-        Then it may have fewer channels than the sum, and zeros beside them, as in the shortcuts of ResNets.
+        Then it may have fewer channels than the sum, and zeros beside them, as in the shortcuts of ResNets. Not so
+        where it is a factor first: zeros there take away what they are multiplied with.
         """
         own = self._flow.made_of(value)
         waiting, seen = [value], set[int]()
@@ -232,7 +234,7 @@ class Joins:
                 if op.name in ADD and any(map(self._flow.carries, others)):
                     return True
                 seen.add(op.n)
-                waiting += [] if self._flow.mixes(op) else op.outputs
+                waiting += [] if self._flow.mixes(op) or op.name in CONTRACTIONS else op.outputs
         return False
 
     def is_moved(self, join: Join, value: int) -> bool:

@@ -21,7 +21,7 @@ from etude.frameworks.removal.tracing import Runs
 PLACE: Final = re.compile(r"^(layer|block)?_?(idx|index|id|number)$")
 """Attributes of such names say which of the blocks it is."""
 ANEW: Final = "blocks numbered anew: their places in a cache"
-NOT_ANEW: Final = "word by word with a cache: not with this model, whose blocks keep their numbers"
+NOT_ANEW: Final = "its blocks keep their numbers: with a cache, word by word, only where positions are passed"
 
 
 def numbered_anew(runs: Runs, removed: Sequence[str], edits: Sequence[Edit]) -> tuple[list[Edit], str]:

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from etude.frameworks.removal.adapter import fitted
+from etude.frameworks.removal.disguise import Disguised
 from etude.frameworks.removal.edits import CallRule, Dim, Fill, Fit, Rule, Same, StandIn
 from etude.frameworks.removal.nested import at, bound, filled, tensors
 
@@ -26,7 +27,7 @@ HOOKS: Final = (
 )
 
 
-class _Standing(nn.Module):
+class _Standing(Disguised):
     """What all stand-ins do. Their class is made from this and the class of the module that was removed."""
 
     stands_for: type

@@ -30,6 +30,8 @@ from etude.frameworks.removal.standin import adapts
 from etude.frameworks.removal.trace import Call, Op, Recorder, Trace, watched
 from etude.frameworks.removal.unrun import shown
 
+FEWEST: Final = 3
+"""A norm over fewer numbers gives hardly more than their signs."""
 RESTARTS: Final = 60
 
 
@@ -151,6 +153,8 @@ class _Widths(Recorder):
         own_ways = isinstance(module, nn.LayerNorm) and type(module) is not nn.LayerNorm  # channels may lie elsewhere
         if axis != width_axis(module) % x.ndim and not own_ways:
             return
+        if isinstance(module, nn.LayerNorm | nn.RMSNorm) and x.shape[axis] < FEWEST <= widths[side]:
+            raise Unresizable(f"{path} would norm {x.shape[axis]} numbers, which leaves hardly more than their signs")
         edit = Resize(path, side, int(x.shape[axis]), keep, widths[side])
         self._check_tied(path, edit)
         with torch._C.DisableTorchFunction():  # what this does is no operation of the model
