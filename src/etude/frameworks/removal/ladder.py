@@ -28,7 +28,7 @@ from etude.frameworks.removal.edits import Drop, Edit, FewerHeads, Fill, Fit, Fr
 from etude.frameworks.removal.fitting import Fitting, code_of
 from etude.frameworks.removal.heads import Cut
 from etude.frameworks.removal.names import canonical, is_small, tied, under
-from etude.frameworks.removal.numbering import numbered_anew
+from etude.frameworks.removal.numbering import Numbering
 from etude.frameworks.removal.operations import SPLITS
 from etude.frameworks.removal.parts import check_groups, part_cuts
 from etude.frameworks.removal.reach import Reach
@@ -53,14 +53,15 @@ class Ladder:
         runs: Runs of a copy of the model.
         layers: What is taken out.
         repeats: What earlier plans for the same model found.
+        numbering: Numbers its blocks.
         wholes: Paths of the modules that go, with those that are taken along.
     """
 
-    def __init__(self, runs: Runs, layers: Layers, repeats: Repeats, wholes: list[str]) -> None:
+    def __init__(self, runs: Runs, layers: Layers, repeats: Repeats, numbering: Numbering, wholes: list[str]) -> None:
         self._runs, self._model = runs, runs.copy.model
         self._layers, self._wholes = layers, wholes
         self._learned = layers.repair == "learned"
-        self._fitting = Fitting(runs, repeats, wholes)
+        self._fitting, self._numbering = Fitting(runs, repeats, wholes), numbering
         self._edits: list[Edit] = []
         self._words: list[str] = []
         self._rungs: list[tuple[str, Rung]] = [("", Rung.IDENTITY)]  # with the path of what stands in, or none
@@ -72,7 +73,7 @@ class Ladder:
         """Return the plan."""
         if len(self._wholes) > 1:
             self._refit()
-        numbers, said = numbered_anew(self._runs, self._wholes, self._edits)
+        numbers, said = self._numbering.anew(self._wholes, self._edits)
         gone = [edit.path for edit in self._edits if isinstance(edit, StandIn | Drop | Freeze)]
         changed = [edit for edit in self._edits if isinstance(edit, StandIn | Freeze)]
         adapted = [edit.path for edit in changed if _changes_channels(edit, self._model)]

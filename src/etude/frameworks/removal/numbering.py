@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from torch import nn
@@ -24,28 +25,51 @@ ANEW: Final = "blocks numbered anew: their places in a cache"
 NOT_ANEW: Final = "its blocks keep their numbers: with a cache, word by word, only where positions are passed"
 
 
-def numbered_anew(runs: Runs, removed: Sequence[str], edits: Sequence[Edit]) -> tuple[list[Edit], str]:
-    """Return the edits that number blocks anew, and what is to be said; both are empty if no block has a number.
+class Numbering:
+    """Numbers blocks anew where some of them go.
 
     Args:
-        runs: Runs of a copy of the model.
-        removed: Paths of the modules that go.
-        edits: What is done besides.
+        runs: Runs of a copy of the model, from which nothing was taken out.
     """
-    model = runs.copy.model
-    found: list[Edit] = []
-    for path, module in model.named_modules():
-        if isinstance(module, nn.ModuleList) and len(module) > 1:
-            found += _in_list(path, module, removed)
-    if not found:
-        return [], ""
-    kinds = getattr(getattr(model, "config", None), "layer_types", None) or ()
-    if len(set(kinds)) > 1 or _reckons(runs, [*edits], found):
-        return [], NOT_ANEW
-    return found, ANEW
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs, self._model = runs, runs.copy.model
+
+    def anew(self, removed: Sequence[str], edits: Sequence[Edit]) -> tuple[Sequence[Edit], str]:
+        """Return the edits that number blocks anew, and what is to be said; both are empty if no block has a number.
+
+        Args:
+            removed: Paths of the modules that go.
+            edits: What is done besides.
+        """
+        found = self._without(removed)
+        if not found:
+            return [], ""
+        kinds = getattr(getattr(self._model, "config", None), "layer_types", None) or ()
+        if len(set(kinds)) > 1 or (self._matters(found) and _reckons(self._runs, [*edits], found)):
+            return [], NOT_ANEW
+        return found, ANEW
+
+    def _without(self, removed: Sequence[str]) -> list[Attribute]:
+        lists = {path: m for path, m in self._model.named_modules() if isinstance(m, nn.ModuleList) and len(m) > 1}
+        return [one for path, module in lists.items() for one in _in_list(path, module, removed)]
+
+    def _matters(self, numbers: Sequence[Attribute]) -> bool:
+        """Say whether it may matter which number a block has: not where each has the one before its own already."""
+        steps = {self._number(one) - one.value for one in numbers}
+        return steps != {1} or not self._is_idle
+
+    def _number(self, one: Attribute) -> int:
+        return int(getattr(self._model.get_submodule(one.path), one.name))
+
+    @cached_property
+    def _is_idle(self) -> bool:
+        """Whether the model does the same if each block has the number before its own: asked once for all plans."""
+        first = [f"{path}.0" for path, m in self._model.named_modules() if isinstance(m, nn.ModuleList) and len(m) > 1]
+        return not _reckons(self._runs, [], self._without(first))
 
 
-def _in_list(path: str, blocks: nn.ModuleList, removed: Sequence[str]) -> list[Edit]:
+def _in_list(path: str, blocks: nn.ModuleList, removed: Sequence[str]) -> list[Attribute]:
     """Return the numbers that are new in one list of blocks: of those things in them that have one."""
     places: dict[tuple[str, str], list[int]] = {}
     wrong: set[tuple[str, str]] = set()
@@ -55,7 +79,7 @@ def _in_list(path: str, blocks: nn.ModuleList, removed: Sequence[str]) -> list[E
                 if PLACE.match(name) and type(value) is int:
                     places.setdefault((inner, name), []).append(n)
                     wrong |= {(inner, name)} if value != n else set()
-    found: list[Edit] = []
+    found: list[Attribute] = []
     for (inner, name), has in places.items():
         here = {n: ".".join(part for part in (path, str(n), inner) if part) for n in has}
         left = [n for n in has if not any(under(here[n], gone) for gone in removed)]
@@ -64,7 +88,7 @@ def _in_list(path: str, blocks: nn.ModuleList, removed: Sequence[str]) -> list[E
     return found
 
 
-def _reckons(runs: Runs, edits: list[Edit], numbers: list[Edit]) -> bool:
+def _reckons(runs: Runs, edits: list[Edit], numbers: Sequence[Edit]) -> bool:
     """Say whether a model computes with the numbers of its blocks, so that others would make another model of it."""
     with runs.trying() as carry:
         carry(edits)

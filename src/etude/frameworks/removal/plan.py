@@ -19,6 +19,7 @@ from etude.frameworks.removal.fake import NeedsValues
 from etude.frameworks.removal.ladder import Ladder
 from etude.frameworks.removal.names import under
 from etude.frameworks.removal.nested import tensors
+from etude.frameworks.removal.numbering import Numbering
 from etude.frameworks.removal.repeats import Repeats
 from etude.frameworks.removal.tracing import Runs, arguments, forward_of
 from etude.frameworks.removal.unfit import refuse_unfit
@@ -77,7 +78,7 @@ class Planner:
         with _quiet():
             self._runs = runs or Runs(self._whole, self._args, self._kwargs, without_fakes=without_fakes)
         self._model = self._runs.copy.model
-        self._repeats = Repeats(self._runs)
+        self._repeats, self._numbering = Repeats(self._runs), Numbering(self._runs)
 
     def plan(self, layers: Layers) -> Plan:
         """Say how a component is taken out.
@@ -151,7 +152,7 @@ class Planner:
             raise RemovalRefused(RefusalCode.EVERYTHING, ", ".join(wholes), "nothing that learns would be left.")
         first = {call.path: call.n for call in reversed(self._runs.modes[-1].trace.calls)}
         wholes.sort(key=lambda p: -first.get(p, -1))  # the last ones first: then they use nothing of the others
-        work = Ladder(self._runs, layers, self._repeats, wholes)
+        work = Ladder(self._runs, layers, self._repeats, self._numbering, wholes)
         for part in targets:
             if isinstance(part, Part):
                 work.cut(part)
