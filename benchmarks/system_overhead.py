@@ -13,12 +13,12 @@ from benchmarks.importance_overhead import stepper
 from benchmarks.shares import interval
 
 QUIET: Final = 2
-"""One pair of epochs of so many counts: those in which the epoch without a profile took the least CPU time."""
+"""One pair of epochs of so many counts: those that took the least CPU time, both epochs together."""
 
 
 def cells(small: bool) -> Sequence[Cell]:
-    cnn = {"net": "cnn", "batch": 8 if small else 64, "steps": 4 if small else 20, "pairs": 2 if small else 40}
-    tiny = {"net": "tiny", "batch": 8 if small else 32, "steps": 40 if small else 600, "pairs": 2 if small else 100}
+    cnn = {"net": "cnn", "batch": 8 if small else 64, "steps": 4 if small else 12, "pairs": 2 if small else 30}
+    tiny = {"net": "tiny", "batch": 8 if small else 32, "steps": 40 if small else 400, "pairs": 2 if small else 60}
     return [Cell("étude, small CNN", cnn), Cell("étude, tiny network", tiny)]
 
 
@@ -68,8 +68,8 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
         else:
             plain_s, profiled_s = without(), with_it()
         pairs.append((plain_s, profiled_s - plain_s))
-    # Which pairs were quiet is told by the epochs without: they are chosen before anything is known of the others.
-    quiet = sorted(pairs)[: max(1, len(pairs) // QUIET)]
+    # By their sum, which favours neither: where only the one without decided, the other one would seem to take more.
+    quiet = sorted(pairs, key=lambda pair: 2 * pair[0] + pair[1])[: max(1, len(pairs) // QUIET)]
     plain_s, added = statistics.fmean(plain for plain, _ in quiet), [more for _, more in quiet]
     low, high = interval(added)
     return {
@@ -122,7 +122,7 @@ BENCHMARK = Benchmark(
     ),
     note=(
         "CPU time of the training thread; epochs with and without a profile take turns, and half of the pairs count:\n"
-        "those in which the epoch without took the least. added: reading all sources at both ends of an epoch, what\n"
+        "those that took the least, both epochs together. added: reading all sources at both ends of an epoch, what\n"
         "open counters cost in between, and counting steps. Opening, once in a training, stands by itself."
     ),
 )

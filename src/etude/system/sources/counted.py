@@ -52,10 +52,8 @@ class Counted:
             seconds: How long it took, with its wait.
             waited_s: How long of that it waited for data.
         """
-        self.add(STEPS, 1)
-        self.add("step s", seconds)
-        self.add("step s squared", seconds * seconds)
-        self.add("loader wait s", waited_s)
+        for name, amount in zip(STEP, (1.0, seconds, seconds * seconds, waited_s), strict=True):
+            self.add(name, amount)
 
     def read(self) -> dict[str, float]:
         """Return what has been added up."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from etude.core.clock import Clock, WallClock
@@ -18,6 +17,9 @@ from etude.system.sources.levels import Levels
 from etude.system.sources.source import Missing, Rung
 
 TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+ENOUGH: Final = 2**14
+"""Bytes; more than any file has of what we look for."""
+
 PAGE_GB: Final = os.sysconf("SC_PAGE_SIZE") / 2**30
 KB_IN_GB: Final = 1 / 2**20
 
@@ -69,7 +71,7 @@ class Proc:
     name = "/proc"
     rung = Rung.PROC
 
-    def __init__(self, root: Path, clock: Clock) -> None:
+    def __init__(self, root: str, clock: Clock) -> None:
         self._root = root
         self._levels = Levels(clock)
         self._threads: dict[str, tuple[float, ...]] = {}
@@ -77,29 +79,29 @@ class Proc:
 
     def read(self) -> dict[str, float]:
         """Return what has been taken; what this kernel does not tell is left out."""
-        threads = os.listdir(self._root / "self/task")
-        family = [self._root / "self", *self._children(threads)]
+        threads = os.listdir(f"{self._root}/self/task")
         totals: dict[str, float] = defaultdict(float)
         levels: dict[str, float] = defaultdict(float)
-        for process in family:
+        for process in ("self", *self._children(threads)):
             with contextlib.suppress(OSError):  # a child may end while we look at it
-                _add_stat(process, totals, levels)
+                _add_stat(_text(f"{self._root}/{process}/stat"), totals, levels)
             with contextlib.suppress(OSError):
-                _add_io(process, totals)
+                _add_io(_text(f"{self._root}/{process}/io"), totals)
         return {**totals, **self._levels.seen(levels), **self._scheduled(threads), **self._around()}
 
-    def _children(self, threads: list[str]) -> Iterator[Path]:
+    def _children(self, threads: list[str]) -> list[str]:
+        found = []
         for thread in threads:
             with contextlib.suppress(OSError):  # a kernel without this file, or a thread that has ended
-                for child in (self._root / f"self/task/{thread}/children").read_text().split():
-                    yield self._root / child
+                found += _text(f"{self._root}/self/task/{thread}/children").split()
+        return found
 
     def _scheduled(self, threads: list[str]) -> dict[str, float]:
         """Return what the scheduler says of all threads of this process, those that have ended among them."""
         now = {}
         for thread in threads:
             with contextlib.suppress(OSError):
-                said = (self._root / f"self/task/{thread}/schedstat").read_text().split()
+                said = _text(f"{self._root}/self/task/{thread}/schedstat").split()
                 now[thread] = tuple(map(float, said))
         for thread, before in self._threads.items():
             if now.get(thread, (-1.0,)) < before:  # it has ended, also where another one has its number now
@@ -114,12 +116,11 @@ class Proc:
         """Return what the machine does, whoever it does it for."""
         said = {}
         with contextlib.suppress(OSError):
-            with (self._root / "stat").open() as file:
-                fields = file.readline().split()[1:]
+            fields = _text(f"{self._root}/stat").partition("\n")[0].split()[1:]
             said = {name: sum(int(fields[place]) for place in places) * TICK_S for name, places in MACHINE.items()}
         for kind in PRESSURES:
             with contextlib.suppress(OSError):  # a kernel that does not keep it
-                some = (self._root / "pressure" / kind).read_text().splitlines()[0]
+                some = _text(f"{self._root}/pressure/{kind}").partition("\n")[0]
                 said[f"{kind} pressure s"] = int(some.rpartition("=")[2]) * 1e-6
         return said
 
@@ -140,13 +141,13 @@ class Memory:
     name = "kinds of memory"
     rung = Rung.PROC
 
-    def __init__(self, root: Path, clock: Clock) -> None:
+    def __init__(self, root: str, clock: Clock) -> None:
         self._root = root
         self._levels = Levels(clock)
 
     def read(self) -> dict[str, float]:
         """Return GB times seconds; what is shared with others counts in part."""
-        said = _pairs((self._root / "self/smaps_rollup").read_text())
+        said = _pairs(_text(f"{self._root}/self/smaps_rollup"))
         return self._levels.seen(
             {name: int(said[key].split()[0]) * KB_IN_GB for key, name in MEMORY.items() if key in said}
         )
@@ -157,12 +158,12 @@ class Memory:
 
 def proc(root: str = "/proc", clock: Clock | None = None) -> Proc | Missing:
     """Open /proc, or say why it cannot be."""
-    return _tried(Proc(Path(root), clock or WallClock()), f"{root}/self/task")
+    return _tried(Proc(root, clock or WallClock()), f"{root}/self/task")
 
 
 def memory(root: str = "/proc", clock: Clock | None = None) -> Memory | Missing:
     """Open what tells kinds of memory apart, or say why it cannot be."""
-    return _tried(Memory(Path(root), clock or WallClock()), f"{root}/self/smaps_rollup")
+    return _tried(Memory(root, clock or WallClock()), f"{root}/self/smaps_rollup")
 
 
 S = TypeVar("S", Proc, Memory)
@@ -176,18 +177,27 @@ def _tried(source: S, file: str) -> S | Missing:
     return source
 
 
-def _add_stat(process: Path, totals: dict[str, float], levels: dict[str, float]) -> None:
-    fields = (process / "stat").read_text().rpartition(")")[2].split()  # the name may have spaces and brackets
+def _add_stat(text: str, totals: dict[str, float], levels: dict[str, float]) -> None:
+    fields = text.rpartition(")")[2].split()  # the name may have spaces and brackets
     for name, (places, unit) in FIELDS.items():
         totals[name] += sum(int(fields[place]) for place in places) * unit
     levels["threads"] += int(fields[THREADS])
     levels["resident GB"] += int(fields[RESIDENT]) * PAGE_GB
 
 
-def _add_io(process: Path, totals: dict[str, float]) -> None:
-    said = _pairs((process / "io").read_text())
+def _add_io(text: str, totals: dict[str, float]) -> None:
+    said = _pairs(text)
     for key, name in IO.items():
         totals[name] += int(said[key])
+
+
+def _text(file: str) -> str:
+    """Return what a file of /proc says now, as far as it is of use, without all that ``open`` does besides."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, ENOUGH).decode(errors="replace")
+    finally:
+        os.close(descriptor)
 
 
 def _pairs(text: str) -> Mapping[str, str]:
