@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -10,15 +11,16 @@ from typing import Any, Final
 
 from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
 from benchmarks.importance_overhead import stepper
-from benchmarks.shares import interval
 
-QUIET: Final = 2
-"""One pair of epochs of so many counts: those that took the least CPU time, both epochs together."""
+QUIET: Final = 0.25
+"""Epochs are compared by this quantile of their CPU time: half of them were disturbed, more or less."""
+
+RESAMPLES: Final = 2000
 
 
 def cells(small: bool) -> Sequence[Cell]:
-    cnn = {"net": "cnn", "batch": 8 if small else 64, "steps": 4 if small else 12, "pairs": 2 if small else 30}
-    tiny = {"net": "tiny", "batch": 8 if small else 32, "steps": 40 if small else 400, "pairs": 2 if small else 60}
+    cnn = {"net": "cnn", "batch": 8 if small else 64, "steps": 4 if small else 12, "pairs": 2 if small else 24}
+    tiny = {"net": "tiny", "batch": 8 if small else 32, "steps": 40 if small else 400, "pairs": 2 if small else 40}
     return [Cell("étude, small CNN", cnn), Cell("étude, tiny network", tiny)]
 
 
@@ -50,15 +52,17 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
         it = profiler(counted)
         began_s = time.thread_time()
         it.begin()
+        begun_s = time.thread_time()
         epoch(counted)
+        ending_s = time.thread_time()
         found = it.end()
-        took_s = time.thread_time() - began_s
-        assert found is not None
-        seen.append((began_s - opening_s, found.seconds, len(found.rates), found.rung))
+        ended_s = time.thread_time()
         it.close()
-        return took_s
+        assert found is not None
+        seen.append((began_s - opening_s, begun_s - began_s + ended_s - ending_s, len(found.rates)))
+        return ended_s - began_s
 
-    seen: list[tuple[float, float, int, str]] = []
+    seen: list[tuple[float, float, int]] = []
     with_it(), without()  # warms up
     seen.clear()
     pairs = []
@@ -67,23 +71,32 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
             profiled_s, plain_s = with_it(), without()
         else:
             plain_s, profiled_s = without(), with_it()
-        pairs.append((plain_s, profiled_s - plain_s))
-    # By their sum, which favours neither: where only the one without decided, the other one would seem to take more.
-    quiet = sorted(pairs, key=lambda pair: 2 * pair[0] + pair[1])[: max(1, len(pairs) // QUIET)]
-    plain_s, added = statistics.fmean(plain for plain, _ in quiet), [more for _, more in quiet]
-    low, high = interval(added)
+        pairs.append((plain_s, profiled_s))
+    opened, ends, rates = zip(*seen, strict=True)
+    plain_s = quiet([plain for plain, _ in pairs])
+    draws = random.Random(0)
+    resampled = sorted(added(draws.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
     return {
         "step_ms": 1000 * plain_s / args["steps"],
         "epoch_ms": 1000 * plain_s,
-        "added_ms": 1000 * statistics.fmean(added),
-        "added_percent": 100 * statistics.fmean(added) / plain_s,
-        "added_low_percent": 100 * low / plain_s,
-        "added_high_percent": 100 * high / plain_s,
+        "added_percent": 100 * added(pairs) / plain_s,
+        "added_low_percent": 100 * resampled[round(0.025 * RESAMPLES)] / plain_s,
+        "added_high_percent": 100 * resampled[round(0.975 * RESAMPLES) - 1] / plain_s,
+        "ends_ms": 1000 * quiet(ends),
+        "ends_percent": 100 * quiet(ends) / plain_s,
         "read_ms": read_ms(),
-        "open_ms": 1000 * statistics.median(opened for opened, *_ in seen),
-        "rates": statistics.median(rates for _, _, rates, _ in seen),
-        "details": {"rung": seen[-1][-1]},
+        "open_ms": 1000 * quiet(opened),
+        "rates": statistics.median(rates),
     }
+
+
+def quiet(times_s: Sequence[float]) -> float:
+    return sorted(times_s)[int(QUIET * len(times_s))]
+
+
+def added(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the seconds that a profile adds to an epoch."""
+    return quiet([profiled for _, profiled in pairs]) - quiet([plain for plain, _ in pairs])
 
 
 def read_ms() -> float:
@@ -107,10 +120,11 @@ BENCHMARK = Benchmark(
     quantities=(
         Quantity("step_ms", "ms", 3),
         Quantity("epoch_ms", "ms", 1),
-        Quantity("added_ms", "ms", 3),
         Quantity("added_percent", "%", 2),
         Quantity("added_low_percent", "%", 2),
         Quantity("added_high_percent", "%", 2),
+        Quantity("ends_ms", "ms", 3),
+        Quantity("ends_percent", "%", 2),
         Quantity("read_ms", "ms", 3),
         Quantity("open_ms", "ms", 1),
         Quantity("rates", "", 0),
@@ -121,9 +135,10 @@ BENCHMARK = Benchmark(
         Target("reading all sources", "étude, small CNN: read_ms", 1, "ms", at_least=False),
     ),
     note=(
-        "CPU time of the training thread; epochs with and without a profile take turns, and half of the pairs count:\n"
-        "those that took the least, both epochs together. added: reading all sources at both ends of an epoch, what\n"
-        "open counters cost in between, and counting steps. Opening, once in a training, stands by itself."
+        "CPU time of the training thread; epochs with and without a profile take turns, and their lower quartiles are\n"
+        "compared. added: reading all sources at both ends of an epoch, what open counters cost in between, and\n"
+        "counting steps, with a 95 % interval by resampling pairs of epochs; ends: the readings alone, timed by\n"
+        "themselves, after other work; read: one reading after another. Opening, once in a training, stands by itself."
     ),
 )
 
