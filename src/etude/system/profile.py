@@ -112,12 +112,13 @@ class Profiler:
         seconds, self._began_s = self._clock.now_s() - self._began_s, None
         if seconds <= 0:
             return None
-        rung, rates = self.rung, dict[str, float]()
+        rates: dict[str, float] = {}
         for reader in list(self._readers):
             ended = self._read(reader)
             rates |= _rates(reader.begun, ended, seconds)
+        profile = Profile(rates, self.rung.value, seconds)
         self._save(seconds)
-        return Profile(rates, rung.value, seconds)
+        return profile
 
     def close(self) -> None:
         """Close all sources. More than once does no harm."""
@@ -145,10 +146,9 @@ class Profiler:
             self._give_up(dearest, why)
 
     def _give_up(self, reader: _Reader, why: str) -> None:
-        if reader in self._readers:
-            self._readers.remove(reader)
-            self._missing.append(Missing(reader.source.name, why))
-            _close(reader.source)
+        self._readers.remove(reader)
+        self._missing.append(Missing(reader.source.name, why))
+        _close(reader.source)
 
 
 def profiler(

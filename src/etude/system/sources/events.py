@@ -163,7 +163,7 @@ def _group(group: Group, threads: Sequence[int], counters: Counters) -> Iterator
         descriptors: dict[int, int] = {}
         try:
             for thread in threads:
-                with _gone():
+                with contextlib.suppress(ProcessLookupError):  # it has ended since it was listed
                     descriptors[thread] = counters.open(event, thread, leaders[thread])
         except OSError as error:
             _close(counters, {event: list(descriptors.values())})
@@ -173,15 +173,6 @@ def _group(group: Group, threads: Sequence[int], counters: Counters) -> Iterator
             thread: descriptors.get(thread, ALONE) if leader == ALONE else leader for thread, leader in leaders.items()
         }
         yield event, list(descriptors.values())
-
-
-@contextlib.contextmanager
-def _gone() -> Iterator[None]:
-    """Pass over threads that have ended since they were listed."""
-    try:
-        yield
-    except ProcessLookupError:
-        return
 
 
 def _close(counters: Counters, opened: Mapping[Event, Sequence[int]]) -> None:
