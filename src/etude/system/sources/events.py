@@ -22,7 +22,7 @@ Group = tuple[Event, ...]
 """Events that take turns together, so that one can be divided by another; few, since all need a place at once."""
 
 OF_FILES: Final = 4
-"""One in so many of the files that this process may open is ours at most: the training needs the others."""
+"""One in so many of the files that this process may open is for one kind of events at most: training needs others."""
 
 NANO: Final = 1e-9
 
