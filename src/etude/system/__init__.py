@@ -1,0 +1,1 @@
+"""How the machine is tuned while a model trains: what can be changed, what an epoch was like, and what it cost."""
