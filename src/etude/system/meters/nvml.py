@@ -52,7 +52,8 @@ class Nvml:
     @property
     def source(self) -> str:
         """What it reads."""
-        return f"NVML: {count(len(self._counting) + len(self._telling_power), 'GPU')}"
+        gpus = len(self._counting) + len(self._telling_power)
+        return f"NVML: {count(gpus, 'GPU')}" if gpus else "NVML"
 
     def lacks(self) -> str:
         """Return why it gives no figures here."""

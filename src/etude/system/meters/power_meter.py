@@ -22,6 +22,8 @@ from etude.system.meters.sampling import Sampling, Unread, Wait, energy_of
 
 LONGEST_ANSWER: Final = 1 << 16
 """Bytes that an answer may have."""
+MOST_W: Final = 1e9
+"""More is no reading of a machine."""
 
 
 @final
@@ -99,12 +101,12 @@ class PowerMeter:
         try:
             with self._open(self._url, timeout=self._timeout_s) as answer:
                 text = answer.read(LONGEST_ANSWER).decode()
-        except (OSError, http.client.HTTPException, UnicodeDecodeError) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             if isinstance(error, urllib.error.HTTPError):
                 error.close()
             raise Unread(f"{self.source} does not answer: {error}") from error
         watts = _found(text, self._field)
-        if not is_finite(watts) or watts < 0:
+        if not is_finite(watts) or not 0 <= watts <= MOST_W:
             raise Unread(
                 f"{self.source} answers {brief(text)}, which has no watts in it: wanted is a number from 0, or a JSON "
                 f"object with one at {self._field!r}. Pass field=, if it lies elsewhere."

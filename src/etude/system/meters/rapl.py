@@ -122,13 +122,15 @@ class Rapl:
                 )
             joules[zone] = counted(tuple(sample.value[index] for sample in read.taken), zone.range_j)
         still = [zone for zone, moved in joules.items() if moved == 0]
-        if any(zone.kind == "package" for zone in still):
-            return Energy.unavailable(f"{still[0].folder.name} did not move in {read.ended_s - read.began_s:.3g} s")
+        if stuck := [zone.folder.name for zone in still if zone.kind == "package"]:
+            return Energy.unavailable(f"{stuck[0]} did not move in {read.ended_s - read.began_s:.3g} s")
         return Energy.measured(sum(joules.values()), _said(z for z in self._zones if z not in still))
 
 
 def _said(zones: Iterable[Zone]) -> str:
     kinds = [zone.kind for zone in zones]
+    if not kinds:
+        return "RAPL"
     return f"RAPL: {count(kinds.count('package'), 'package')}{', memory' if 'dram' in kinds else ''}"
 
 
