@@ -89,7 +89,9 @@ def test_readings_that_are_missing_widen_the_bounds_and_are_told(server: Server)
     assert str(energy) == f"45 J measured (18 to 84), power meter at {server.host}, readings missing"
 
 
-@pytest.mark.parametrize("answer", ["NaN", "-3", "true", "[]", '{"watts": 3}', '{"power": "3"}', "<html>", "Infinity", "1e300"])
+@pytest.mark.parametrize(
+    "answer", ["NaN", "-3", "true", "[]", '{"watts": 3}', '{"power": "3"}', "<html>", "Infinity", "1e300"]
+)
 def test_an_answer_without_watts_is_no_reading(server: Server, answer: str) -> None:
     server.answers = [answer]
     meter = PowerMeter(server.url)

@@ -24,7 +24,8 @@ class Nvml:
     """GPUs of this machine, whoever uses them: by their counters of energy, or else by readings of their power.
 
     Args:
-        gpus: Which, by index or UUID, as ``CUDA_VISIBLE_DEVICES`` names them; None for all.
+        gpus: Which, by index or UUID, as ``CUDA_VISIBLE_DEVICES`` names them; None for all. NVML counts them by their
+            place on the bus, and CUDA does so only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
         library: What stands for NVIDIA's; None for the real one, imported here and not before.
         now_s: A clock.
         wait: How the time between two readings of power goes by.
