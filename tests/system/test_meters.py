@@ -150,6 +150,15 @@ def test_memory_that_does_not_move_is_left_out_of_figure_and_source(tree: Tree) 
     assert energy == Energy.measured(2.0, "RAPL: 2 packages")
 
 
+def test_the_thread_of_a_meter_ends_with_the_stretch(tree: Tree) -> None:
+    meter = Rapl(tree.root)  # with real pauses, much longer than this test
+    meter.begin()
+    meter.begin()  # begins anew, and leaves nothing of the first
+    for zone in ("0", "0:1", "1"):
+        tree.stand(f"intel-rapl:{zone}", 10**6)
+    assert meter.end().joules == pytest.approx(3.0)
+
+
 def test_rapl_that_breaks_on_the_way_is_unavailable(tree: Tree) -> None:
     turns = Turns()
     energy = stretch(
