@@ -71,7 +71,8 @@ class Entry:
         hardware: The machine that it ran on.
         workload: Digest of what was trained; see ``History.digest``.
         objective: What costs are, such as ``time``. The best setting for one objective says nothing of another's.
-        rates: The profile of an epoch with the default setting.
+        rates: The profile of an epoch with the default setting; best per step, and only what the process did itself.
+            Rates per second, and those of the whole machine, change with what else it does.
         rung: The kind of source that the rates come from.
         seconds: How long that epoch took.
         best: The setting that was best.

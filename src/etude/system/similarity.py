@@ -17,8 +17,9 @@ from etude.core.errors import ConfigError
 from etude.core.text import count
 from etude.system.vectors import Array, Rates, Ruler, ruler
 
-AS_REPEATS: Final = 1.0
-"""How far two runs of one workload lie apart on average: what lies nearer is never unknown."""
+LEAST_LIMIT: Final = 0.5
+"""Half of what two runs of one workload lie apart on average: what lies nearer is never unknown. The nearest of many
+repeats lies nearer than the average one, so a higher bar would let in what is foreign."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,6 @@ def _nearest_repeats(by: Ruler, rows: Array, groups: Sequence[str]) -> list[floa
 
 def _limit(apart: Sequence[float], miss: float) -> float:
     if not apart:
-        return AS_REPEATS
+        return LEAST_LIMIT
     within = math.ceil((1 - miss) * (len(apart) + 1))
-    return max(sorted(apart)[min(within, len(apart)) - 1], AS_REPEATS)
+    return max(sorted(apart)[min(within, len(apart)) - 1], LEAST_LIMIT)
