@@ -78,7 +78,7 @@ ONLY_IN: Final = {
     "transformers": {"frameworks"},
     "optuna": {"tune", "analyse"},  # proposals; and what it knows of importances
     "narwhals": {"data"},
-    "sqlite3": {"store", "studies", "cli"},
+    "sqlite3": {"store", "studies", "system", "cli"},
     "fsspec": {"places"},
     "yaml": {"files"},
     "ray": {"engines"},
