@@ -1,0 +1,170 @@
+"""The machine that decides on settings, told of epochs that were made up and of tables that are replayed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from etude.system.probing import Axes, Axis, Grid, Setting, best_of, key
+from etude.system.tuner import Decision, Known, Phase, Tuner
+
+WORKERS = Axis(tuple({"workers": n} for n in (1, 2, 4)))
+THREADS = Axis(({"threads": 1}, {"threads": 4}), ordered=False)
+
+
+def unknown(profile: Any) -> Known:
+    return Known(profile)
+
+
+def told(tuner: Tuner[Any], costs: Callable[[Setting], float], *, epochs: int, trial: object = 0) -> list[Decision]:
+    """Tell a machine of all epochs of a trial, and return what it decided."""
+    decisions = [tuner.begin(trial)]
+    for _ in range(epochs):
+        now = decisions[-1]
+        decisions.append(tuner.epoch(trial, now, costs(now.setting), "work"))
+    tuner.ended(trial)
+    return decisions[:epochs]
+
+
+def table(costs: Mapping[str, float]) -> Callable[[Setting], float]:
+    """Return what an epoch costs: a factor for each knob that is not at its default."""
+    return lambda setting: math.prod(costs.get(f"{name}={value}", 1.0) for name, value in setting.items())
+
+
+def test_a_grid_is_tried_in_its_order_and_the_best_stays() -> None:
+    tuner = Tuner(Grid(({"workers": 1}, {"workers": 2}, {"workers": 4})), most=9, look_up=unknown)
+    decisions = told(tuner, table({"workers=1": 0.9, "workers=2": 0.6, "workers=4": 0.8}), epochs=8)
+    assert [one.phase for one in decisions] == [
+        *(Phase.PROFILE, Phase.BASELINE),
+        *[Phase.PROBE] * 3,
+        *[Phase.KEEP] * 3,
+    ]
+    assert decisions[-1].setting == {"workers": 2}
+    assert decisions[-1].evidence == {"of the default": 0.6, "tried": 3.0}
+
+
+def test_an_axis_ends_where_a_step_is_no_better_and_the_next_begins_at_the_best() -> None:
+    axes, tried = Axes((WORKERS, THREADS)), {}
+    costs = table({"workers=1": 0.9, "workers=2": 0.95, "threads=4": 0.5})
+    asked = []
+    while (setting := axes.propose(tried)) is not None:
+        asked.append(dict(setting))
+        tried[key(setting)] = costs(setting)
+    assert asked == [{"workers": 1}, {"workers": 2}, {"workers": 1, "threads": 1}, {"workers": 1, "threads": 4}]
+    assert best_of(tried) == ({"workers": 1, "threads": 4}, pytest.approx(0.45))
+
+
+def test_what_brings_nothing_is_left_at_the_default() -> None:
+    tuner = Tuner(Axes((WORKERS, THREADS)), most=9, look_up=unknown)
+    decisions = told(tuner, lambda setting: 1.0 + 0.1 * len(setting), epochs=12)
+    assert {one.phase for one in decisions[6:]} == {Phase.DEFAULT}
+    assert all(not one.setting for one in decisions[6:])
+
+
+def test_similar_work_is_known_and_nothing_is_probed() -> None:
+    known = Known("work", {"workers": 2}, "as 12 epochs of similar work", {"distance": 0.1})
+    tuner = Tuner(Axes((WORKERS,)), most=9, look_up=lambda profile: known)
+    decisions = told(tuner, table({"workers=2": 0.7}), epochs=6)
+    assert [one.phase for one in decisions] == [Phase.PROFILE, Phase.BASELINE, Phase.REUSE, *[Phase.KEEP] * 3]
+    assert decisions[2].why == "as 12 epochs of similar work"
+
+
+def test_what_was_wrongly_reused_does_harm_for_one_epoch() -> None:
+    known = Known("work", {"workers": 4})
+    tuner = Tuner(Axes((WORKERS,)), most=9, look_up=lambda profile: known)
+    decisions = told(tuner, table({"workers=4": 1.5, "workers=1": 0.8, "workers=2": 0.9}), epochs=8)
+    assert [one.setting for one in decisions].count({"workers": 4}) == 1
+    assert decisions[-1].setting == {"workers": 1}
+
+
+def test_trials_share_what_they_try_and_known_work_needs_no_second_epoch_by_default() -> None:
+    tuner = Tuner(Grid(({"workers": 1}, {"workers": 2})), most=9, look_up=unknown)
+    costs = table({"workers=1": 0.9, "workers=2": 0.6})
+    now = {trial: tuner.begin(trial) for trial in (0, 1)}
+    asked = []
+    for _ in range(3):
+        for trial, one in now.items():
+            now[trial] = tuner.epoch(trial, one, (1 + trial) * costs(one.setting), "work")
+            asked += [now[trial].setting] * (now[trial].phase is Phase.PROBE)
+    assert asked == [{"workers": 1}, {"workers": 2}]
+    later = told(tuner, costs, epochs=3, trial=2)
+    assert [one.phase for one in later] == [Phase.PROFILE, Phase.KEEP, Phase.KEEP]
+    assert tuner.learned()["work"][0] == {"workers": 2}
+
+
+def test_where_all_trials_were_alike_the_next_ones_begin_with_the_best() -> None:
+    tuner = Tuner(Grid(({"workers": 2},)), most=9, look_up=unknown)
+    costs = table({"workers=2": 0.6})
+    first = [told(tuner, costs, epochs=4, trial=trial)[0] for trial in range(5)]
+    assert [one.phase for one in first] == [*[Phase.PROFILE] * 3, *[Phase.KEEP] * 2]
+
+
+def test_a_probe_that_is_clearly_worse_is_cut_short_and_not_before_it_has_shown_it() -> None:
+    tuner = Tuner(Axes((WORKERS,)), most=9, look_up=unknown)
+    now = tuner.begin(0)
+    assert not tuner.is_clearly_worse(0, 99.0, 0.5)  # nothing to compare it with
+    for _ in range(2):
+        now = tuner.epoch(0, now, 1.0, "work")
+    assert now.phase is Phase.PROBE
+    assert not tuner.is_clearly_worse(0, 2.0, 0.05)
+    assert tuner.is_clearly_worse(0, 2.0, 0.2)
+    assert not tuner.is_clearly_worse(0, 1.1, 0.2)
+
+
+def test_another_job_begins_it_anew() -> None:
+    tuner = Tuner(Grid(({"workers": 2},)), most=9, look_up=unknown)
+    now = tuner.begin(0)
+    for _ in range(5):
+        now = tuner.epoch(0, now, 0.6 if now.setting else 1.0, "work")
+    assert now.phase is Phase.KEEP
+    phases = []
+    for _ in range(5):  # from now on two workers are worse
+        now = tuner.epoch(0, now, 2.4 if now.setting else 2.0, "work")
+        phases.append(now.phase)
+    assert phases == [Phase.KEEP, Phase.BASELINE, Phase.PROBE, Phase.DEFAULT, Phase.DEFAULT]
+
+
+def test_a_trial_that_goes_leaves_what_it_was_probing_to_others() -> None:
+    tuner = Tuner(Grid(({"workers": 2},)), most=9, look_up=unknown)
+    now = {trial: tuner.begin(trial) for trial in (0, 1)}
+    for trial in (0, 1, 0):
+        now[trial] = tuner.epoch(trial, now[trial], 1.0, "work")
+    assert now[0].phase is Phase.PROBE
+    tuner.ended(0)
+    assert tuner.epoch(1, now[1], 1.0, "work").setting == {"workers": 2}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_on_replayed_tables_little_is_lost_to_the_best_and_hardly_anything_to_the_default(seed: int) -> None:
+    """Twenty tables of what settings cost, with noise; a study of 240 epochs in trials of 20."""
+    draw = random.Random(seed)
+    knobs = {"workers": (1, 2, 4), "threads": (1, 4), "prefetch": (4, 8)}
+    gains = [{value: draw.uniform(0.75, 1.3) for value in values} for values in knobs.values()]
+    cost = {
+        key({name: value for name, value in zip(knobs, values, strict=True) if value is not None}): 1.0
+        for values in itertools.product(*((None, *of) for of in knobs.values()))
+    }
+    for setting in cost:
+        for name, value in setting:
+            cost[setting] *= gains[list(knobs).index(name)][value]
+    axes = Axes(tuple(Axis(tuple({name: v} for v in values), ordered=False) for name, values in knobs.items()))
+    tuner = Tuner(axes, most=12, look_up=unknown)
+    spent, probes, n = 0.0, 0, 240
+    for trial in range(n // 20):
+        scale = draw.uniform(0.5, 3)
+        now, took = tuner.begin(trial), 0.0
+        for _ in range(20):
+            exact = cost[key(now.setting)]
+            probes += now.phase is Phase.PROBE
+            took += exact
+            now = tuner.epoch(trial, now, scale * exact * draw.gauss(1, 0.01), "work")
+        tuner.ended(trial)
+        spent += took
+    assert probes <= 0.05 * n
+    assert n * min(cost.values()) / spent >= 0.95
+    assert spent <= n * 1.02
