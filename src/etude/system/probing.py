@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
-Value: TypeAlias = bool | int | float | str
-Setting: TypeAlias = Mapping[str, Value]
-"""Knobs that are not at their default, by name. An empty one is the default."""
+from etude.system.knobs import Setting, Value
+
 Key: TypeAlias = tuple[tuple[str, Value], ...]
 
 DEFAULT: Final[Setting] = {}
+"""The setting that names no knob."""
 STEP: Final = 0.01
 """What costs less by a smaller share than this is no better: clocks are not that exact."""
 
