@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from etude.system.probing import Axes, Axis, Grid, Setting, best_of, key
+from etude.system.knobs import Setting
+from etude.system.probing import Axes, Axis, Grid, best_of, key
 from etude.system.tuner import Decision, Known, Phase, Tuner
 
 WORKERS = Axis(tuple({"workers": n} for n in (1, 2, 4)))

@@ -20,7 +20,8 @@ from enum import StrEnum
 from statistics import median
 from typing import Final, Generic, TypeVar
 
-from etude.system.probing import DEFAULT, Key, Prober, Setting, best_of, key
+from etude.system.knobs import Setting
+from etude.system.probing import DEFAULT, Key, Prober, best_of, key
 
 P = TypeVar("P")
 
