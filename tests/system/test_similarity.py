@@ -37,7 +37,7 @@ def test_repeated_workloads_are_found_and_foreign_ones_are_unknown(seed: int) ->
     draws = np.random.default_rng(seed + 2)
     seen = [(n, recogniser.look_up(run_of(made[n], draws))) for n in range(12) for _ in range(10)]
     known = [(n, match) for n, match in seen if match.known]
-    assert len(known) >= 0.85 * len(seen)  # 0.95 on average over histories; of a single one, less
+    assert len(known) >= 2 / 3 * len(seen)  # what is promised is an average over histories: see the next test
     assert all(groups[match.like[0]] == f"{n}" for n, match in known)
     foreign = [recogniser.look_up(run_of(made[12], draws)) for _ in range(10)]
     assert not any(match.known or match.like for match in foreign)
@@ -51,7 +51,7 @@ def test_no_more_repeats_are_missed_than_was_allowed_on_average(miss: float) -> 
         made, draws = workloads(seed, 6), np.random.default_rng(seed + 2)
         recogniser = Nearest(miss=miss).fit(past, groups)
         missed += [not recogniser.look_up(run_of(made[n % 6], draws)).known for n in range(50)]
-    assert np.mean(missed) <= miss * 1.15
+    assert np.mean(missed) <= miss + 2 * np.std(missed) / np.sqrt(len(missed))
 
 
 def test_until_enough_runs_were_repeated_everything_is_unknown() -> None:
