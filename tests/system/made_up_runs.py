@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from etude.system.entries import Entry, Hardware, Probed, Setting
+from etude.system.entries import Entry, Hardware, Probed
+from etude.system.knobs import Setting
 
 RATES = [f"rate {n}" for n in range(12)]
 HERE = Hardware("a processor", 8, ("a GPU",))

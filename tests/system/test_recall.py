@@ -11,7 +11,8 @@ from made_up_runs import entry, run_of, workloads
 
 from etude.core.errors import ConfigError
 from etude.system.clusterings import KMeans
-from etude.system.entries import Entry, Probed, Setting
+from etude.system.entries import Entry, Probed
+from etude.system.knobs import Setting
 from etude.system.recall import reuse_or_probe
 from etude.system.similarity import Match, Nearest, Recogniser
 from etude.system.vectors import Rates

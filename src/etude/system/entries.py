@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from etude.core.errors import ConfigError
-
-Setting = Mapping[str, bool | int | float | str | None]
-"""Name of a knob -> its value; a knob that is left out has its default."""
+from etude.system.knobs import Setting
 
 HEX: Final = frozenset("0123456789abcdef")
 LEAST_DIGITS: Final = 8

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from etude.core.text import count
-from etude.system.entries import Entry, Setting, spelled
+from etude.system.entries import Entry, spelled
+from etude.system.knobs import Setting
 from etude.system.similarity import Match, Recogniser, Similarity
 from etude.system.vectors import Rates
 
