@@ -84,5 +84,5 @@ def test_a_kill_by_the_kernel_for_memory_is_called_so_and_another_signal_is_not(
 
 def test_torchs_own_error_is_out_of_memory() -> None:
     torch = pytest.importorskip("torch")
-    assert attempt._is_memory_error(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."))
-    assert not attempt._is_memory_error(RuntimeError("CUDA error: device-side assert triggered"))
+    assert attempt.is_memory_error(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."))
+    assert not attempt.is_memory_error(RuntimeError("CUDA error: device-side assert triggered"))
