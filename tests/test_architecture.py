@@ -30,7 +30,7 @@ ARROWS: Final = {
     "data": {"core", "frameworks"},
     "fit": {"core", "frameworks", "data", "analyse"},
     "mage": {"core", "ablate"},
-    "worker": {"core", "wire", "frameworks", "places", "data"},
+    "worker": {"core", "wire", "frameworks", "places", "data", "system"},
     "engines": {"core", "wire", "worker", "places"},
     "testing": {"core", "wire", "store", "engines", "tune", "ablate", "worker"},
     # Rooms and single modules that stand on top of these, from the lowest to the highest.
@@ -40,7 +40,7 @@ ARROWS: Final = {
     "partitions": {"fit"},
     "measures": {"fit"},
     "removing": {"core", "ablate", "frameworks"},
-    "studies": {"core", "wire", "store", "places", "tune", "engines", "worker"},
+    "studies": {"core", "wire", "store", "places", "tune", "engines", "worker", "system"},
     "reported": {"core", "store", "analyse"},
     "results": {"reported", "core", "store", "places", "tune", "ablate", "fit", "analyse", "frameworks", "worker"},
     "launching": {

@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from etude.results.fitted import Fit
     from etude.results.reading import read as open  # noqa: A004
     from etude.results.search import Search, TrialResult
+    from etude.system.asked import System
+    from etude.system.objective import Weighted
     from etude.tune.by_optuna import CMAES, GP, NSGA2, TPE
     from etude.tune.domains import integers, loguniform, ordered, uniform
     from etude.tune.grid import Grid
@@ -139,6 +141,8 @@ _HOME = {
     "Engine": "etude.engines",
     "Ray": "etude.engines.ray",
     "Spark": "etude.engines.spark",
+    "System": "etude.system.asked",
+    "Weighted": "etude.system.objective",
     "Simulated": "etude.engines.simulated",
     "RecordedCurves": "etude.engines.curves",
     "SyntheticCurves": "etude.engines.curves",
@@ -242,12 +246,14 @@ __all__ = [
     "StudyError",
     "StudyInUseError",
     "SyntheticCurves",
+    "System",
     "Told",
     "TrialResult",
     "UntilDecided",
     "Verdict",
     "Verdicts",
     "WallTime",
+    "Weighted",
     "Weights",
     "callback",
     "choice",

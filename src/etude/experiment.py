@@ -80,11 +80,13 @@ class Experiment:
         self.last: Search | None = None
         """The search that was started last, also if it was interrupted."""
 
-    def run(self, *, seed: int = 0, **params: Any) -> Any:
+    def run(self, *, seed: int = 0, system: object = None, **params: Any) -> Any:
         """Call the training function, here and now, as the ordinary Python that it is.
 
         Args:
             seed: The training seed; equal seeds give equal results, here and in any study.
+            system: Whether the machine is tuned while the model trains, as in ``tune``; a parameter of the functions if
+                one of them has that name.
             params: Hyperparameters; what is left out has its default.
 
         Returns:
@@ -94,7 +96,15 @@ class Experiment:
             SignatureError: A parameter is unknown, missing or of the wrong type.
         """
         self._redefined.warn(stacklevel=2)
-        returned, _ = call_plainly(self, self._checked(params), seed=seed)
+        if "system" in self.signature.parameters:
+            params |= {"system": system} if system is not None else {}
+            system = None
+        tuned = None
+        if system is not None:
+            from etude.system.asked import read_system
+
+            tuned = read_system(system)
+        returned, _ = call_plainly(self, self._checked(params), seed=seed, system=tuned)
         return returned
 
     def check(self, *, seed: int = 0, **params: Any) -> Any:
@@ -151,6 +161,7 @@ class Experiment:
         keep: Keep | int | str | None = None,
         states: str | os.PathLike[str] | None = None,
         reuse: Search | str | os.PathLike[str] | Sequence[Search | str | os.PathLike[str]] | None = None,
+        system: object = None,
         engine: object = None,
         wait: bool = True,
         progress: bool | None = None,
@@ -229,6 +240,10 @@ class Experiment:
                 has finished there with the same code, packages, metrics, configuration and training seed is not run
                 again: its outcome is taken, without its curve and its weights, and marked
                 (``trial.reused_from``). It changes nothing about what this study is, and may be left out later.
+            system: Whether the machine is tuned while models train: ``True``, or ``etude.System(knobs=[...],
+                objective="time")``. Settings such as loader workers and threads are tried for an epoch each, and the
+                best one stays; results stay the same, but for rounding. It is no part of the study's definition, unless
+                a knob is named that changes what is trained.
             engine: What starts the workers: ``"local"``, ``"ray"``, ``"spark"``, or ``"cluster"`` for those that come
                 by themselves; with options as text (``"ray(cpus=2)"``) or as an object (``etude.Ray(cpus=2)``);
                 ``ETUDE_ENGINE``, or else this machine, if left out. ``etude.Simulated(curves=...)`` starts none, and
@@ -275,6 +290,7 @@ class Experiment:
             ranks=ranks,
             parallel=parallel,
             batch=batch,
+            system=system,
         )
         check_ranks(partition, ranks)
         of = self._with(partition)
@@ -397,6 +413,7 @@ class Experiment:
         keep: Keep | int | str | None = None,
         states: str | os.PathLike[str] | None = None,
         reuse: Search | str | os.PathLike[str] | Sequence[Search | str | os.PathLike[str]] | None = None,
+        system: object = None,
         engine: object = None,
         wait: bool = True,
         progress: bool | None = None,
@@ -459,6 +476,8 @@ class Experiment:
             states: Where trials save what they keep, if not in the study's folder: a URL or a folder, as in ``tune``.
             reuse: Other ablations of this experiment, as in ``tune``: what both have in common is taken from them. A
                 search can give nothing, since its trials took part in choosing the configuration.
+            system: Whether the machine is tuned while models train, as in ``tune``; only by knobs that change no
+                number, unless others are named.
             engine: What starts the workers, by name, as text with options, or as an object, as in ``tune``.
             wait: Return when all has ended; else at once, with ``.wait()`` and ``.stop()``.
             progress: Show the plan, and then progress; by default if ``ETUDE_PROGRESS`` is not ``0``.
@@ -543,6 +562,7 @@ class Experiment:
             ranks=ranks,
             parallel=parallel,
             batch=batch,
+            system=system,
         )
         question = as_asked(
             draft.question(drafted, forced=forced),
@@ -591,6 +611,7 @@ class Experiment:
         timeout_s: float | None = None,
         mirror: str | os.PathLike[str] | None = None,
         keep: Keep | int | str | None = None,
+        system: object = None,
         engine: object = None,
         wait: bool = True,
         progress: bool | None = None,
@@ -624,6 +645,8 @@ class Experiment:
             timeout_s: Seconds after which a trial is ended and fails; no limit if left out.
             mirror: Where a copy of the study is kept up to date while it runs: a URL or a folder, as in ``tune``.
             keep: Of how many trials the weights are kept, and of which epochs, as in ``tune``; 3 if left out.
+            system: Whether the machine is tuned while models train, as in ``tune``. If left out, it is set as was
+                best in the study of ``at``.
             engine: What starts the workers, as in ``tune``; a simulated one trains nothing, and is refused.
             wait: Return when all has ended; else at once, with ``.wait()`` and ``.stop()``.
             progress: Show progress; by default if ``ETUDE_PROGRESS`` is not ``0``.
@@ -652,6 +675,8 @@ class Experiment:
         self._redefined.warn(stacklevel=2)
         listed = read_seeds(seeds, seed)
         auto = read_auto(weights, self.metrics.modes)
+        if system is None and isinstance(at, TrialResult) and at.system:
+            system = {"setting": at.system}
         given = [weights] if auto is None else [None, *candidates(auto, at)]
         if on == BOTH and (said := read_keep(keep)).epochs == USUAL.epochs:  # the best epoch would be best on test data
             keep = structs.replace(said, epochs=(LAST,))
@@ -671,6 +696,7 @@ class Experiment:
             ranks=ranks,
             parallel=parallel,
             batch=batch,
+            system=system,
         )
         check_ranks(partition, ranks)
         of = self._with(partition)

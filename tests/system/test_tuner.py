@@ -95,7 +95,7 @@ def test_trials_share_what_they_try_and_known_work_needs_no_second_epoch_by_defa
     assert asked == [{"workers": 1}, {"workers": 2}]
     later = told(tuner, costs, epochs=3, trial=2)
     assert [one.phase for one in later] == [Phase.PROFILE, Phase.KEEP, Phase.KEEP]
-    assert tuner.learned()["work"][0] == {"workers": 2}
+    assert tuner.learned()["work"].best == {"workers": 2}
 
 
 def test_where_all_trials_were_alike_the_next_ones_begin_with_the_best() -> None:

@@ -39,6 +39,7 @@ from etude.core.events import (
     Joined,
     Judged,
     Left,
+    Measured,
     Note,
     Opened,
     Outcome,
@@ -49,12 +50,14 @@ from etude.core.events import (
     Reported,
     Resumed,
     Retire,
+    Retune,
     Shared,
     StoodStill,
     Stop,
     Suggest,
     Suggested,
     Ticked,
+    Tuned,
     Unsaved,
     WaitUntil,
     WindDown,
@@ -69,9 +72,10 @@ from etude.core.prefix_book import PrefixBook, Source, Waits
 from etude.core.prefixes import Prefixes
 from etude.core.proposals import Made, Proposals
 from etude.core.reuse import NOTHING, Reuse
+from etude.core.system import Conductor
 from etude.core.trust import rested_at, why_quarantined, worker_for
 
-FREES_NOBODY: Final = frozenset({Reported, Checkpointed, Unsaved, Resumed})
+FREES_NOBODY: Final = frozenset({Reported, Checkpointed, Unsaved, Resumed, Measured})
 """What is told of an attempt at work; after a report alone there may be more to do, if it was judged, and after others
 if somebody waits for a state."""
 
@@ -94,6 +98,7 @@ class Driver:
         need: Predicts the memory that trials need; None if machines are not packed by it.
         prefixes: How trials may share their beginnings; None if they do not.
         reuse: What trials of other studies give; a trial that has finished there is not run.
+        conductor: Decides on the settings of machines while trials run; None if they are left alone.
     """
 
     def __init__(
@@ -105,6 +110,7 @@ class Driver:
         need: Need | None = None,
         prefixes: Prefixes | None = None,
         reuse: Reuse = NOTHING,
+        conductor: Conductor | None = None,
     ) -> None:
         self.plan = plan
         self.history = history
@@ -115,6 +121,7 @@ class Driver:
         self._packing = Packing(history, need)
         self._prefixes = prefixes
         self._reuse = reuse
+        self._conductor = conductor
         self._book: PrefixBook | None = None  # there is none before the study is open, and its history whole
         self._following = 0  # trials that wait for the state of another, when the queue was last gone through
         self._no_more: str | None = None  # why the plan has no more trials
@@ -132,6 +139,7 @@ class Driver:
             Checkpointed: self._on_checkpointed,
             Unsaved: self._on_unsaved,
             Resumed: self._on_resumed,
+            Measured: self._on_measured,
             Suggested: self._on_suggested,
             Ended: self._on_ended,
             Ticked: self._on_ticked,
@@ -175,6 +183,8 @@ class Driver:
         if self._prefixes is not None:
             self._book = PrefixBook(self._prefixes, self.history)
         self._doubt = None  # what an earlier driver left behind may be mended by now
+        if self._conductor is not None:
+            self._recall_settings(self._conductor)
         for trial in held:
             self._interrupt(event.at, trial, "its driver ended")
         for number in list(self.history.ready):
@@ -270,6 +280,23 @@ class Driver:
         if event.origin.key is None and source is not None and (held := self.history.shelf.shared(source)):
             self._tell(Freed(at=event.at, states=tuple((source, epoch) for epoch in sorted(held))))  # nor to others
 
+    def _on_measured(self, event: Measured) -> None:
+        trial = self._holder(event.trial, event.attempt)
+        if trial is None or trial.worker is None or self._conductor is None:
+            return
+        number, attempt, machine = trial.number, trial.attempt, self.history.workers[trial.worker].machine
+        order = self._conductor.next(number, machine, event.taken)
+        self._tell(Tuned(at=event.at, trial=number, attempt=attempt, machine=machine, taken=event.taken, order=order))
+        self._out.append(Retune(trial.worker, number, attempt, order))
+
+    def _recall_settings(self, conductor: Conductor) -> None:
+        """Let who decides on settings know again what earlier drivers of this study were told."""
+        facts = [fact for told in self.history.tuned.values() for fact in told]
+        for fact in sorted(facts, key=lambda fact: fact.at):
+            conductor.next(fact.trial, fact.machine, fact.taken)
+        for number in self.history.tuned:
+            conductor.ended(number)
+
     def _on_suggested(self, event: Suggested) -> None:
         if self._proposals.answer(event):
             self._take_proposals(event.at)
@@ -293,6 +320,8 @@ class Driver:
     # --- what an end means for others -------------------------------------------------------------
 
     def _end_attempt(self, at: float, trial: Trial, outcome: Outcome) -> None:
+        if self._conductor is not None:
+            self._conductor.ended(trial.number)
         fate = after_end(trial, outcome, self.history, self.limits)
         self._settle(at, trial, fate, outcome)
         if fate.doubtful and self._doubt is None:
@@ -497,7 +526,10 @@ class Driver:
             points = shelf.points(trial.number if source is None else source)
         self._tell(assigned)
         given = (trial.params, trial.seed, points, source, trial.start, trial.probe, trial.arm)
-        self._out.append(Assign(worker.name, trial.number, attempt, *given))
+        order = None
+        if self._conductor is not None:
+            order = self._conductor.begin(trial.number, worker.machine, trial.promotes)
+        self._out.append(Assign(worker.name, trial.number, attempt, *given, order=order))
 
     def _wake_up_in_time(self, at: float) -> None:
         """See to it that a worker which waits gets what is ready as soon as it may."""

@@ -17,6 +17,7 @@ import msgspec
 
 from etude.core.lifecycle import Turn
 from etude.core.removal import Arm
+from etude.core.system import Order, Taken
 
 Value = None | bool | int | float | str | tuple[Any, ...]
 """A hyperparameter's value: it keeps its type through the journal and over the wire."""
@@ -426,6 +427,24 @@ class Settled(Fact, frozen=True):
     taken_from: tuple[str, int] | None = None
 
 
+class Tuned(Fact, frozen=True):
+    """An epoch of a live attempt is over, and the machine is set for the next one.
+
+    Attributes:
+        trial: The trial's number.
+        attempt: Which attempt of it.
+        machine: Where it runs.
+        taken: What the epoch took.
+        order: The setting of the next one, and why.
+    """
+
+    trial: int
+    attempt: int
+    machine: str
+    taken: Taken
+    order: Order
+
+
 class Freed(Fact, frozen=True):
     """No other trial will go on from the states of these, which have ended; nor from those shared as (trial, epoch)."""
 
@@ -461,6 +480,7 @@ AnyFact = (
     | Resumed
     | Judged
     | Settled
+    | Tuned
     | Freed
     | Closed
 )
@@ -494,6 +514,14 @@ class Ended(Event, frozen=True):
     outcome: Outcome
 
 
+class Measured(Event, frozen=True):
+    """A live attempt says what an epoch took."""
+
+    trial: int
+    attempt: int
+    taken: Taken
+
+
 class Unsaved(Event, frozen=True):
     """A rank of a live attempt could not write its shard of a state: that counts for nothing, and goes."""
 
@@ -521,6 +549,7 @@ AnyEvent = (
     | Checkpointed
     | Unsaved
     | Resumed
+    | Measured
     | Suggested
     | Ended
     | Ticked
@@ -562,6 +591,7 @@ class Assign(Command, frozen=True):
         start: The weights that it begins with; None if they are random.
         probe: How much of a run it is, if it is none.
         arm: What is taken away; None if nothing but settings is.
+        order: The setting of its first epoch; None if its machine is not tuned.
     """
 
     worker: str
@@ -574,6 +604,16 @@ class Assign(Command, frozen=True):
     start: Start | None = None
     probe: Probe | None = None
     arm: Arm | None = None
+    order: Order | None = None
+
+
+class Retune(Command, frozen=True):
+    """Tell the attempt the setting of its next epoch."""
+
+    worker: str
+    trial: int
+    attempt: int
+    order: Order
 
 
 class Stop(Command, frozen=True):
@@ -647,5 +687,18 @@ class Fail(Command, frozen=True):
 
 
 AnyCommand = (
-    Persist | Suggest | Assign | Stop | Pause | Release | Discard | Note | Retire | WaitUntil | WindDown | End | Fail
+    Persist
+    | Suggest
+    | Assign
+    | Retune
+    | Stop
+    | Pause
+    | Release
+    | Discard
+    | Note
+    | Retire
+    | WaitUntil
+    | WindDown
+    | End
+    | Fail
 )

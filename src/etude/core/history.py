@@ -34,6 +34,7 @@ from etude.core.events import (
     Settled,
     Shared,
     StoodStill,
+    Tuned,
     Value,
 )
 from etude.core.lifecycle import FINAL, LIVE, State, Turn, after
@@ -228,10 +229,11 @@ class Trial:
 class Worker:
     """A worker as the study knows it."""
 
-    __slots__ = ("fails", "good_ends", "hurt", "last_fail_at", "name", "quarantined", "site", "trial")
+    __slots__ = ("fails", "good_ends", "hurt", "last_fail_at", "machine", "name", "quarantined", "site", "trial")
 
-    def __init__(self, name: str, site: Site) -> None:
+    def __init__(self, name: str, site: Site, machine: str = "") -> None:
         self.name = name
+        self.machine = machine
         self.site = site
         self.trial: int | None = None
         self.good_ends = 0
@@ -287,6 +289,8 @@ class History:
         """When the first attempt was handed out; None before."""
         self.shelf = Shelf()
         """The states of trials that are saved."""
+        self.tuned: dict[int, list[Tuned]] = {}
+        """Trial -> what its epochs took, and how the machine was set for them; of those whose machines are tuned."""
         self.surplus: Files = ()
         """What of these may go since the last fact."""
         self.shares = Shares()
@@ -312,6 +316,7 @@ class History:
             Resumed: self._resumed,
             Judged: self._judged,
             Settled: self._settled,
+            Tuned: self._tuned,
             Freed: self._freed,
             Closed: self._closed,
         }
@@ -367,7 +372,7 @@ class History:
 
     def _joined(self, fact: Joined) -> None:
         site = self.memories.come(fact.machine, fact.memory_mb, fact.gpus_mb)
-        self.idle[fact.worker] = self.workers[fact.worker] = Worker(fact.worker, site)
+        self.idle[fact.worker] = self.workers[fact.worker] = Worker(fact.worker, site, fact.machine)
         self.spending.come(fact.worker, fact.at)
 
     def _left(self, fact: Left) -> None:
@@ -509,6 +514,9 @@ class History:
         fidelity = self.metrics.fidelity
         rung = fidelity.rung(trial.params) if fidelity is not None else 0
         return (-rung, *self.metrics.rank(trial.value))
+
+    def _tuned(self, fact: Tuned) -> None:
+        self.tuned.setdefault(fact.trial, []).append(fact)
 
     def _freed(self, fact: Freed) -> None:
         self.surplus = self.shelf.free(fact.trials, fact.states)

@@ -40,6 +40,15 @@ def other_keras_backend() -> str:
     return "" if name == "torch" else str(name)
 
 
+def torch_knobs_adapter() -> Any:
+    """Return what sets the knobs of a training with torch, likewise."""
+    if sys.modules.get("torch") is None:
+        return None
+    from etude.frameworks.torch_knobs import TorchKnobs
+
+    return TorchKnobs
+
+
 def torch_features_adapter() -> Any:
     """Return our adapter for features in torch's data sets and loaders, likewise."""
     if sys.modules.get("torch") is None:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,6 +23,9 @@ from etude.engines.named import read_engine
 from etude.engines.simulated import Simulated
 from etude.worker.processes import available_cores
 from etude.worker.together import check_backend
+
+if TYPE_CHECKING:
+    from etude.system.asked import System
 
 ON_OOM: Final = ("retry", "retry_alone")
 """What may become of a trial that ran out of memory."""
@@ -56,6 +59,7 @@ class Call:
         engine: What starts the workers, or says how they would be.
         engine_text: How it was given, if that was as text; else its kind.
         parallel: How several ranks train each trial; None if it is one. What needs so much, then, is a rank.
+        system: How machines are tuned while trials run; None if they are left alone.
     """
 
     workers: int
@@ -77,6 +81,7 @@ class Call:
     engine: Any = None
     engine_text: str = "local"
     parallel: Parallel | None = None
+    system: System | None = None
 
     @classmethod
     def read(
@@ -102,6 +107,7 @@ class Call:
         ranks: int = 1,
         parallel: object = "ddp",
         batch: str = "global",
+        system: object = None,
     ) -> Call:
         """Read what a verb was given.
 
@@ -164,6 +170,7 @@ class Call:
             engine=engine,
             engine_text=engine_text,
             parallel=together,
+            system=_system(system, engine),
         )
 
     @property
@@ -188,9 +195,13 @@ class Call:
 
     @property
     def parts(self) -> Mapping[str, str]:
-        """What of it changes what comes of a study, as text: of a simulated one all, of a real one nothing."""
+        """What of it changes what comes of a study, as text: of a simulated one all.
+
+        Of a real one only knobs that change what is trained.
+        """
         if not isinstance(self.engine, Simulated):
-            return {}
+            changes = self.system.changes_training if self.system is not None else ()
+            return {"system": ", ".join(changes)} if changes else {}
         ceiling = msgspec.structs.asdict(self.ceiling)
         return {
             "engine workers": str(self.workers),  # unless the engine has a schedule
@@ -206,6 +217,19 @@ class Call:
         """How many threads each process may use: as many as it needs cores, or else the cores, shared evenly."""
         said = self.resources.threads if self.resources is not None else None
         return said or max(1, available_cores() // (self.workers * self.ranks))
+
+
+def _system(given: object, engine: object) -> System | None:
+    """Return how machines are tuned; what reads it is loaded only where somebody asks for it."""
+    if given is None or given is False:
+        return None
+    from etude.system.asked import read_system
+
+    if isinstance(engine, Simulated):
+        raise ConfigError(
+            f"system={brief(given)} was given for a simulated study, whose trials run on no machine. Leave system= out."
+        )
+    return read_system(given)
 
 
 def _ceiling(

@@ -28,6 +28,7 @@ from etude.core.limits import Limits
 from etude.core.ranks import FSDP, Parallel
 from etude.core.reuse import NOTHING, Wanted, key
 from etude.core.signature import Definition
+from etude.core.system import Watched
 from etude.definition import Code, difference, read_code, source_line, where_is
 from etude.engines.local import DRIVER_ID, sweep_after
 from etude.engines.simulated import Simulated
@@ -213,6 +214,8 @@ class Launch:
             provenance=self._provenance,
             mirrors=tuple(mirrors),
             reuse=self._reuse,
+            system=self._call.system,
+            workload=self._code.digest,
         )
         study = Study(journal, recipe, driver_id=DRIVER_ID, sweep=sweep_after)
         try:
@@ -268,7 +271,13 @@ class Launch:
             named=self._named_epochs(),
             joins=self._question.joins,
             parallel=self._call.parallel,
+            system=self._watched(),
         )
+
+    def _watched(self) -> Watched | None:
+        """Return how machines are tuned; where runs are compared, no knob is that changes numbers by rounding."""
+        system = self._call.system
+        return system.watched(rounding=not self._question.seeds) if system is not None else None
 
     def _preload(self) -> tuple[str, ...]:
         """Return what warm workers import ahead: what the functions name, and what of ours their ranks need.
@@ -393,6 +402,7 @@ class Launch:
             "keep": as_text(call.keep),
             "states": call.states,
             "engine": call.engine_text,
+            **({"system": call.system.as_call} if call.system is not None else {}),
             **({"reuse": self._reused} if self._reused else {}),
         }
 

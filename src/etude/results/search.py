@@ -23,10 +23,12 @@ from etude.core.metrics import Metrics
 from etude.core.ranking import best_of, front, ranked
 from etude.core.removal import FINGERPRINTS
 from etude.core.signature import Definition
+from etude.core.system import SettingValue
 from etude.core.text import count
 from etude.fit.weights import File, Place, TrialWeights, of_trial
 from etude.places.url_depot import depot_at
 from etude.results.important import budget_of, effects_of, importance_of, steps_of
+from etude.results.machines import best_setting
 from etude.results.summary import as_html, summary
 from etude.results.threatened import serious_lines, threats_in
 from etude.store import shared
@@ -159,6 +161,14 @@ class TrialResult:
         """The study that it is of."""
         study = self._study
         return Search(study.folder, study.history, meta=study.meta, experiment=study.experiment)
+
+    @property
+    def system(self) -> dict[str, SettingValue]:
+        """How a machine is best set for its kind of work, as far as the study found out: ``fit(at=...)`` does it.
+
+        Empty if nothing is better than how the training function has it, or machines were not tuned.
+        """
+        return best_setting(self._study.history.tuned, self.number)
 
     @property
     def weights(self) -> TrialWeights:

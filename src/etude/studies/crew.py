@@ -307,6 +307,8 @@ class Crew:
                     self._tell(Reported(at=now, trial=trial, attempt=attempt, step=step, metrics=metrics))
             case messages.TakenUp():
                 self._tell(as_resumed(message, at=now))
+            case messages.Measured(trial=trial, attempt=attempt, taken=taken):
+                self._tell(events.Measured(at=now, trial=trial, attempt=attempt, taken=taken))
             case messages.Warned(text=text):
                 self._note(text)
 

@@ -19,7 +19,7 @@ import msgspec
 
 from etude.core.events import Checkpoint, Checkpointed, Ended, How, Joined, Left, Outcome, Unsaved
 from etude.core.ranks import Rank
-from etude.wire.messages import Abandon, Forget, Halt, Meet, Meeting, Message, Noted, Run, Saved
+from etude.wire.messages import Abandon, Forget, Halt, Meet, Meeting, Message, Noted, Retune, Run, Saved
 
 WELL: Final = frozenset({How.FINISHED, How.STOPPED, How.PAUSED})
 """Ways for a rank to end after which the others come to their end by themselves."""
@@ -194,8 +194,8 @@ class Gangs:
                 # Where states are not in shards, rank 0 lets the others know what it went on from.
                 points = message.points if self._in_shards or rank.number == 0 else ()
                 self._send(member, msgspec.structs.replace(message, rank=rank, points=points))
-        elif isinstance(message, Forget | Halt) or (self._in_shards and isinstance(message, Noted)):
-            # Each worker sees to it that its rank stops in time, and writes its shard of the next state.
+        elif isinstance(message, Forget | Halt | Retune) or (self._in_shards and isinstance(message, Noted)):
+            # Each worker sees to it that its rank stops in time, is set as the others, and writes its shard.
             for member in gang.members:
                 self._send(member, message)
         else:

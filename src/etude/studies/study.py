@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -43,6 +43,7 @@ from etude.core.events import (
     Release,
     Reported,
     Retire,
+    Retune,
     Settled,
     StoodStill,
     Stop,
@@ -66,6 +67,7 @@ from etude.store.provenance import run_key
 from etude.studies.at_work import LEASE_S, AtWork
 from etude.studies.crew import Crew, as_events
 from etude.studies.desk import Desk, thinks, wanted_workers
+from etude.studies.machines import Machines
 from etude.studies.pulse import Pulse
 from etude.studies.safekeeping import Safekeeping
 from etude.tune import sampling
@@ -74,6 +76,9 @@ from etude.tune.sampler import recalls
 from etude.tune.sampler_link import SamplerLink
 from etude.wire import messages, spool
 from etude.wire.messages import Serve
+
+if TYPE_CHECKING:
+    from etude.system.asked import System
 
 REPORTS_WAIT_S: Final = 0.1
 REPORTS_AT_ONCE: Final = 200
@@ -102,6 +107,8 @@ class Recipe:
         provenance: Collects what is recorded about the run; it may take its time.
         mirrors: Keep copies of the study elsewhere.
         reuse: What trials of other studies give.
+        system: How machines are tuned while trials run; None if they are left alone.
+        workload: What tells its functions from others.
     """
 
     question: Question
@@ -116,6 +123,8 @@ class Recipe:
     provenance: Callable[[], Mapping[str, Any]] | None = None
     mirrors: tuple[Mirror, ...] = ()
     reuse: Reuse = NOTHING
+    system: System | None = None
+    workload: str = ""
 
 
 class Study(AtWork):
@@ -149,6 +158,7 @@ class Study(AtWork):
         )
         self._recipe = recipe
         self._sweep = sweep
+        self._machines = Machines(recipe.system, recipe.workload, trials=recipe.question.trials)
         self._driver = Driver(
             recipe.question.plan,
             self.history,
@@ -156,6 +166,7 @@ class Study(AtWork):
             need=self._need(),
             prefixes=recipe.question.prefixes,
             reuse=recipe.reuse,
+            conductor=self._machines.conductor,
         )
         self._events: deque[AnyEvent] = deque()
         self._desk = Desk(self._question, self.clock)
@@ -217,6 +228,7 @@ class Study(AtWork):
                 self._sampler.tell([fact])
         for earlier in set(self.history.drivers) - {self._driver_id}:
             self._sweep(earlier)
+        self._machines.take_up(self.history)
         (self.folder / CREDENTIALS).unlink(missing_ok=True)  # of a run whose driver was killed: they let nobody in
         self._sweep_states()  # nobody writes there any more
         self._safekeeping.attach(self._note)
@@ -286,6 +298,8 @@ class Study(AtWork):
             self._say_what_is_not_written(error)
         finally:  # whatever was wrong, the next driver finds the study free
             await self._loop.run_in_executor(None, self._artifacts.close)
+            if trouble := self._machines.close(self.clock.now_s()):
+                self._note(trouble)
             self._keep_notes(self.history.epoch)
             await self._loop.run_in_executor(None, self._safekeeping.close, self._journal.seq)
             self._keep_notes(self.history.epoch)  # once more, since a mirror may have said what it lacks
@@ -350,6 +364,8 @@ class Study(AtWork):
 
     def _take_in(self, event: AnyEvent) -> None:
         commands = self._driver.handle(event)
+        for note in self._machines.unsaid():
+            self._note(note)
         self._desk.sort(commands, answer=self._events.append)
         for command in commands:
             if type(command) is Persist and isinstance(fact := command.fact, Quarantined):
@@ -419,13 +435,8 @@ class Study(AtWork):
 
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
-            case Assign():
-                self._crew.send(command.worker, messages.Run.of(command))
-                self._worked = True
-            case Stop(worker=worker, trial=trial, attempt=attempt):
-                self._crew.send(worker, messages.Halt(trial, attempt))
-            case Pause(worker=worker, trial=trial, attempt=attempt):
-                self._crew.send(worker, messages.Hold(trial, attempt))
+            case Assign() | Retune() | Stop() | Pause():
+                self._order(command)
             case Release() | Discard() | Note():
                 self._keep(command)
             case Retire(worker=worker):
@@ -439,6 +450,20 @@ class Study(AtWork):
                 self._ended.set()
             case Fail(error=error):
                 self._fail(error)
+
+    def _order(self, command: Assign | Retune | Stop | Pause) -> None:
+        """Tell a worker what becomes of an attempt."""
+        trial, attempt = command.trial, command.attempt
+        match command:
+            case Assign():
+                self._crew.send(command.worker, messages.Run.of(command))
+                self._worked = True
+            case Retune(order=order):
+                self._crew.send(command.worker, messages.Retune(trial, attempt, order))
+            case Stop():
+                self._crew.send(command.worker, messages.Halt(trial, attempt))
+            case Pause():
+                self._crew.send(command.worker, messages.Hold(trial, attempt))
 
     def _keep(self, command: Release | Discard | Note) -> None:
         """See to what is kept on disks: of outcomes until all copies of the study have them, and of states."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from etude.core.system import Joules
+
 UNSURE: Final = 0.4
 """A modelled figure may be off by this share of it, at least."""
 REASONS: Final = 3
@@ -109,6 +111,16 @@ def total(energies: Iterable[Energy]) -> Energy:
     low = min(math.fsum(part.low or 0.0 for part in parts), joules)
     high = max(math.fsum(part.high or 0.0 for part in parts), joules)
     return Energy(joules, label, low, high, _joined(" + ", [part.source for part in parts]))
+
+
+def as_joules(energy: Energy) -> Joules:
+    """Return an energy as the journal has it."""
+    return Joules(energy.label.value, energy.source, energy.joules, energy.low, energy.high)
+
+
+def as_energy(joules: Joules) -> Energy:
+    """Return an energy that the journal has."""
+    return Energy(joules.joules, Label(joules.label), joules.low, joules.high, joules.source)
 
 
 def _digits(number: float) -> str:

@@ -174,7 +174,7 @@ ROWS: Final = (
     _Row("persistent_workers", Effect.SAME, _off_on, wants=(wants.TORCH,), beside=(LOADER,), only_with=LOADER),
     _Row("cache", Effect.SAME, _off_on, wants=(wants.TORCH,)),
     _Row("cores", Effect.ROUNDING, _down_from, lambda m: (1, m.cores), wants=(wants.CORES,), beside=("threads",)),
-    _Row("checkpoint_every", Effect.SAME, lambda _: [1, 2, 5, 10], lambda _: (1, MOST_EPOCHS)),
+    _Row("checkpoint_every", Effect.SAME, lambda _: [1, 2, 5, 10], lambda _: (1, MOST_EPOCHS), if_named=True),
     _Row("threads", Effect.ROUNDING, _down_from, lambda m: (1, m.cores), wants=(wants.CORES,)),
     _Row("channels_last", Effect.ROUNDING, _off_on, wants=(wants.TORCH,)),
     _Row("compile", Effect.ROUNDING, _off_on, wants=(wants.COMPILER,)),

@@ -14,12 +14,13 @@ known to all: each setting is compared with the default in the same trial, since
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from statistics import median
 from typing import Final, Generic, TypeVar
 
+from etude.core.system import Phase
 from etude.system.knobs import Setting
 from etude.system.probing import DEFAULT, Key, Prober, best_of, key
 
@@ -37,17 +38,6 @@ CLEARLY: Final = 1.25
 """A probe that costs so much of the default is cut short."""
 SHOWN: Final = 0.1
 """So much of an epoch says whether a probe is clearly worse."""
-
-
-class Phase(StrEnum):
-    """What an epoch is for."""
-
-    PROFILE = "profile"
-    BASELINE = "baseline"
-    REUSE = "reuse"
-    PROBE = "probe"
-    KEEP = "keep"
-    DEFAULT = "default"
 
 
 @dataclass(frozen=True)
@@ -84,12 +74,29 @@ class Known:
     evidence: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Learned:
+    """What was learned of a kind of work.
+
+    Attributes:
+        best: The best setting.
+        tried: What each that was tried cost beside the default.
+        baseline: What a step by default cost, in the trial that measured it last.
+    """
+
+    best: Setting
+    tried: Mapping[Key, float]
+    baseline: float
+
+
 @dataclass
 class _Work:
     """A kind of work, and what its settings cost beside the default."""
 
     known: Known
+    most: int
     trials: int = 0
+    baseline: float | None = None
     ratios: dict[Key, list[float]] = field(default_factory=dict)
     probing: dict[Key, Hashable] = field(default_factory=dict)
     probes: int = 0
@@ -102,12 +109,14 @@ class _Work:
 
 @dataclass
 class _Trial:
-    """A trial, and what its epochs cost."""
+    """A trial, and what its epochs cost; ``refused`` is what was best for others, and did harm here."""
 
     work: _Work | None = None
+    first: float | None = None
     default: list[float] = field(default_factory=list)
     last: dict[Key, float] = field(default_factory=dict)
     slower: int = 0
+    refused: set[Key] = field(default_factory=set)
 
     @property
     def baseline(self) -> float | None:
@@ -128,18 +137,27 @@ class Tuner(Generic[P]):
         self._works: dict[Hashable, _Work] = {}
         self._trials: dict[Hashable, _Trial] = {}
 
-    def begin(self, trial: Hashable) -> Decision:
-        """Return the setting of a trial's first epoch."""
+    def begin(self, trial: Hashable, earlier: Hashable = None) -> Decision:
+        """Return the setting of a trial's first epoch.
+
+        Args:
+            trial: The trial.
+            earlier: One that it carries on: it knows what that knew.
+        """
+        if (before := self._trials.get(earlier)) is not None and before.work is not None:
+            told = self._trials[trial] = copy.deepcopy(before, {id(before.work): before.work})
+            return self._next(trial, told, before.work)
         told = self._trials[trial] = _Trial()
         works = list(self._works.values())
         if len(works) == 1 and works[0].trials >= ALIKE and self._wanted(works[0]) is None:
             told.work = works[0]
-            return self._kept(told.work)
+            told.work.trials += 1
+            return self._kept(told, told.work)
         return Decision(DEFAULT, Phase.PROFILE, "the first epoch shows what kind of work it is")
 
     def ended(self, trial: Hashable) -> None:
-        """Forget a trial; what it was probing is for others."""
-        gone = self._trials.pop(trial, None)
+        """Take in that a trial is over, or pauses: what it was probing is for others."""
+        gone = self._trials.get(trial)
         if gone is not None and gone.work is not None:
             for setting in [one for one, who in gone.work.probing.items() if who == trial]:
                 del gone.work.probing[setting]
@@ -155,28 +173,38 @@ class Tuner(Generic[P]):
         """
         told = self._trials[trial]
         if told.work is None:
-            if profile is None:
-                return Decision(DEFAULT, Phase.DEFAULT, "nothing is known of what kind of work it is")
-            known = self._look_up(profile)
-            told.work = self._works.setdefault(known.work, _Work(known))
-            told.work.trials += 1
-            if told.work.ratios and self._wanted(told.work) is None:
-                return self._kept(told.work)
-            return Decision(DEFAULT, Phase.BASELINE, "a second epoch by default: a first one pays for what comes once")
-        here = key(decision.setting)
-        drifted = self._has_drifted(told, here, cost)
-        if drifted:
-            self._begin_anew(told.work, told)
+            return self._look_into(told, cost, profile)
+        work, here = told.work, key(decision.setting)
+        is_first = here not in told.last
+        for setting in [one for one, who in work.probing.items() if who == trial]:
+            del work.probing[setting]  # what was to be tried has been, or the order came too late
+        if drifted := self._has_drifted(told, here, cost):
+            self._begin_anew(work, told)
             return Decision(DEFAULT, Phase.BASELINE, "epochs cost more than before: all is measured anew", drifted)
+        if told.baseline is None and here and told.first is not None and cost > HARM * told.first:
+            told.refused.add(here)  # first epochs are slow ones, so this one is more than that
+            return Decision(DEFAULT, Phase.BASELINE, "what was best for other trials does harm in this one")
         if not here:
             told.default.append(cost)
+            work.baseline = told.baseline
         elif told.baseline is not None:
-            told.work.ratios.setdefault(here, []).append(cost / told.baseline)
-            if told.work.tried[here] > HARM:
-                told.work.harmful.add(here)
-        if told.work.probing.get(here) == trial:
-            del told.work.probing[here]
-        return self._next(trial, told, told.work)
+            work.ratios.setdefault(here, []).append(cost / told.baseline)
+            if work.tried[here] > HARM:
+                work.harmful.add(here)
+            if is_first and decision.phase is Phase.KEEP and cost > HARM * told.baseline:
+                told.refused.add(here)
+        return self._next(trial, told, work)
+
+    def _look_into(self, told: _Trial, cost: float, profile: P | None) -> Decision:
+        """Find out which kind of work a trial is, after its first epoch."""
+        if profile is None:
+            return Decision(DEFAULT, Phase.DEFAULT, "nothing is known of what kind of work it is")
+        known = self._look_up(profile)
+        told.work, told.first = self._works.setdefault(known.work, _Work(known, self._most)), cost
+        told.work.trials += 1
+        if told.work.ratios and self._wanted(told.work) is None:
+            return self._kept(told, told.work)
+        return Decision(DEFAULT, Phase.BASELINE, "a second epoch by default: a first one pays for what comes once")
 
     def is_clearly_worse(self, trial: Hashable, cost: float, done: float) -> bool:
         """Say whether a probe is to be cut short.
@@ -189,9 +217,23 @@ class Tuner(Generic[P]):
         told = self._trials.get(trial)
         return told is not None and told.baseline is not None and done >= SHOWN and cost > CLEARLY * told.baseline
 
-    def learned(self) -> Mapping[Hashable, tuple[Setting, Mapping[Key, float]]]:
-        """Return for each kind of work the best setting, and what each that was tried cost beside the default."""
-        return {of: (best_of(work.tried)[0], work.tried) for of, work in self._works.items() if work.ratios}
+    def baseline(self, trial: Hashable) -> float | None:
+        """Return what a step by default cost a trial; None if nobody knows yet."""
+        told = self._trials.get(trial)
+        return told.baseline if told is not None else None
+
+    def work_of(self, trial: Hashable) -> Hashable | None:
+        """Return which kind of work a trial is; None if nobody knows yet."""
+        told = self._trials.get(trial)
+        return told.work.known.work if told is not None and told.work is not None else None
+
+    def learned(self) -> Mapping[Hashable, Learned]:
+        """Return what was learned of each kind of work of which something was tried."""
+        return {
+            of: Learned(self._best(work)[0], work.tried, work.baseline)
+            for of, work in self._works.items()
+            if work.ratios and work.baseline is not None
+        }
 
     def _next(self, trial: Hashable, told: _Trial, work: _Work) -> Decision:
         reused = work.known.setting
@@ -199,16 +241,16 @@ class Tuner(Generic[P]):
             return Decision(reused, Phase.REUSE, work.known.why, work.known.evidence)
         wanted = self._wanted(work) if told.baseline is not None else None
         if wanted is None:
-            return self._kept(work)
+            return self._kept(told, work)
         work.probes += 1
         work.probing[key(wanted)] = trial
-        why = f"probe {work.probes} of {self._most} at most"
+        why = f"probe {work.probes} of {work.most} at most"
         return Decision(wanted, Phase.PROBE, why, {"best so far": self._best(work)[1]})
 
     def _wanted(self, work: _Work) -> Setting | None:
         """Return what is to be tried of a kind of work; None if that is done, or what was reused does."""
         reused = work.known.setting
-        if work.probes >= self._most or (reused is not None and key(reused) not in work.harmful):
+        if work.probes >= work.most or (reused is not None and key(reused) not in work.harmful):
             return None
         beside = dict.fromkeys(work.probing, 1.0)  # others are at it
         return self._prober.propose({**beside, **work.tried})
@@ -217,8 +259,10 @@ class Tuner(Generic[P]):
     def _best(work: _Work) -> tuple[Setting, float]:
         return best_of(work.tried, unless=tuple(work.harmful))
 
-    def _kept(self, work: _Work) -> Decision:
+    def _kept(self, told: _Trial, work: _Work) -> Decision:
         tried, (best, _) = work.tried, self._best(work)
+        if best and key(best) in told.refused:
+            return Decision(DEFAULT, Phase.DEFAULT, "what is best for other trials does harm in this one")
         if best:
             return Decision(best, Phase.KEEP, "the best of what was tried", _evidence(tried, key(best)))
         return Decision(
@@ -234,13 +278,13 @@ class Tuner(Generic[P]):
             return None
         return {"now": cost, "before": before}
 
-    @staticmethod
-    def _begin_anew(work: _Work, told: _Trial) -> None:
+    def _begin_anew(self, work: _Work, told: _Trial) -> None:
         work.ratios.clear()
         work.harmful.clear()
-        work.probes = 0
+        work.most = min(work.most + self._most, 2 * self._most)  # however often others come and go
         told.default.clear()
         told.last.clear()
+        told.refused.clear()
         told.slower = 0
 
 

@@ -52,6 +52,7 @@ class AblateOptions(TypedDict, total=False):
     keep: Keep | int | str | None
     states: str | os.PathLike[str] | None
     reuse: Search | str | os.PathLike[str] | Sequence[Search | str | os.PathLike[str]] | None
+    system: object
     engine: object
     wait: bool
     progress: bool | None

@@ -1,10 +1,10 @@
 """Every message there is. Data only: what comes from a worker is checked, never unpickled.
 
-    driver  -> worker   Serve, Run, Meet, Halt, Hold, Abandon, Noted, Forget, Rest, Bye
-    worker  -> driver   Hello, Ready, Broken, Meeting, Reports, Saved, TakenUp, Warned, Ended, Beat
+    driver  -> worker   Serve, Run, Meet, Retune, Halt, Hold, Abandon, Noted, Forget, Rest, Bye
+    worker  -> driver   Hello, Ready, Broken, Meeting, Reports, Measured, Saved, TakenUp, Warned, Ended, Beat
 
-A worker passes ``Run``, ``Meet``, ``Halt``, ``Hold`` and ``Noted`` on to the child that runs the attempt, and what the
-child says back to the driver.
+A worker passes ``Run``, ``Meet``, ``Retune``, ``Halt``, ``Hold`` and ``Noted`` on to the child that runs the attempt,
+and what the child says back to the driver.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from etude.core.exact import exact
 from etude.core.ranks import Parallel, Rank
 from etude.core.removal import Arm
 from etude.core.resources import Resources
+from etude.core.system import Order, Taken, Watched
 
 T = TypeVar("T")
 
@@ -63,6 +64,7 @@ class Serve(Message, frozen=True):
         named: Epochs whose weights are wanted, by how many are done.
         joins: Whether training functions get the training and the validation part of the data as one.
         parallel: How several ranks train each trial; None if it is one.
+        system: How machines are tuned while trials run; None if they are left alone.
     """
 
     study: str
@@ -88,6 +90,7 @@ class Serve(Message, frozen=True):
     states: str = ""
     joins: bool = False
     parallel: Parallel | None = None
+    system: Watched | None = None
 
 
 class Run(Message, frozen=True):
@@ -104,6 +107,7 @@ class Run(Message, frozen=True):
         probe: How much of a run it is, if it is none.
         arm: What is taken away; None if nothing but settings is.
         rank: Which rank of it; None if it has one alone.
+        order: The setting of its first epoch; None if its machine is not tuned.
     """
 
     trial: int
@@ -116,6 +120,7 @@ class Run(Message, frozen=True):
     probe: Probe | None = None
     arm: Arm | None = None
     rank: Rank | None = None
+    order: Order | None = None
 
     @property
     def leads(self) -> bool:
@@ -131,6 +136,14 @@ class Run(Message, frozen=True):
     def of(cls, assigned: Assign) -> Run:
         """Return what a worker is told of an attempt that it is given."""
         return cls(**{name: getattr(assigned, name) for name in cls.__struct_fields__ if name != "rank"})
+
+
+class Retune(Message, frozen=True):
+    """The setting of the attempt's next epoch."""
+
+    trial: int
+    attempt: int
+    order: Order
 
 
 class Halt(Message, frozen=True):
@@ -242,6 +255,14 @@ class Reports(Message, frozen=True):
     rows: list[tuple[int, dict[str, float]]]
 
 
+class Measured(Message, frozen=True):
+    """What an epoch of an attempt took."""
+
+    trial: int
+    attempt: int
+    taken: Taken
+
+
 class Saved(Message, frozen=True):
     """An attempt has saved its state; where that is in shards, each rank says so of its own.
 
@@ -291,8 +312,8 @@ class Beat(Message, frozen=True):
     """The worker is alive."""
 
 
-ToWorker = Serve | Run | Meet | Halt | Hold | Abandon | Noted | Forget | Rest | Bye
-FromWorker = Hello | Ready | Broken | Meeting | Reports | Saved | TakenUp | Warned | Ended | Beat
+ToWorker = Serve | Run | Meet | Retune | Halt | Hold | Abandon | Noted | Forget | Rest | Bye
+FromWorker = Hello | Ready | Broken | Meeting | Reports | Measured | Saved | TakenUp | Warned | Ended | Beat
 
 encode = msgspec.msgpack.Encoder().encode
 _to_worker: Final[msgspec.msgpack.Decoder[ToWorker]] = msgspec.msgpack.Decoder(ToWorker)

@@ -25,6 +25,7 @@ from etude.core.errors import Invalid, ResultError
 from etude.core.events import How, Outcome, Usage
 from etude.core.removal import FINGERPRINTS, ROWS, Arm
 from etude.core.signature import Signature
+from etude.core.system import Order, Taken
 from etude.core.text import brief
 from etude.data.seen import Seen
 from etude.frameworks import torch_adapter
@@ -36,10 +37,12 @@ from etude.wire.messages import (
     Ended,
     Halt,
     Hold,
+    Measured,
     Meet,
     Meeting,
     Noted,
     Reports,
+    Retune,
     Run,
     Saved,
     Serve,
@@ -66,6 +69,7 @@ from etude.worker.run import Stop as StopSeen
 from etude.worker.start import load_optimizers, load_start
 from etude.worker.states import OfAll, States
 from etude.worker.together import Together
+from etude.worker.tuning import Silent, Tuning
 
 MAX_REASON: Final = 2000
 REHEARSALS: Final = 16
@@ -74,6 +78,9 @@ IDLE_S: Final = 0.02
 
 SPOOLED_REPORTS: Final = 1000
 """An attempt that made more reports than this leaves only its outcome in the spool, and no curve."""
+
+Word = Measured | Saved | TakenUp | Warned
+"""What an attempt tells beside its reports."""
 
 RANK: Final = "rank-"
 """How the folders of ranks after the first begin, in that of their attempt."""
@@ -208,6 +215,16 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         probing=Probing(job.probe) if job.probe is not None else None,
         inherits=partial(load_optimizers, serve.trials, job.start) if job.start is not None else dict,
     )
+    if serve.system is not None and run.probing is None:
+        run.tuning = Tuning(
+            serve.system,
+            job.order,
+            advice=line if job.leads else Silent(line),
+            cores=serve.threads,
+            gpus=serve.gpus or (),
+            say=say,
+            always=frozenset(serve.named),
+        )
     me = os.getpid()
     start = partial(load_start, serve.trials, job.start) if job.start is not None else None
     outcome = execute(functions, signature, job.params, run, start, looked, job.arm)
@@ -270,6 +287,7 @@ def execute(
         bound = Bound(functions, signature, params, run, start, looked.take if looked is not None else None, arm)
         returned = bound.train()
         run.check_inherited()
+        run.tuning.rest()
         if run.probing is not None:
             run.end_probe()
         run.finish()
@@ -290,6 +308,7 @@ def execute(
         reason, trace = one_line(error), whole_traceback(error)
         raised_in = bound.raised_in(error) if bound else ""
         sys.stderr.write(trace)
+    run.tuning.end()
     if run.stop_seen:  # whatever was returned or raised afterwards
         how, reason, trace, raised_in = How.STOPPED, "", "", ""
         value, extra = None, run.probing.told(run.last) if run.probing is not None else {}
@@ -374,7 +393,9 @@ class ChildLine:
         self._rows: list[tuple[int, dict[str, float]]] = []
         self.said: list[tuple[int, dict[str, float]]] | None = []
         """All that was reported; None if it is too much to keep."""
-        self._words: list[Saved | TakenUp | Warned] = []
+        self._words: list[Word] = []
+        self._order: Order | None = None
+        self._has_order = threading.Event()
         self._asleep = False
         self._closing = False
         self._starting = threading.Lock()
@@ -443,7 +464,18 @@ class ChildLine:
         """Have users told something."""
         self._say(Warned(self._trial, text))
 
-    def _say(self, message: Saved | TakenUp | Warned) -> None:
+    def measured(self, taken: Taken) -> None:
+        """Tell what an epoch took."""
+        self._has_order.clear()
+        self._say(Measured(self._trial, self._attempt, taken))
+
+    def ordered(self, wait_s: float) -> Order | None:
+        """Return the newest order, once; wait so long for one that is under way."""
+        self._has_order.wait(wait_s)
+        order, self._order = self._order, None
+        return order
+
+    def _say(self, message: Word) -> None:
         """Take something else to tell, after what was reported before; any thread may."""
         self._words.append(message)
         self._wake()
@@ -500,6 +532,9 @@ class ChildLine:
         if (getattr(message, "trial", None), getattr(message, "attempt", None)) == (self._trial, self._attempt):
             self.halted |= isinstance(message, Halt)
             self.held |= isinstance(message, Hold)
+            if isinstance(message, Retune):
+                self._order = message.order
+                self._has_order.set()
             if isinstance(message, Noted):
                 self._states.noted(message.key)
 

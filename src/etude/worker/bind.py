@@ -151,6 +151,7 @@ class Bound:
             if torch := torch_adapter():
                 found = torch.prepare_data(found, seed=self._run.seed, device=self._run.device)
                 found = self._run.together.shard(found)
+                found = self._run.tuning.see_data(found)
             if self._beginning is not None:
                 self._beginning.data(found)  # of several ranks the share of each
             if torch:
@@ -214,6 +215,7 @@ class Bound:
             self._start(built)
         if torch is not None:
             built = torch.place(built, device=self._run.device)
+            built = self._run.tuning.see_model(built)
         attached = self._run.together.attach(built)
         if self._judged:
             self._built.append(attached)

@@ -23,6 +23,7 @@ from etude.worker.probing import Probing
 from etude.worker.result import as_number
 from etude.worker.seeds import seed_generators
 from etude.worker.steps import PLACE, Within
+from etude.worker.tuning import NO_TUNING, NoTuning, Tuning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -185,6 +186,8 @@ class Run:
         self.rank, self.ranks = together.number, together.ranks
         self.importance: Importance | NoImportance = NO_IMPORTANCE
         """Which examples are whose, by what the criterion sees; our own part of the handle."""
+        self.tuning: Tuning | NoTuning = NO_TUNING
+        """How the machine is set while it trains; our own part of the handle."""
         self.probing = probing
         """How much it trains, if it only shows how a run would begin; our own part of the handle."""
         self.stop_seen = False
@@ -251,6 +254,7 @@ class Run:
             StateError: One of them could not be saved.
         """
         self._make_ready()
+        self.tuning.see_kept(things)
         return self.keeper.keep(things)
 
     def epochs(self, n: int) -> Generator[int, bool | None, None]:
@@ -279,6 +283,7 @@ class Run:
             if is_outermost:  # epochs within epochs are none of the training's
                 self._draw_anew(epoch)
                 self.importance.begin(epoch, n)
+                self.tuning.begin(epoch, n)
             self._depth += 1
             try:
                 over = yield epoch
@@ -288,7 +293,10 @@ class Run:
             self._line.turn("the end of an epoch")
             if within is not None:
                 within.end()
-                self._line.save(self._state(loop, epoch + 1, n, over=bool(over)))
+                if over or self._line.held or self.tuning.saves(epoch + 1, n):
+                    self._line.save(self._state(loop, epoch + 1, n, over=bool(over)))
+            if is_outermost and (over or epoch + 1 == n):
+                self.tuning.rest()
             if over:
                 return
 

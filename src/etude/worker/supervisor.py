@@ -35,6 +35,7 @@ from etude.wire.messages import (
     Halt,
     Hello,
     Hold,
+    Measured,
     Meet,
     Meeting,
     Message,
@@ -42,6 +43,7 @@ from etude.wire.messages import (
     Ready,
     Reports,
     Rest,
+    Retune,
     Run,
     Saved,
     Serve,
@@ -57,6 +59,9 @@ from etude.worker.attempt import make_folder
 from etude.worker.ends import outcome_of
 from etude.worker.logs import AttemptLog
 from etude.worker.template import Exited, Kill, Loaded, Start, Unloadable, decode_from_template, warm
+
+ForChild = Halt | Hold | Meet | Noted | Retune
+"""What is passed on to the child that runs the attempt."""
 
 BEAT_S: Final = 1.0
 LEAVE_S: Final = 5.0
@@ -123,7 +128,7 @@ class Supervisor:
         self._template_pid = 0
         self._spool = ""  # known once the template is ready
         self._held: Run | None = None  # a job that came before it was
-        self._held_words: list[tuple[Halt | Hold | Meet | Noted, bytes]] = []  # about that job
+        self._held_words: list[tuple[ForChild, bytes]] = []  # about that job
         self._unwritten: set[tuple[int, int]] = set()
         """Attempts whose outcomes were told and are not known to be in the journal."""
         self._taken: set[tuple[int, int]] = set()
@@ -157,7 +162,7 @@ class Supervisor:
                 case Run() as job if (job.trial, job.attempt) not in self._taken:
                     self._taken.add((job.trial, job.attempt))
                     self._run(job)
-                case Halt() | Hold() | Meet() | Noted() as told:
+                case Halt() | Hold() | Meet() | Noted() | Retune() as told:
                     self._pass_on(told, content)
                 case Abandon(trial=trial, attempt=attempt):
                     self._abandon(trial, attempt)
@@ -194,7 +199,7 @@ class Supervisor:
             child.kill_at = min(child.kill_at or float("inf"), time.monotonic() + ABANDON_S)
             child.abandoned = True
 
-    def _pass_on(self, message: Halt | Hold | Meet | Noted, content: bytes) -> None:
+    def _pass_on(self, message: ForChild, content: bytes) -> None:
         if self._held is not None:
             self._held_words.append((message, content))
             return
@@ -386,7 +391,7 @@ class Supervisor:
                 continue
             elif isinstance(message, Ended):
                 self._on_told(child, content, message)
-            elif isinstance(message, Meeting | Reports | Saved | TakenUp | Warned):
+            elif isinstance(message, Meeting | Reports | Measured | Saved | TakenUp | Warned):
                 self._send_raw(content)
 
     def _on_told(self, child: Child, content: bytes, message: Ended) -> None:

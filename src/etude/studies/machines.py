@@ -1,0 +1,56 @@
+"""The machines of a study, tuned while trials run: who decides on them, and what is remembered of it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from etude.core.history import History
+    from etude.system.asked import System
+    from etude.system.conductor import SystemConductor
+    from etude.system.remembered import Remembered
+
+
+class Machines:
+    """Who decides on settings in a study, with the history of the machine; nobody, if machines are left alone.
+
+    What tunes is loaded only where somebody asks for it.
+
+    Args:
+        system: How machines are tuned; None if they are not.
+        workload: What tells the study's functions from others.
+        trials: How many trials there will be, at most.
+
+    Attributes:
+        conductor: Who decides; None if nobody does.
+    """
+
+    def __init__(self, system: System | None, workload: str, *, trials: int) -> None:
+        self._workload = workload
+        self._said = 0
+        self._known: Container[int] = ()
+        self._past: Remembered | None = None
+        self.conductor: SystemConductor | None = None
+        if system is not None and system.setting is None:
+            from etude.system.conductor import SystemConductor
+            from etude.system.remembered import Remembered
+
+            self._past = Remembered(system.file) if system.history is not False else None
+            self.conductor = SystemConductor(system, self._past, trials=trials)
+
+    def take_up(self, history: History) -> None:
+        """Note what an earlier driver of the study has remembered of it."""
+        self._known = frozenset(history.tuned)
+
+    def unsaid(self) -> Sequence[str]:
+        """Return what users should be told, once."""
+        notes = self.conductor.notes if self.conductor is not None else []
+        unsaid, self._said = notes[self._said :], len(notes)
+        return unsaid
+
+    def close(self, at_s: float) -> str:
+        """Remember what was learned; return what is wrong with the file, if anything is."""
+        if self.conductor is None or self._past is None:
+            return ""
+        return self._past.keep(self.conductor, self._workload, at_s=at_s, apart_from=self._known)

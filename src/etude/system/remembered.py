@@ -1,0 +1,46 @@
+"""What a study takes from the system history, and what it leaves there.
+
+The file is opened for each use, so that any thread may: who decides lives in that of the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from pathlib import Path
+
+from etude.system.conductor import SystemConductor
+from etude.system.entries import Entry
+from etude.system.history import History
+
+
+class Remembered:
+    """A system history.
+
+    Args:
+        path: The file; None for the user's.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def entries(self, *, machine: str, objective: str) -> list[Entry]:
+        """Return what is remembered of a machine for an objective, the oldest first."""
+        with History.open(self._path) as history:
+            return history.entries(machine=machine, objective=objective)
+
+    def keep(self, conductor: SystemConductor, workload: str, *, at_s: float, apart_from: Container[int] = ()) -> str:
+        """Remember what was learned; return what is wrong with the file, if anything is.
+
+        Args:
+            conductor: Who has learned it.
+            workload: What tells the functions from others.
+            at_s: The time, in seconds since 1970.
+            apart_from: Trials of which it is remembered already.
+        """
+        with History.open(self._path) as history:
+            learned = conductor.learned(
+                lambda work: history.digest(f"{workload} {work}"), at_s=at_s, apart_from=apart_from
+            )
+            for entry in learned:
+                history.add(entry)
+            return history.trouble if learned else ""

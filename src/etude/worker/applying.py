@@ -1,0 +1,179 @@
+"""What sets knobs where an attempt runs, and which knobs that makes.
+
+Each applier knows some: those of the framework, those of the process and of the host, and how often states are saved,
+which is the run's own. None of them ends a training: one that fails says so, and is left alone from then on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from etude.core.system import Choices, Setting, SettingValue, Watched
+from etude.frameworks import keras_adapter, torch_adapter, torch_knobs_adapter
+from etude.frameworks.thread_knobs import ThreadKnobs
+from etude.system.entries import Hardware
+from etude.system.knobs import Knob, catalogue
+from etude.system.machine import read_machine
+from etude.system.settings import chosen, knob_of
+
+CHECKPOINTS: Final = "checkpoint_every"
+
+
+class Applier(Protocol):
+    """Sets some knobs."""
+
+    @property
+    def now(self) -> Mapping[str, SettingValue]:
+        """Knob -> its value as the training function has it, of those that have something to act on."""
+        ...
+
+    @property
+    def lacks(self) -> Mapping[str, str]:
+        """Knob -> why it cannot be set here, and the mend."""
+        ...
+
+    def apply(self, setting: Mapping[str, SettingValue]) -> None:
+        """Set knobs; those that are not named go back to ``now``."""
+        ...
+
+    def close(self) -> None:
+        """Put everything back."""
+        ...
+
+
+class Saves:
+    """How often states are saved, once there is anything to save."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, SettingValue] = {}
+        self.lacks: dict[str, str] = {}
+        self.every = 1
+
+    def kept(self) -> None:
+        """Note that there is."""
+        self.now = {CHECKPOINTS: 1}
+
+    def apply(self, setting: Mapping[str, SettingValue]) -> None:
+        """Set how many epochs lie between two states."""
+        self.every = int(setting.get(CHECKPOINTS, 1) or 1)
+
+    def close(self) -> None:
+        """Save each again."""
+        self.every = 1
+
+
+class Appliers:
+    """All that set knobs in this process.
+
+    Args:
+        stepped: Called after each step of training, with its seconds, and those that it waited for data.
+        say: Tells users something.
+    """
+
+    def __init__(self, *, stepped: Callable[[float, float], None], say: Callable[[str], None]) -> None:
+        self._stepped, self._say = stepped, say
+        self._saves = Saves()
+        self._all: list[Applier] = [self._saves, ThreadKnobs(say=say)]
+        self._of_torch: Any = None
+        self._failed: dict[str, str] = {}
+
+    @property
+    def checkpoint_every(self) -> int:
+        """After how many epochs a state is saved."""
+        return self._saves.every
+
+    def data(self, found: Any) -> Any:
+        """Take loaders in hand."""
+        return self._torch.data(found) if self._torch is not None else found
+
+    def model(self, built: Any) -> Any:
+        """Take a model in hand."""
+        return self._torch.model(built) if self._torch is not None else built
+
+    def kept(self, things: Mapping[str, Any]) -> None:
+        """Take what is kept in hand."""
+        self._saves.kept()
+        if self._torch is not None:
+            self._torch.kept(things)
+
+    @property
+    def now(self) -> dict[str, SettingValue]:
+        """Knob -> its value as the training function has it."""
+        return {name: value for one in self._all for name, value in one.now.items() if name not in self.lacks}
+
+    @property
+    def lacks(self) -> dict[str, str]:
+        """Knob -> why it cannot be set here."""
+        return {name: why for one in self._all for name, why in one.lacks.items()} | self._failed
+
+    def apply(self, setting: Setting) -> None:
+        """Set all knobs; one that fails is left alone from then on."""
+        for one in self._all:
+            try:
+                one.apply({name: value for name, value in setting.items() if name in one.now})
+            except Exception as error:
+                said = f"{type(error).__name__} was raised when it was set: {error}"
+                self._failed |= {name: said for name in setting if name in one.now}
+                self._say(f"{', '.join(self._failed)}: {said}. The training goes on without.")
+                with contextlib.suppress(Exception):
+                    one.apply({})
+
+    def close(self) -> None:
+        """Put everything back."""
+        for one in self._all:
+            with contextlib.suppress(Exception):
+                one.close()
+
+    @property
+    def _torch(self) -> Any:
+        """What sets knobs of PyTorch, once the training function has loaded it."""
+        if self._of_torch is None and torch_adapter() is not None:
+            self._of_torch = torch_knobs_adapter()(say=self._say, stepped=self._stepped)
+            self._all.append(self._of_torch)
+        return self._of_torch
+
+
+def choices_of(
+    watched: Watched, appliers: Appliers, *, cores: int, gpus: tuple[str, ...], rung: str, meter: str
+) -> Choices:
+    """Return what can be set where an attempt runs.
+
+    Args:
+        watched: What is wanted.
+        appliers: What sets knobs here.
+        cores: How many the attempt may use.
+        gpus: The GPUs that it sees.
+        rung: How closely the kernel lets us look.
+        meter: What tells energies.
+    """
+    framework = "torch" if torch_adapter() is not None else "keras" if keras_adapter() is not None else ""
+    knobs = catalogue(read_machine(cores=cores, gpus=gpus), framework)
+    wanted = _wanted(watched, knobs)
+    now, lacks = appliers.now, appliers.lacks
+    lacking = {k.name: k.needs or lacks.get(k.name, NOTHING) for k in wanted if k.needs or k.name not in now}
+    hardware = Hardware.here(gpus)
+    return Choices(
+        hardware.cpu,
+        hardware.cores,
+        hardware.gpus,
+        knobs={k.name: _values(k, now[k.name]) for k in wanted if k.name not in lacking},
+        lacks=lacking,
+        rung=rung,
+        meter=meter,
+    )
+
+
+NOTHING: Final = "the training function has nothing that it could be set on."
+
+
+def _wanted(watched: Watched, knobs: Mapping[str, Knob]) -> tuple[Knob, ...]:
+    if watched.knobs is not None:
+        return tuple(knob_of(knobs, name) for name in watched.knobs)
+    return chosen(knobs, rounding=watched.rounding)
+
+
+def _values(knob: Knob, own: SettingValue) -> tuple[SettingValue, ...]:
+    """Return what is worth trying of a knob, that which the training function has first."""
+    return (own, *(value for value in knob.values if value != own or type(value) is not type(own)))
