@@ -42,9 +42,11 @@ ARROWS: Final = {
     "removing": {"core", "ablate", "frameworks"},
     "studies": {"core", "wire", "store", "places", "tune", "engines", "worker", "system"},
     "reported": {"core", "store", "analyse"},
-    "results": {"reported", "core", "store", "places", "tune", "ablate", "fit", "analyse", "frameworks", "worker"},
+    "results": {
+        *{"reported", "core", "store", "places", "tune", "ablate", "fit", "analyse", "frameworks", "worker", "system"},
+    },
     "launching": {
-        *{"core", "wire", "store", "places", "tune", "fit", "engines", "worker", "frameworks"},
+        *{"core", "wire", "store", "places", "tune", "fit", "engines", "worker", "frameworks", "system"},
         *{"definition", "studies", "results"},
     },
     "forecasting": {"core", "store", "tune", "engines", "definition", "studies", "results", "launching"},
@@ -53,7 +55,7 @@ ARROWS: Final = {
         *{"definition", "removing", "results", "launching"},
     },
     "experiment": {
-        *{"core", "tune", "ablate", "fit", "analyse", "worker"},
+        *{"core", "tune", "ablate", "fit", "analyse", "worker", "system"},
         *{"definition", "results", "launching", "forecasting", "verbs"},
     },
     "files": {"core", "tune", "ablate", "engines", "results", "experiment"},

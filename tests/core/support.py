@@ -47,11 +47,13 @@ from etude.core.events import (
     Reported,
     Resumed,
     Retire,
+    Retune,
     Settled,
     Stop,
     Suggest,
     Suggested,
     Ticked,
+    Tuned,
     Unsaved,
     WindDown,
 )
@@ -67,6 +69,7 @@ from etude.core.plan import GO_ON, Act, Decision, Done, Promote, Propose, Report
 from etude.core.prefixes import Prefixes
 from etude.core.reuse import NOTHING, Reuse
 from etude.core.shelf import Held, Shelf
+from etude.core.system import Conductor
 
 METRIC = "accuracy"
 METRICS = Metrics({METRIC: "max"})
@@ -144,6 +147,7 @@ class Stage:
         need: Predicts the memory that trials need.
         prefixes: How trials may share their beginnings.
         reuse: What trials of other studies give.
+        conductor: Decides on the settings of machines.
 
     Attributes:
         facts: What was persisted, in order, by all drivers that stood on this stage.
@@ -165,7 +169,9 @@ class Stage:
         need: Need | None = None,
         prefixes: Prefixes | None = None,
         reuse: Reuse = NOTHING,
+        conductor: Conductor | None = None,
     ) -> None:
+        self.conductor = conductor
         self.need = need
         self.reuse = reuse
         self.prefixes = prefixes
@@ -187,7 +193,15 @@ class Stage:
         self._finished: set[int] = set()
         self._replayed = History(metrics)
         self.keep = USUAL
-        self.driver = Driver(self.plan, History(metrics), self.limits, need=need, prefixes=prefixes, reuse=reuse)
+        self.driver = Driver(
+            self.plan,
+            History(metrics),
+            self.limits,
+            need=need,
+            prefixes=prefixes,
+            reuse=reuse,
+            conductor=conductor,
+        )
 
     # --- what a test says ---------------------------------------------------------------------
 
@@ -310,7 +324,15 @@ class Stage:
         if plan is not None:
             self.plan = Script(plan) if isinstance(plan, int) else plan
         history = History(self.metrics)
-        self.driver = Driver(self.plan, history, self.limits, need=self.need, prefixes=self.prefixes, reuse=self.reuse)
+        self.driver = Driver(
+            self.plan,
+            history,
+            self.limits,
+            need=self.need,
+            prefixes=self.prefixes,
+            reuse=self.reuse,
+            conductor=self.conductor,
+        )
         for fact in self.facts:  # as a shell does: it reads the journal when it has a driver
             history.apply(through_the_journal(fact))
         self.hands.clear()
@@ -403,6 +425,9 @@ class Stage:
                 judged = self.last(Judged)
                 assert (judged.trial, judged.attempt) == (trial, attempt)
                 assert judged.turn is (Turn.STOP_ASKED if isinstance(command, Stop) else Turn.PAUSED)
+            case Retune(worker=worker, trial=trial, attempt=attempt, order=order):
+                assert self.hands[worker] == (trial, attempt)
+                assert self.last(Tuned).order == order, "it is written down"
             case Release(trial=trial, attempt=attempt):
                 if trial < len(self.trials) and attempt == self._attempts.get(trial):
                     assert self._replayed.trials[trial].worker is None, "the outcome is written down"

@@ -252,8 +252,8 @@ class History:
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
-        self.seq = 0
-        """Number of the last fact that was folded in."""
+        self.seq = self.epoch = 0
+        """Number of the last fact that was folded in; and how many drivers have worked on it."""
         self.trials: list[Trial] = []
         self.workers: dict[str, Worker] = {}
         self.idle: dict[str, Worker] = {}
@@ -297,7 +297,6 @@ class History:
         """What trials have from each other."""
         self.spending = Spending()
         """What the study has taken so far."""
-        self.epoch = 0
         self.drivers: list[str] = []
         """Every driver that worked on this study, the newest last."""
         self.closed: Closed | None = None

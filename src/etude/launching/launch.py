@@ -30,7 +30,7 @@ from etude.core.reuse import NOTHING, Wanted, key
 from etude.core.signature import Definition
 from etude.core.system import Watched
 from etude.definition import Code, difference, read_code, source_line, where_is
-from etude.engines.local import DRIVER_ID, sweep_after
+from etude.engines.local import DRIVER_ID, LocalEngine, sweep_after
 from etude.engines.simulated import Simulated
 from etude.launching.call import Call
 from etude.launching.handed_over import handed_over, reuse_of
@@ -104,6 +104,7 @@ class Launch:
             **({"ranks": call.parallel.identity} if call.parallel is not None else {}),
             **({"trials": str(question.trials)} if simulated is not None else {}),
         }
+        self._check_system()
         self._states = ""
         """The URL where states of the study lie; empty for its folder."""
         self._notes = [call.note] if call.note else []  # what users should be told first
@@ -120,6 +121,18 @@ class Launch:
                 others, experiment, seeds=question.seeds or (question.seed,), for_arms=bool(question.seeds)
             )
             self._notes += notes
+
+    def _check_system(self) -> None:
+        """See to it that what is to be tuned can be on this machine, where trials run here."""
+        system = self._call.system
+        if system is None:
+            return
+        system.check_metric(self._question.metrics.main)
+        if isinstance(self._call.engine, LocalEngine):
+            from etude.system.machine import read_machine
+
+            framework = next((name for name in ("torch", "keras") if name in self._code.packages), "")
+            system.check(read_machine(cores=self._call.threads, gpus=self._call.gpus), framework)
 
     def _named(self) -> str:
         return _name(self._experiment, self._code, self._parts, verb=self._question.meta.get("verb", ""))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from etude.core.errors import ConfigError
-from etude.core.numbers import whole
+from etude.core.numbers import amount, whole
 from etude.core.system import Setting, SettingValue, Watched
 from etude.core.text import brief
 from etude.system.clusterings import similarity as similarity_of
@@ -18,6 +18,8 @@ from etude.system.machine import Machine
 from etude.system.objective import OBJECTIVES, Weighted, objective_of
 from etude.system.settings import check_setting, chosen, knob_of
 from etude.system.similarity import Similarity
+
+THEN: Final = ", then "
 
 PROBING: Final = ("axes", "grid")
 TRAINING: Final = frozenset(row.name for row in ROWS if row.effect is Effect.TRAINING)
@@ -40,6 +42,10 @@ class System:
         history: The file in which it is remembered what was found; the user's, if left out, and none with ``False``.
         power_meter: The address of a power meter; without one, the best of what the machine has tells energies.
         setting: Knob -> value, if nothing is to be tuned but these are to be set.
+        best: Which trial of a search is its best: ``"metric"``, that with the best value, or ``"metric, then time"``,
+            the one that trained fastest of those that come near it, or likewise ``"metric, then energy"``. The name of
+            the metric may stand for the word: ``"accuracy, then time"``.
+        within: How near, as a share of the best value.
 
     Raises:
         ConfigError: A knob or another word is not known.
@@ -57,6 +63,8 @@ class System:
     history: str | os.PathLike[str] | bool | None = None
     power_meter: str = ""
     setting: Mapping[str, SettingValue] | None = None
+    best: str = "metric"
+    within: float = 0.005
 
     def __post_init__(self) -> None:
         if self.knobs is not None:
@@ -75,6 +83,11 @@ class System:
                 f"history={brief(self.history)} is no file. Pass a path, or False for none, or leave it out for the "
                 "user's."
             )
+        if not isinstance(self.best, str) or self.best.partition(THEN)[2] not in ("", "time", "energy"):
+            raise ConfigError(
+                f"best={brief(self.best)} is not known. Pass 'metric', 'metric, then time', or 'metric, then energy'."
+            )
+        object.__setattr__(self, "within", amount("within", self.within))
         if self.setting is not None:
             if self.knobs is not None:
                 raise ConfigError(
@@ -88,6 +101,17 @@ class System:
     def file(self) -> Path | None:
         """The file of the history; None for the user's."""
         return Path(self.history) if isinstance(self.history, str | os.PathLike) else None
+
+    def check_metric(self, metric: str) -> None:
+        """See to it that ``best`` names this metric, if it names any.
+
+        Raises:
+            ConfigError: It names another one.
+        """
+        if (named := self.best.partition(THEN)[0]) not in ("metric", metric):
+            raise ConfigError(
+                f"best={self.best!r} names {named!r}, and the metric is {metric!r}. Pass best='{metric}{THEN}time'."
+            )
 
     @property
     def compares(self) -> Similarity:
@@ -139,8 +163,17 @@ class System:
             "history": os.fspath(self.history) if isinstance(self.history, os.PathLike) else self.history,
             "power_meter": self.power_meter,
             "setting": self.setting,
+            "best": self.best,
+            "within": self.within,
         }
-        usual = {"objective": "time", "probing": PROBING[0], "similarity": "nearest", "power_meter": ""}
+        usual = {
+            "best": "metric",
+            "within": 0.005,
+            "objective": "time",
+            "probing": PROBING[0],
+            "similarity": "nearest",
+            "power_meter": "",
+        }
         return {name: value for name, value in said.items() if value not in (None, usual.get(name))}
 
 

@@ -100,6 +100,7 @@ class SystemConductor:
         self._on: dict[str, _Kind] = {}  # machine -> its kind
         self._of: dict[int, _Kind] = {}  # trial -> the kind of machine that it runs on
         self._orders: dict[int, Order] = {}
+        self._given_up: Order | None = None
         self.notes: list[str] = []
 
     def begin(self, trial: int, machine: str, earlier: int | None = None) -> Order:
@@ -112,11 +113,11 @@ class SystemConductor:
     def next(self, trial: int, machine: str, taken: Taken) -> Order:
         """Return the setting of the next epoch; the default, if we fail."""
         try:
-            order = self._decided(trial, machine, taken)
-        except Exception as error:  # a similarity of the user's, or our own mistake: training goes on
-            why = f"The machine is not tuned any more, since {type(error).__name__} was raised: {error}"
+            order = self._given_up or self._decided(trial, machine, taken)
+        except Exception as error:  # our own mistake: training goes on
+            why = f"Machines are not tuned any more, since {type(error).__name__} was raised: {error}"
             self._note(why)
-            order = Order({}, Phase.DEFAULT, why)
+            order = self._given_up = Order({}, Phase.DEFAULT, why)
         self._orders[trial] = order
         return order
 
@@ -225,7 +226,11 @@ class SystemConductor:
         group = self._group(kind, taken)
         if not taken.rates or not kind.past:
             return Known(group)
-        recall = reuse_or_probe(kind.past, taken.rates, self._similarity, learned=kind.known)
+        try:
+            recall = reuse_or_probe(kind.past, taken.rates, self._similarity, learned=kind.known)
+        except Exception as error:  # of a similarity of the user's, or of scikit-learn
+            self._note(f"Earlier studies are left aside, since {type(error).__name__} was raised: {error}")
+            return Known(group)
         kind.known = recall.learned
         score = recall.match.score
         evidence = {"distance": score} if math.isfinite(score) else {}

@@ -22,7 +22,7 @@ from etude.worker.applying import Appliers, choices_of
 
 WAIT: Final = 0.01
 """Of an epoch's seconds, how long its decision is waited for at most, while settings are tried."""
-WAIT_S: Final = (0.005, 1.0)
+WAIT_S: Final = (0.1, 1.0)
 """But no shorter, and no longer, than so many seconds."""
 SETTLED: Final = (Phase.KEEP, Phase.DEFAULT)
 SHOWN: Final = 0.1

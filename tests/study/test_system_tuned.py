@@ -1,0 +1,196 @@
+"""Machines are tuned while studies run: real processes, a real journal, a real history."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etude
+from etude.core.errors import ConfigError
+from etude.core.system import Phase
+from etude.system.history import History
+
+from support import running, start_script, wait_for, write_script
+
+SCRIPT = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    import etude
+
+    def model(width: int = 16):
+        return nn.Sequential(nn.Linear(8, width), nn.ReLU(), nn.Linear(width, 3))
+
+    def data():
+        x = torch.linspace(-1, 1, 8 * 96).reshape(96, 8)
+        return DataLoader(TensorDataset(x, torch.arange(96) % 3), batch_size=16, shuffle=True)
+
+    def train(model, data, run, *, lr: float = 0.1, epochs: int = 12):
+        net, loader = model(), data()
+        optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+        run.keep(net=net, optimizer=optimizer)
+        for _ in run.epochs(epochs):
+            total = 0.0
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(net(x), y)
+                loss.backward()
+                optimizer.step()
+                total += loss.item()
+            run.report(loss=total)
+
+    experiment = etude.Experiment(train, model=model, data=data, metric="loss", mode="min")
+"""
+
+
+@pytest.fixture
+def experiment(beside_script: Any) -> etude.Experiment:
+    """Return the experiment of a script."""
+    beside_script(textwrap.dedent(SCRIPT))
+    sys.path.insert(0, os.getcwd())
+    import script  # type: ignore[import-not-found] # written by the fixture
+
+    found: etude.Experiment = script.experiment
+    return found
+
+
+LOSSLESS = ["loader_workers", "prefetch", "checkpoint_every"]
+SPACE = {"lr": [0.1, 0.05]}
+
+
+def test_a_tuned_study_has_the_values_of_one_that_is_not(experiment: etude.Experiment) -> None:
+    plain = experiment.tune(SPACE, sampler="grid", workers=1)
+    tuned = experiment.tune(SPACE, sampler="grid", workers=1, name="tuned", system=etude.System(knobs=LOSSLESS))
+    assert [trial.curve for trial in tuned.trials] == [trial.curve for trial in plain.trials]
+    facts = tuned._history.tuned
+    assert [len(facts[n]) for n in (0, 1)] == [12, 12]
+    assert any(fact.taken.phase is Phase.PROBE and fact.taken.setting for fact in facts[0])
+    assert all(fact.taken.steps == 6 for told in facts.values() for fact in told)
+    assert plain._history.tuned == {}
+
+
+def test_every_decision_is_in_the_journal_with_its_evidence(experiment: etude.Experiment) -> None:
+    study = experiment.tune(SPACE, sampler="grid", workers=1, system=True)
+    read = etude.open(study.folder)
+    assert read._history.tuned == study._history.tuned
+    told = [fact.order for fact in read._history.tuned[0]]
+    assert all(order.why for order in told)
+    assert any("best so far" in order.evidence for order in told if order.phase is Phase.PROBE)
+    assert {fact.taken.joules.label for fact in read._history.tuned[0]} <= {"measured", "modelled", "unavailable"}
+    assert read.meta["call"]["system"] == {}
+
+
+def test_the_machines_of_a_study_are_told_beside_what_it_was_for(experiment: etude.Experiment) -> None:
+    study = experiment.tune(SPACE, sampler="grid", workers=1, system=True)
+    machines = study.machines
+    assert [row["trial"] for row in machines.rows()] == [0, 1]
+    assert machines.rows()[0]["loss"] == study.trials[0].value
+    assert machines.seconds == pytest.approx(sum(row["seconds"] for row in machines.rows()))
+    assert set(machines.front) <= {0, 1}
+    assert "24 epochs of 2 trials took" in str(machines)
+    assert "modelled" in str(machines) or "measured" in str(machines) or "unavailable" in str(machines)
+
+
+def test_what_a_search_found_is_set_for_the_final_training(experiment: etude.Experiment) -> None:
+    study = experiment.tune(SPACE, sampler="grid", workers=1, system=True)
+    best = study.best
+    facts = study._history.tuned
+    assert best.system == facts[1][-1].order.best
+    final = experiment.fit(at=best)
+    said = (final.meta["call"].get("system") or {}).get("setting", {})
+    assert said == best.system
+
+
+def test_a_setting_may_be_given_and_is_not_tuned(experiment: etude.Experiment) -> None:
+    given = etude.System(setting={"loader_workers": 1})
+    final = experiment.fit(at={"lr": 0.1}, system=given)
+    plain = experiment.fit(at={"lr": 0.1}, name="plain")
+    assert final._history.tuned == {}
+    assert [t.curve for t in final.trials] == [t.curve for t in plain.trials]
+
+
+def test_a_plain_call_is_tuned_as_well_and_remembers(
+    experiment: etude.Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment.run(epochs=12, system=etude.System(history=tmp_path / "history.sqlite"))
+    assert "The machine was tuned: " in capsys.readouterr().err
+    with History.open(tmp_path / "history.sqlite") as history:
+        assert history.export_to(tmp_path / "all.jsonl") == 1
+
+
+def test_what_a_study_found_is_remembered_and_not_twice(experiment: etude.Experiment, tmp_path: Path) -> None:
+    asked = etude.System(history=tmp_path / "history.sqlite")
+
+    def entries() -> int:
+        with History.open(tmp_path / "history.sqlite") as history:
+            out = tmp_path / "all.jsonl"
+            out.unlink(missing_ok=True)
+            return history.export_to(out)
+
+    experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=asked)
+    first = entries()
+    assert 1 <= first <= 2
+    experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=asked)  # it is complete
+    assert entries() == first
+
+
+def test_a_history_that_cannot_be_used_is_said_and_stops_nothing(experiment: etude.Experiment, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("this is no history")
+    study = experiment.tune(SPACE, sampler="grid", workers=1, system=etude.System(history=tmp_path / "notes.txt"))
+    assert study.complete
+    assert any("notes.txt" in note for note in study.notes)
+    assert (tmp_path / "notes.txt").read_text() == "this is no history"
+
+
+def test_a_knob_that_changes_training_is_part_of_what_the_study_is(experiment: etude.Experiment) -> None:
+    experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=etude.System(knobs=["batch_size"]))
+    with pytest.raises(etude.DefinitionChangedError):
+        experiment.tune(SPACE, sampler="grid", workers=1, name="one")
+
+
+def test_an_ablation_tunes_nothing_that_changes_numbers_by_rounding(experiment: etude.Experiment) -> None:
+    study = experiment.ablate(["layer:0"], seeds=6, workers=1, system=True, force=True, controls=False)
+    knobs = {
+        name
+        for told in study._history.tuned.values()
+        for f in told
+        if f.taken.choices
+        for name in f.taken.choices.knobs
+    }
+    assert knobs
+    assert not knobs & {"threads", "cores", "channels_last", "compile"}
+
+
+@pytest.mark.parametrize(
+    ("system", "said"),
+    [
+        (3, "system=3 (int) cannot be. Pass True, or etude.System"),
+        ({"knob": ["threads"]}, "system= got 'knob', which etude.System does not know."),
+        ({"best": "accuracy, then time"}, "best='accuracy, then time' names 'accuracy', and the metric is 'loss'."),
+        ({"knobs": ["pin_memory"]}, "'pin_memory' cannot be tuned here: no GPU is in use."),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_before_anything_starts(
+    experiment: etude.Experiment, system: Any, said: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        experiment.tune(SPACE, sampler="grid", workers=1, system=system, name="refused")
+    assert said in str(refused.value)
+    assert not Path("studies/refused").exists()
+
+
+def test_a_simulated_study_has_no_machine_to_tune(experiment: etude.Experiment) -> None:
+    with pytest.raises(ConfigError, match="whose trials run on no machine"):
+        experiment.tune(
+            SPACE,
+            trials=2,
+            system=True,
+            engine=etude.Simulated(curves=lambda params, seed: iter([(1.0, {"loss": 1.0})])),
+        )

@@ -1,0 +1,235 @@
+"""Who decides on settings in a study, told of epochs that were made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from etude.core.system import Choices, Joules, Order, Phase, SettingValue, Taken
+from etude.system.asked import System
+from etude.system.conductor import SystemConductor
+from etude.system.entries import Entry
+
+KNOBS: dict[str, tuple[SettingValue, ...]] = {"threads": (2, 1), "loader_workers": (0, 1, 2)}
+NO_ENERGY = Joules("unavailable", "nobody measures here")
+
+Cost = Callable[[Mapping[str, SettingValue]], float]
+
+
+def busy_loader(setting: Mapping[str, SettingValue]) -> float:
+    """Return what a step costs where one loader worker is best."""
+    return {0: 1.0, 1: 0.6, 2: 0.8}[int(setting.get("loader_workers", 0) or 0)] * (1.1 if "threads" in setting else 1.0)
+
+
+def choices(**others: Any) -> Choices:
+    return Choices("a processor", 8, knobs=KNOBS, **others)
+
+
+@dataclass
+class Past:
+    """What is remembered, in memory."""
+
+    found: list[Entry] = field(default_factory=list)
+
+    def entries(self, *, machine: str, objective: str) -> Sequence[Entry]:
+        return [one for one in self.found if (one.hardware.digest, one.objective) == (machine, objective)]
+
+
+def taken(order: Order, epoch: int, *, epochs: int, cost: Cost, cpu_s: float = 1.0, tells: bool = False) -> Taken:
+    return Taken(
+        epoch,
+        epochs,
+        10 * cost(order.setting),
+        10,
+        NO_ENERGY,
+        rates={"user s": cpu_s, "page faults": 900.0} if epoch == 0 else {},
+        setting=order.setting,
+        phase=order.phase,
+        choices=choices() if tells else None,
+    )
+
+
+def train(
+    conductor: SystemConductor, trial: int, *, epochs: int = 20, cost: Cost = busy_loader, cpu_s: float = 1.0
+) -> list[Order]:
+    """Tell of all epochs of a trial, and return the settings that it had."""
+    orders = [conductor.begin(trial, "here")]
+    for epoch in range(epochs):
+        said = taken(orders[-1], epoch, epochs=epochs, cost=cost, cpu_s=cpu_s, tells=epoch == 0)
+        orders.append(conductor.next(trial, "here", said))
+    conductor.ended(trial)
+    return orders[:epochs]
+
+
+def test_the_best_setting_is_found_and_kept_and_the_next_trials_begin_with_what_is_known() -> None:
+    conductor = SystemConductor(System(probes=6), trials=8)
+    first = train(conductor, 0)
+    assert [order.phase for order in first[:2]] == [Phase.PROFILE, Phase.BASELINE]
+    assert first[-1].phase is Phase.KEEP
+    assert first[-1].setting == {"loader_workers": 1} == first[-1].best
+    assert first[-1].evidence["of the default"] == pytest.approx(0.6)
+    second = train(conductor, 1)
+    assert [order.setting for order in second] == [{}, *[{"loader_workers": 1}] * 19]
+    train(conductor, 2)
+    fourth = train(conductor, 3)
+    assert all(order.setting == {"loader_workers": 1} for order in fourth)  # from its first epoch on
+
+
+def test_a_trial_that_carries_another_one_on_knows_what_that_knew() -> None:
+    conductor = SystemConductor(System(probes=6), trials=8)
+    train(conductor, 0)
+    order = conductor.begin(1, "here", earlier=0)
+    assert (order.phase, order.setting) == (Phase.KEEP, {"loader_workers": 1})
+
+
+def test_trials_of_another_kind_of_work_are_tuned_for_themselves() -> None:
+    conductor = SystemConductor(System(probes=6), trials=2)
+    assert train(conductor, 0)[-1].setting == {"loader_workers": 1}
+    other = train(conductor, 1, cpu_s=9.0, cost=lambda setting: 1.0 + 0.2 * len(setting))
+    assert other[-1].setting == {}
+    assert {order.work for order in other[1:]} == {"work 2"}
+
+
+def test_a_probe_may_be_cut_short_and_what_is_kept_may_not() -> None:
+    conductor = SystemConductor(System(probes=6), trials=2)
+    orders = train(conductor, 0)
+    assert all((order.cut_above_s is not None) == (order.phase is Phase.PROBE) for order in orders)
+    assert next(o for o in orders if o.phase is Phase.PROBE).cut_above_s == pytest.approx(1.25)
+
+
+def test_what_was_cut_short_counts_as_it_was_by_then() -> None:
+    conductor = SystemConductor(System(knobs=["threads"], probes=1), trials=1)
+    order = conductor.begin(0, "here")
+    for epoch in range(2):
+        order = conductor.next(0, "here", taken(order, epoch, epochs=9, cost=busy_loader, tells=epoch == 0))
+    assert order.phase is Phase.PROBE
+    whole = taken(order, 2, epochs=9, cost=lambda setting: 0.5)  # fast again, after it was put back
+    short = Taken(2, 9, whole.seconds, whole.steps, NO_ENERGY, setting=order.setting, phase=order.phase, cut=(4.0, 2))
+    after = conductor.next(0, "here", short)
+    assert (after.phase, after.setting) == (Phase.DEFAULT, {})
+    assert after.evidence["of the default"] == pytest.approx(2.0)
+
+
+def test_what_one_study_learned_the_next_one_reuses_without_a_probe() -> None:
+    past = Past()
+    for study in range(3):
+        conductor = SystemConductor(System(probes=6), past, trials=3)
+        orders = [train(conductor, trial, cpu_s=1.0 + 0.01 * study) for trial in range(3)]
+        if study < 2:
+            assert any(order.phase is Phase.PROBE for order in orders[0])
+            past.found += conductor.learned(lambda work: "abcdef0123456789", at_s=1.7e9 + study)
+    phases = {order.phase for order in orders[0]}
+    assert Phase.REUSE in phases
+    assert Phase.PROBE not in phases
+    assert orders[0][-1].setting == {"loader_workers": 1}
+
+
+def test_a_setting_that_cannot_be_here_is_not_reused() -> None:
+    past = Past()
+    conductor = SystemConductor(System(probes=6), past, trials=6)
+    for trial in range(6):
+        train(conductor, trial, cpu_s=1.0 + 0.001 * trial)
+    past.found += conductor.learned(lambda work: "abcdef0123456789", at_s=1.7e9)
+    few = SystemConductor(System(probes=0), past, trials=1)
+    order = few.begin(0, "here")
+    only_threads = Choices("a processor", 8, knobs={"threads": (2, 1)})
+    said = Taken(0, 9, 10.0, 10, NO_ENERGY, rates={"user s": 1.0, "page faults": 900.0}, choices=only_threads)
+    assert few.next(0, "here", said).setting == {}
+    assert order.setting == {}
+
+
+def test_entries_say_what_was_learned_and_nothing_of_trials_that_are_known_already() -> None:
+    conductor = SystemConductor(System(probes=6), trials=3)
+    for trial in range(3):
+        train(conductor, trial)
+    [first, *_] = found = conductor.learned(lambda work: "abcdef0123456789", at_s=1.7e9)
+    assert len(found) == 3
+    assert first.best == {"loader_workers": 1}
+    assert {tuple(one.setting.items()): round(one.cost, 3) for one in first.costs}[()] == 1.0
+    assert {tuple(one.setting.items()): round(one.cost, 3) for one in first.costs}[(("loader_workers", 1),)] == 0.6
+    assert len(conductor.learned(lambda work: "abcdef0123456789", at_s=1.7e9, apart_from={0, 2})) == 1
+
+
+def test_a_study_that_goes_on_knows_what_it_was_told_before() -> None:
+    before, after = (SystemConductor(System(probes=6), trials=4) for _ in range(2))
+    order = before.begin(0, "here")
+    for epoch in range(12):
+        said = taken(order, epoch, epochs=20, cost=busy_loader, tells=epoch == 0)
+        order = before.next(0, "here", said)
+        assert after.next(0, "here", said) == order
+
+
+def test_a_similarity_that_fails_is_left_aside_and_settings_are_tried() -> None:
+    class Broken:
+        def fit(self, past: Any, groups: Any) -> Any:
+            raise RuntimeError("no clusters today")
+
+    past = Past()
+    teacher = SystemConductor(System(probes=6), trials=1)
+    train(teacher, 0)
+    past.found += teacher.learned(lambda work: "abcdef0123456789", at_s=1.7e9)
+    conductor = SystemConductor(System(similarity=Broken()), past, trials=1)
+    assert any(order.phase is Phase.PROBE for order in train(conductor, 0))
+    assert conductor.notes == ["Earlier studies are left aside, since RuntimeError was raised: no clusters today"]
+
+
+def test_a_failure_of_ours_leaves_the_machine_as_it_is_and_says_so() -> None:
+    class Gone:
+        def entries(self, *, machine: str, objective: str) -> Sequence[Entry]:
+            raise RuntimeError("no file today")
+
+    conductor = SystemConductor(System(), Gone(), trials=1)
+    assert all(order.setting == {} for order in train(conductor, 0))
+    assert conductor.notes == ["Machines are not tuned any more, since RuntimeError was raised: no file today"]
+
+
+def test_without_an_energy_an_objective_of_energy_decides_nothing() -> None:
+    conductor = SystemConductor(System(objective="energy", probes=6), trials=1)
+    assert all(order.setting == {} for order in train(conductor, 0))
+
+
+def test_a_training_too_short_to_try_anything_says_so() -> None:
+    conductor = SystemConductor(System(), trials=1)
+    train(conductor, 0, epochs=2)
+    assert conductor.notes == [
+        "A training of 2 epochs is too short to try anything: the first one shows what kind of work it is, the second "
+        "what it costs. What is known of similar work is used."
+    ]
+
+
+def test_a_named_knob_that_is_lacking_is_said() -> None:
+    conductor = SystemConductor(System(knobs=["compile"]), trials=1)
+    said = Taken(
+        0, 9, 10.0, 10, NO_ENERGY, choices=Choices("a processor", 8, lacks={"compile": "there is no compiler."})
+    )
+    conductor.begin(0, "here")
+    conductor.next(0, "here", said)
+    assert conductor.notes == [
+        "compile is not tuned: there is no compiler.",
+        "There is nothing to tune on this machine: no knob has another value that is worth trying.",
+    ]
+
+
+def test_a_grid_tries_every_combination_as_in_the_paper() -> None:
+    conductor = SystemConductor(System(probing="grid", probes=9), trials=1)
+    tried = [order.setting for order in train(conductor, 0) if order.phase is Phase.PROBE]
+    assert tried == [
+        {"threads": 1},
+        {"loader_workers": 1},
+        {"loader_workers": 2},
+        {"threads": 1, "loader_workers": 1},
+        {"threads": 1, "loader_workers": 2},
+    ]
+
+
+def test_one_of_twenty_epochs_may_try_something_and_a_few_of_a_short_study() -> None:
+    def probes(epochs: int, trials: int) -> int:
+        conductor = SystemConductor(System(probing="grid"), trials=trials)
+        orders = [order for trial in range(trials) for order in train(conductor, trial, epochs=epochs)]
+        return sum(order.phase is Phase.PROBE for order in orders)
+
+    assert probes(10, 1) == 3  # a third of a short training
+    assert probes(60, 1) == 5  # of six that it may, all that there are

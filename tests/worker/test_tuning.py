@@ -1,0 +1,165 @@
+"""The machine of an attempt: epochs are measured, orders are followed, and what is clearly worse is cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from etude.core.clock import VirtualClock
+from etude.core.system import Order, Phase, SettingValue, Taken, Watched
+from etude.system.energy import Energy, Label
+from etude.system.profile import Profiler
+from etude.worker import tuning as module
+from etude.worker.run import NoLine, Run
+from etude.worker.tuning import Tuning
+
+
+class Meter:
+    """A meter that says 5 J of each stretch."""
+
+    source, label = "a made-up meter", Label.MEASURED
+
+    def lacks(self) -> str:
+        return ""
+
+    def begin(self) -> None:
+        pass
+
+    def end(self) -> Energy:
+        return Energy.measured(5.0, self.source)
+
+
+class Advice:
+    """Orders what was written down beforehand, one after each epoch."""
+
+    def __init__(self, *orders: Order | None) -> None:
+        self.orders = list(orders)
+        self.told: list[Taken] = []
+        self.waits: list[float] = []
+
+    def measured(self, taken: Taken) -> None:
+        self.told.append(taken)
+
+    def ordered(self, wait_s: float) -> Order | None:
+        self.waits.append(wait_s)
+        return self.orders.pop(0) if self.orders and self.told else None
+
+
+class Appliers:
+    """Notes what is to be set."""
+
+    checkpoint_every = 1
+    lacks: Mapping[str, str] = {}
+
+    def __init__(self, *, stepped: Any, say: Any) -> None:
+        self.stepped, self.say = stepped, say
+        self.now: dict[str, SettingValue] = {"threads": 2}
+        self.set: list[dict[str, SettingValue]] = []
+        self.closed = False
+
+    def apply(self, setting: Mapping[str, SettingValue]) -> None:
+        self.set.append(dict(setting))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
+    monkeypatch.setattr(module, "Appliers", Appliers)
+    return VirtualClock()
+
+
+def made(clock: VirtualClock, advice: Advice, *, watched: Watched | None = None, order: Order | None = None) -> Tuning:
+    return Tuning(
+        watched or Watched(),
+        order,
+        advice=advice,
+        cores=2,
+        say=print,
+        clock=clock,
+        watches=lambda counted: Profiler([counted], clock=clock),
+        meter=Meter(),
+    )
+
+
+def train(tuning: Tuning, clock: VirtualClock, *, epochs: int, step_s: float = 1.0, steps: int = 10) -> Appliers:
+    run = Run(metrics=["loss"], params={}, seed=0, line=NoLine())
+    run.tuning = tuning
+    for _ in run.epochs(epochs):
+        for _ in range(steps):
+            clock.advance(step_s)
+            tuning._stepped(step_s, 0.25 * step_s)
+    tuning.end()
+    found: Any = tuning._appliers
+    return found
+
+
+PROBE = Order({"threads": 1}, Phase.PROBE, "try it", cut_above_s=0.5)
+KEEP = Order({"threads": 1}, Phase.KEEP, "best")
+
+
+def test_each_epoch_is_told_with_the_setting_that_it_had(clock: VirtualClock) -> None:
+    advice = Advice(KEEP)
+    appliers = train(made(clock, advice), clock, epochs=3)
+    assert [(t.epoch, t.epochs, t.seconds, t.steps) for t in advice.told] == [
+        (0, 3, 10, 10),
+        (1, 3, 10, 10),
+        (2, 3, 10, 10),
+    ]
+    assert [t.setting for t in advice.told] == [{}, {"threads": 1}, {"threads": 1}]
+    assert [t.phase for t in advice.told] == [Phase.PROFILE, Phase.KEEP, Phase.KEEP]
+    assert {(t.joules.joules, t.joules.label) for t in advice.told} == {(5.0, "measured")}
+    assert appliers.set == [{}, {"threads": 1}, {"threads": 1}]
+    assert appliers.closed
+
+
+def test_the_first_epoch_says_what_can_be_set_and_what_kind_of_work_it_is(clock: VirtualClock) -> None:
+    advice = Advice()
+    train(made(clock, advice), clock, epochs=2)
+    first, second = advice.told
+    assert first.choices is not None
+    assert first.choices.meter == "measured: a made-up meter"
+    assert first.rates["loader wait s"] == pytest.approx(0.25)
+    assert (second.choices, second.rates) == (None, {})
+
+
+def test_a_decision_is_waited_for_while_settings_are_tried_and_no_longer_than_a_hundredth(clock: VirtualClock) -> None:
+    advice = Advice(PROBE, KEEP, KEEP)
+    train(made(clock, advice), clock, epochs=4, step_s=2.0)
+    assert advice.waits == [0.0, 0.2, 0.2, 0.0]
+
+
+def test_an_order_that_comes_late_holds_from_the_epoch_after(clock: VirtualClock) -> None:
+    advice = Advice(None, KEEP)
+    train(made(clock, advice), clock, epochs=3)
+    assert [t.setting for t in advice.told] == [{}, {}, {"threads": 1}]
+
+
+def test_what_is_clearly_worse_is_cut_short_and_says_what_it_cost_by_then(clock: VirtualClock) -> None:
+    advice = Advice(PROBE)
+    appliers = train(made(clock, advice), clock, epochs=2, step_s=1.0)
+    assert advice.told[1].cut == (2.0, 2)
+    assert appliers.set == [{}, {"threads": 1}, {}]
+
+
+def test_what_is_no_worse_is_not_cut_short(clock: VirtualClock) -> None:
+    advice = Advice(PROBE)
+    appliers = train(made(clock, advice), clock, epochs=2, step_s=0.4)
+    assert advice.told[1].cut is None
+    assert appliers.set == [{}, {"threads": 1}]
+
+
+def test_a_setting_that_nobody_tunes_is_set_and_nothing_is_measured(clock: VirtualClock) -> None:
+    advice = Advice()
+    appliers = train(made(clock, advice, watched=Watched(setting={"threads": 1})), clock, epochs=3)
+    assert appliers.set == [{"threads": 1}]
+    assert advice.told == []
+
+
+def test_a_training_that_nobody_tunes_costs_one_call_an_epoch() -> None:
+    run = Run(metrics=["loss"], params={}, seed=0, line=NoLine())
+    assert list(run.epochs(3)) == [0, 1, 2]
+    assert isinstance(run.tuning, module.NoTuning)
