@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import textwrap
 from pathlib import Path
@@ -15,8 +14,6 @@ import etude
 from etude.core.errors import ConfigError
 from etude.core.system import Phase
 from etude.system.history import History
-
-from support import running, start_script, wait_for, write_script
 
 SCRIPT = """
     import torch
