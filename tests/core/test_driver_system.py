@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from etude.core.events import Assign, How, Measured, Retune, Tuned
+from etude.core.events import Assign, How, Measured, Retune, Room, Tuned
 from etude.core.lifecycle import State
 from etude.core.system import Joules, Order, Phase, Taken
 
@@ -96,3 +96,40 @@ def test_a_promoted_trial_is_begun_as_the_one_that_it_carries_on() -> None:
         ("begin", 0, "", None),
         ("begin", 1, "", 0),
     ]
+
+
+# --- room on a machine that others use as well ------------------------------------------------------
+
+
+def test_no_more_trials_run_than_there_is_room_for_and_nothing_is_asked_for_ahead() -> None:
+    stage = Stage(9)
+    stage.open()
+    stage.tell(Room(at=stage.now, trials=1))
+    stage.join("a", "b")
+    assert stage.hands == {"a": (0, 1)}
+    assert len(stage.trials) == 1
+    stage.tell(Room(at=stage.now, trials=2))
+    assert stage.hands == {"a": (0, 1), "b": (1, 1)}
+
+
+def test_what_runs_is_not_ended_when_there_is_less_room() -> None:
+    stage = Stage(9)
+    stage.join("a", "b")
+    stage.tell(Room(at=stage.now, trials=1))
+    assert len(stage.hands) == 2
+    stage.end(0)
+    assert stage.hands == {"b": (1, 1)}
+    stage.end(1)
+    assert len(stage.hands) == 1
+
+
+def test_a_study_without_any_room_waits_and_does_not_end() -> None:
+    stage = Stage(1)
+    stage.open()
+    stage.tell(Room(at=stage.now, trials=0))
+    stage.join("a")
+    assert stage.hands == {}
+    assert not stage.driver.over
+    stage.tell(Room(at=stage.now, trials=1))
+    stage.run_out()
+    assert stage.driver.over

@@ -51,6 +51,7 @@ from etude.core.events import (
     Resumed,
     Retire,
     Retune,
+    Room,
     Shared,
     StoodStill,
     Stop,
@@ -127,6 +128,7 @@ class Driver:
         self._no_more: str | None = None  # why the plan has no more trials
         self._waits = False  # whether that is what the plan answered last
         self._winds_down = False  # the shell has been asked to
+        self._room: int | None = None  # trials that may run at a time, where others leave no more
         self._doubt: Doubt | None = None
         self._note: Note | None = None  # what is to be told last
         self._out: list[AnyCommand] = []
@@ -142,6 +144,7 @@ class Driver:
             Measured: self._on_measured,
             Suggested: self._on_suggested,
             Ended: self._on_ended,
+            Room: self._on_room,
             Ticked: self._on_ticked,
             Cancelled: self._on_cancelled,
         }
@@ -309,6 +312,9 @@ class Driver:
             self._look_at_losses(event.at, [holder])
         self._release(event)
 
+    def _on_room(self, event: Room) -> None:
+        self._room = event.trials
+
     def _on_ticked(self, event: Ticked) -> None:
         """Time alone changes nothing; ``handle`` looks afterwards who may work again."""
 
@@ -422,6 +428,8 @@ class Driver:
     def _wants_more(self, at: float) -> bool:
         """Some proposals are in hand beyond what the idle workers can take."""
         idle, ready = self.history.idle, self.history.ready
+        if self._is_full:
+            return False
         if self._following >= self.limits.workers and self._book is not None and not self._book.foresees:
             return False  # a sampler that learns would be asked for all of them before it has learned anything
         if self._book is not None and self._book.looks_ahead and len(self._proposals) + len(ready) < AHEAD:
@@ -494,7 +502,7 @@ class Driver:
         if self._book is not None and self._book.looks_ahead and self._proposals:
             return  # they will be there in a moment
         for number in list(self.history.ready):
-            if not self.history.idle:
+            if not self.history.idle or self._is_full:
                 return
             trial = self.history.trials[number]
             way = self._way(trial)
@@ -507,6 +515,11 @@ class Driver:
                 continue
             self._assign(at, trial, worker, way)
             self._packing.given(worker)
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether as many trials run as others on the machine leave room for."""
+        return self._room is not None and self.history.at_work >= self._room
 
     def _way(self, trial: Trial) -> Source | Waits | None:
         """Return whose shared state a trial goes on from, or that it waits for one; None if neither."""

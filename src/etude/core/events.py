@@ -529,6 +529,12 @@ class Unsaved(Event, frozen=True):
     checkpoint: Checkpoint
 
 
+class Room(Event, frozen=True):
+    """No more trials may run at a time than this: what others on the machine leave."""
+
+    trials: int
+
+
 class Ticked(Event, frozen=True):
     """Time went by."""
 
@@ -552,6 +558,7 @@ AnyEvent = (
     | Measured
     | Suggested
     | Ended
+    | Room
     | Ticked
     | Cancelled
 )

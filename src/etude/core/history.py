@@ -353,6 +353,11 @@ class History:
         return iter(self._live.values())
 
     @property
+    def at_work(self) -> int:
+        """How many trials a worker holds an attempt of."""
+        return len(self._live)
+
+    @property
     def busy(self) -> bool:
         """Whether any worker holds an attempt."""
         return bool(self._live)
