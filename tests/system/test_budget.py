@@ -24,6 +24,14 @@ def cores(budget: int, *wanted: tuple[int, int]) -> list[int]:
     return [one.cores for one in shares(Amount(budget), [Want(Amount(a), Amount(b)) for a, b in wanted])]
 
 
+def before_the_last_step(want: Want, share: Amount) -> Amount:
+    """Return the share that one had before it got its last step; the share itself if it got none."""
+    before = now = want.least
+    while now != share:
+        before, now = now, (now + want.step).within(want.most)
+    return before
+
+
 # --- laws -----------------------------------------------------------------------------------------
 
 
@@ -83,11 +91,8 @@ def test_a_step_goes_to_who_has_least(budget: Amount, wanted: list[Want]) -> Non
             continue
         assert not step.fits(rest), "what is left could be used"
         for other in set(range(inside)) - {nth}:
-            least = wanted[other].least.within(budget)
-            last = wanted[other].step.within(granted[other] - least)
-            could = granted[other] != least and step.fits(rest + last)
-            without = granted[other] - wanted[other].step
-            if could and least.fits(without):
+            without = before_the_last_step(wanted[other].within(budget), granted[other])
+            if step.fits(rest + (granted[other] - without)):
                 assert level(without, budget) <= level(granted[nth], budget)
 
 
