@@ -137,7 +137,7 @@ def open_ledger(path: Path | None) -> LedgerFile:
             _make_own(where.parent)
         where.parent.mkdir(parents=True, exist_ok=True)
         connection = opened(where, KIND, busy_s=OPEN_S)
-        # Only a power cut can harm it then, after which nothing in it is needed; a sync would take 15 ms a call on a disk.
+        # Only a power cut can harm it then, after which nothing in it is needed. A sync would take 15 ms on a disk.
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_S)}")
         return LedgerFile(where, connection, machine(), inode=os.stat(where).st_ino)
