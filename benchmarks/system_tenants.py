@@ -143,7 +143,7 @@ BENCHMARK = Benchmark(
     ),
     numbers={
         "seeds": (20, "traces of jobs, each with all approaches"),
-        "trace": (50, "jobs of a trace"),
+        "trace": (100, "jobs of a trace"),
         "most": (27, "epochs of the longest trials"),
     },
     texts={"file": f"the measured tables, if they are not in {tables.FILE.name}"},

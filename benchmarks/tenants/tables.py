@@ -64,7 +64,8 @@ class Table:
     @property
     def best(self) -> Setting:
         """The setting whose epochs take least."""
-        return dict(min(self.rows, key=lambda one: self.rows[one].seconds))
+        best: Key = min(self.rows, key=lambda one: self.rows[one].seconds)
+        return dict(best)
 
 
 def read(file: Path = FILE) -> list[Table]:
