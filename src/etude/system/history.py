@@ -17,7 +17,8 @@ import msgspec
 
 from etude.core.errors import ConfigError
 from etude.system.entries import Entry
-from etude.system.history_file import MOVE, Opened, Unusable, open_history, told, transaction
+from etude.system.history_file import MOVE, Opened, open_history, told
+from etude.system.sqlite_file import Unusable, transaction
 
 EXPORT: Final = {"etude": "system history", "version": 1}
 """First line of an export."""

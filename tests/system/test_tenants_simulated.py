@@ -1,0 +1,98 @@
+"""Many jobs on one machine, simulated: what the benchmark makes of tables, known answers and bounds. All made up."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from benchmarks import system_tenants
+from benchmarks.tenants import jobs, queue, tables
+from benchmarks.tenants.jobs import Job
+
+from etude.system.budget import Amount, Want
+from etude.system.probing import key
+
+TABLES = tables.made_up()
+
+
+def job(table: tables.Table, draw: random.Random, nth: int = 0) -> Job:
+    return Job(nth, table, jobs.workload_rates(draw), system_tenants.digest(draw), f"job {nth}")
+
+
+def test_jobs_that_take_the_whole_machine_run_first_in_first_out():
+    found = queue.serve([0.0, 1.0, 20.0], [5.0, 5.0, 5.0].__getitem__)
+    assert [(one.name, one.ended_s, one.response_s, one.waited_s) for one in found] == [
+        ("0", 5.0, 5.0, 0.0),
+        ("1", 10.0, 9.0, 4.0),
+        ("2", 25.0, 5.0, 0.0),
+    ]
+
+
+def test_jobs_that_take_half_of_it_run_two_at_a_time():
+    half = Want(Amount(1), Amount(1))
+    found = queue.serve([0.0, 1.0, 2.0], [5.0, 9.0, 5.0].__getitem__, half)
+    assert [(one.name, one.ended_s) for one in found] == [("0", 5.0), ("1", 10.0), ("2", 10.0)]
+
+
+def test_the_mean_response_of_a_busy_machine_is_that_of_the_formula():
+    """Exponential arrivals and equal jobs: Pollaczek and Khinchine have the mean wait, load / 2 / (1 - load) jobs."""
+    load, n = 0.5, 40_000
+    arrive_s = queue.arrivals(n, mean_s=1 / load, draw=random.Random(0))
+    found = queue.serve(arrive_s, lambda _: 1.0)
+    assert sum(one.waited_s for one in found) / n == pytest.approx(load / 2 / (1 - load), rel=0.05)
+
+
+def test_brackets_are_those_of_hyperband():
+    """The table of the paper for at most 81 epochs, and a third that survive."""
+    found = list(jobs.hyperband(81))
+    assert found[0] == [(81, 1), (27, 3), (9, 9), (3, 27), (1, 81)]
+    assert [bracket[0] for bracket in found[1:]] == [(34, 3), (15, 9), (8, 27), (5, 81)]
+
+
+def test_nobody_is_faster_than_who_knows_the_table_and_all_train_the_same_epochs():
+    draw = random.Random(1)
+    for table in TABLES:
+        one = job(table, draw)
+        v1, v2, best = (approach.run(one, 9) for approach in (jobs.V1(), jobs.V2(), jobs.Best()))
+        tuned = jobs.PipeTune([], most=12).run(one, 9)
+        assert v1.epochs == v2.epochs == best.epochs == tuned.epochs
+        assert best.seconds <= min(v1.seconds, v2.seconds, tuned.seconds) * 1.02
+        assert tuned.seconds <= v1.seconds * 1.1
+
+
+def test_what_is_unknown_is_probed_and_what_the_campaign_showed_is_not():
+    draw = random.Random(2)
+    known = [job(table, draw) for table in TABLES]
+    history = jobs.campaign(known, draw)
+    seen = jobs.PipeTune(history, most=12).run(known[0], 9)
+    unseen = jobs.PipeTune(history, most=12).run(job(TABLES[0], draw), 9)
+    assert (seen.reused, seen.probes) == (True, 0)
+    assert not unseen.reused
+    assert unseen.probes == len(TABLES[0].changes)
+
+
+def test_one_in_five_jobs_is_like_none_before_and_types_take_turns():
+    draw = random.Random(3)
+    known = [job(table, draw) for table in TABLES]
+    trace = system_tenants.jobs_of(known, ("I", "II"), 40, draw, seed="s")
+    digests = {one.digest for one in known}
+    assert sum(one.digest not in digests for one in trace) == 8
+    assert [one.table.name[-1] for one in trace[:6]] == ["A", "C", "B", "D", "A", "C"]
+
+
+def test_a_table_of_the_file_is_read_by_what_a_setting_changes(tmp_path: Path):
+    settings = {
+        "threads=2,loader_workers=0": {"setting": {"threads": 2, "loader_workers": 0}, "epoch_s": [1.0, 3.0, 2.0]},
+        "threads=1,loader_workers=0": {"setting": {"threads": 1, "loader_workers": 0}, "epoch_s": [1.5]},
+    }
+    told = {name: {**one, "joules": None, "first_epoch_s": 4.0} for name, one in settings.items()}
+    file = tmp_path / "epochs.json"
+    one = {"type": "I", "default": "threads=2,loader_workers=0", "settings": told}
+    file.write_text(json.dumps({"machine": {}, "workloads": {"a net": one}}))
+    (table,) = tables.read(file)
+    assert (table.name, table.kind, table.best, table.gain) == ("a net", "I", {"threads": 1}, pytest.approx(4 / 3))
+    assert (table.rows[()].seconds, table.rows[()].extra_s) == (2.0, 2.0)
+    assert table.changes == ({"threads": 1},)
+    assert key(table.best) in table.rows
