@@ -20,8 +20,8 @@ from enum import StrEnum
 from statistics import median
 from typing import Final, Generic, TypeVar
 
-from etude.system.knobs import Setting
-from etude.system.probing import DEFAULT, Key, Prober, best_of, key
+from etude.system.knobs import Key, Setting, key
+from etude.system.probing import DEFAULT, Prober, best_of
 
 P = TypeVar("P")
 
@@ -168,7 +168,7 @@ class Tuner(Generic[P]):
         if drifted:
             self._begin_anew(told.work, told)
             return Decision(DEFAULT, Phase.BASELINE, "epochs cost more than before: all is measured anew", drifted)
-        if not here:
+        if here == key(DEFAULT):
             told.default.append(cost)
         elif told.baseline is not None:
             told.work.ratios.setdefault(here, []).append(cost / told.baseline)
@@ -222,7 +222,10 @@ class Tuner(Generic[P]):
         if best:
             return Decision(best, Phase.KEEP, "the best of what was tried", _evidence(tried, key(best)))
         return Decision(
-            DEFAULT, Phase.DEFAULT, "nothing that was tried was better", _evidence(tried, min(tried, default=()))
+            DEFAULT,
+            Phase.DEFAULT,
+            "nothing that was tried was better",
+            _evidence(tried, min(tried, key=tried.__getitem__, default=key(DEFAULT))),
         )
 
     @staticmethod
