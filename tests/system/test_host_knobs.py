@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +132,7 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def killed(cores: Cores, locks: Path) -> Iterator[int]:
+def killed(cores: Cores, locks: Path) -> int:
     """Give the number of a process that set the clock and was killed."""
     call = [sys.executable, "-c", SETS_AND_WAITS, str(cores.root), str(locks)]
     with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -141,7 +140,7 @@ def killed(cores: Cores, locks: Path) -> Iterator[int]:
         assert process.stdout.readline() == "set\n"
         process.send_signal(signal.SIGKILL)
     assert cores.highest_khz == ["1000000"] * 3
-    yield process.pid
+    return process.pid
 
 
 def test_the_clock_of_a_study_that_was_killed_is_put_back_by_the_next(cores: Cores, locks: Path, killed: int) -> None:
@@ -206,7 +205,7 @@ def test_a_lock_of_another_user_is_not_believed(
         os.chown(locks / clock.LOCK, 12345, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.raises(Refused, match="is another user's. Remove it."):
+    with pytest.raises(Refused, match=r"is another user's\. Remove it\."):
         Clock(cores.root, locks)
     assert cores.highest_khz == ["1000000"] * 3
 
