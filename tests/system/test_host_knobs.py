@@ -19,7 +19,7 @@ from etude.system.applied.hold import Hold
 from etude.system.applied.host import HostKnobs, Places, host_knobs
 from etude.system.applied.part import Refused
 from etude.system.applied.power import PowerLimit
-from etude.system.applied.restoring import restore
+from etude.system.applied.restoring import Restored, restore
 from etude.system.machine import Machine
 
 GOVERNORS = ("powersave", "performance")
@@ -114,7 +114,7 @@ def test_one_study_at_a_time_sets_the_clock(cores: Cores, locks: Path) -> None:
         Clock(cores.root, locks)
     told = f"another study on this machine has it: process {os.getpid()}. It is free when that ends."
     assert str(refused.value) == told
-    assert restore(Places(cpus=cores.root, locks=locks)) == [f"Clock of the cores: {told}"]
+    assert restore(Places(cpus=cores.root, locks=locks)) == [Restored("clock of the cores", told)]
     first.close()
     Clock(cores.root, locks).close()
 
@@ -156,10 +156,10 @@ def test_the_clock_of_a_study_that_was_killed_is_put_back_by_the_next(cores: Cor
 def test_the_clock_of_a_study_that_was_killed_is_put_back_on_request(cores: Cores, locks: Path, killed: int) -> None:
     places = Places(cpus=cores.root, locks=locks)
     assert restore(places) == [
-        f"Clock of the cores: What process {killed} had left when it was killed was put back.",
+        Restored("clock of the cores", f"What process {killed} had left when it was killed was put back.")
     ]
     assert standing(cores) == AS_FOUND
-    assert restore(places) == ["Clock of the cores: as it was found."]
+    assert restore(places) == [Restored("clock of the cores", "it is as it was found.")]
 
 
 def test_what_cannot_be_put_back_now_is_still_there_for_the_next(cores: Cores, locks: Path, killed: int) -> None:
@@ -296,10 +296,12 @@ def test_a_power_limit_that_was_left_is_put_back_on_request(tmp_path: Path, lock
     nvml.refuses = {"GPU-b"}
     with pytest.raises(OSError, match="GPU GPU-b does not take its power limit back: Insufficient Permissions"):
         part.close()
-    nvml.refuses = set()
     places = Places(cpus=tmp_path, locks=locks)
+    (told,) = restore(places, library=nvml)
+    assert told.failed
+    nvml.refuses = set()
     assert restore(places, library=nvml) == [
-        f"Power limit of GPU-b: What process {os.getpid()} had left when it was killed was put back."
+        Restored("power limit of GPU-b", f"What process {os.getpid()} had left when it was killed was put back.")
     ]
     assert nvml.limits_mw["GPU-b"] == 280_000
 

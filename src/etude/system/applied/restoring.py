@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,23 @@ from etude.system.applied.host import Places
 from etude.system.applied.part import Refused
 
 
-def restore(places: Places | None = None, *, library: Any = None) -> list[str]:
-    """Put back clocks and power limits whose holder is dead, and return what was found of each, in sentences.
+@dataclass(frozen=True)
+class Restored:
+    """What was found of something that a whole machine shares.
+
+    Attributes:
+        what: The thing.
+        told: What was found of it, and done.
+        failed: Whether it should have been put back, and could not be.
+    """
+
+    what: str
+    told: str
+    failed: bool = False
+
+
+def restore(places: Places | None = None, *, library: Any = None) -> list[Restored]:
+    """Put back clocks and power limits whose holder is dead, and return what was found of each.
 
     What a living study holds is left alone. It never raises.
 
@@ -24,20 +40,22 @@ def restore(places: Places | None = None, *, library: Any = None) -> list[str]:
     """
     at = places or Places()
     said = []
-    for file in sorted(at.locks.glob(f"{clock.LOCK}")) + sorted(at.locks.glob(f"{power.LOCK}*")):
+    for file in sorted(at.locks.glob(clock.LOCK)) + sorted(at.locks.glob(f"{power.LOCK}*")):
         if file.name == clock.LOCK:
-            said.append(f"Clock of the cores: {_mended(file, partial(clock.put_back, cpus=at.cpus))}")
+            said.append(_mended("clock of the cores", file, partial(clock.put_back, cpus=at.cpus)))
         else:
-            gpu = file.name.removeprefix(power.LOCK)
-            said.append(f"Power limit of {gpu}: {_mended(file, partial(power.put_back, library=library))}")
+            what = f"power limit of {file.name.removeprefix(power.LOCK)}"
+            said.append(_mended(what, file, partial(power.put_back, library=library)))
     return said
 
 
-def _mended(file: Path, put_back: Callable[[Found], None]) -> str:
+def _mended(what: str, file: Path, put_back: Callable[[Found], None]) -> Restored:
     try:
         hold = Hold.take(file, put_back)
-    except (Refused, OSError) as error:
-        return str(error)
-    told = hold.mended or "as it was found."
+    except Refused as error:  # a living study has it
+        return Restored(what, str(error))
+    except OSError as error:
+        return Restored(what, f"it cannot be put back: {error}", failed=True)
+    told = hold.mended or "it is as it was found."
     hold.release()
-    return told
+    return Restored(what, told)
