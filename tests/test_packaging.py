@@ -53,6 +53,13 @@ def test_the_installed_package_asks_for_no_framework() -> None:
     assert needed.isdisjoint({"torch", "tensorflow", "keras", "jax", "ray", "pyspark", "scikit-learn", "pandas"})
 
 
+def test_every_extra_that_people_are_told_to_install_is_there() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pages = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
+    named = {extra for page in pages for extra in re.findall(r"etude\[([a-z]+)\]", page.read_text(encoding="utf-8"))}
+    assert {"energy", "zeus"} <= named <= set(extras)
+
+
 def test_the_wheel_is_importable_where_the_checkout_is_not(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
     asked = "import etude, etude.core.driver, etude.studies.study; print(etude.__file__)"

@@ -12,6 +12,7 @@ from etude.core.system import Choices, Joules, Order, Phase, SettingValue, Taken
 from etude.system.asked import System
 from etude.system.conductor import SystemConductor
 from etude.system.entries import Entry
+from etude.system.knobs import key
 
 KNOBS: dict[str, tuple[SettingValue, ...]] = {"threads": (2, 1), "loader_workers": (0, 1, 2)}
 NO_ENERGY = Joules("unavailable", "nobody measures here")
@@ -148,8 +149,8 @@ def test_entries_say_what_was_learned_and_nothing_of_trials_that_are_known_alrea
     [first, *_] = found = conductor.learned(lambda work: "abcdef0123456789", at_s=1.7e9)
     assert len(found) == 3
     assert first.best == {"loader_workers": 1}
-    assert {tuple(one.setting.items()): round(one.cost, 3) for one in first.costs}[()] == 1.0
-    assert {tuple(one.setting.items()): round(one.cost, 3) for one in first.costs}[(("loader_workers", 1),)] == 0.6
+    costs = {key(one.setting): round(one.cost, 3) for one in first.costs}
+    assert (costs[key({})], costs[key({"loader_workers": 1})]) == (1.0, 0.6)
     assert len(conductor.learned(lambda work: "abcdef0123456789", at_s=1.7e9, apart_from={0, 2})) == 1
 
 

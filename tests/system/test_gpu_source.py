@@ -125,7 +125,11 @@ def test_the_library_is_let_go_once() -> None:
 @pytest.mark.parametrize(
     ("nvml", "ids", "why"),
     [
-        (FakeNvml(2, "driver"), None, "the driver says Not Supported"),
+        (
+            FakeNvml(2, "driver"),
+            None,
+            "NVML does not start: Not Supported. It comes with the driver of an NVIDIA GPU.",
+        ),
         (FakeNvml(0), None, "this process uses no GPU"),
         (FakeNvml(2), [], "this process uses no GPU"),
         (FakeNvml(2), ["5"], "the driver says Invalid Argument of GPUs 5"),
@@ -139,5 +143,5 @@ def test_without_gpus_it_is_said_why(nvml: FakeNvml, ids: list[str] | None, why:
 def test_without_the_package_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert str(gpus()) == (
-        "no GPU counters: the package nvidia-ml-py is not installed. `pip install nvidia-ml-py` brings it"
+        "no GPU counters: the package nvidia-ml-py is missing. Install it: pip install 'etude[energy]'."
     )

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from made_up_runs import HERE, entry
 
 from etude.core.errors import ConfigError
-from etude.system.entries import Entry, Hardware, Probed, spelled
+from etude.system.entries import Entry, Hardware, Probed
 from etude.system.history import History
+from etude.system.knobs import key
 
 ELSEWHERE = Hardware("another processor", 2)
 KEPT = "It was not touched, and what is learned is kept in memory only."
@@ -83,7 +84,7 @@ def test_whatever_an_entry_holds_comes_back(rates: dict[str, float], best: dict[
             history.add(one)
         (back,) = known(Path(folder, "h"))
     assert back == one
-    assert spelled(back.best) == spelled(one.best)  # True is no 1, and 1.0 is no 1
+    assert key(back.best) == key(one.best)  # True is no 1, and 1.0 is no 1
 
 
 def test_other_machines_and_other_objectives_are_not_mixed_in(tmp_path: Path) -> None:

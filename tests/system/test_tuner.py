@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from etude.system.knobs import Setting
-from etude.system.probing import Axes, Axis, Grid, best_of, key
+from etude.system.knobs import Setting, key, setting_of
+from etude.system.probing import Axes, Axis, Grid, best_of
 from etude.system.tuner import Decision, Known, Phase, Tuner
 
 WORKERS = Axis(tuple({"workers": n} for n in (1, 2, 4)))
@@ -47,6 +47,20 @@ def test_a_grid_is_tried_in_its_order_and_the_best_stays() -> None:
     ]
     assert decisions[-1].setting == {"workers": 2}
     assert decisions[-1].evidence == {"of the default": 0.6, "tried": 3.0}
+
+
+def test_settings_are_one_only_where_their_values_are_of_one_kind() -> None:
+    keys = {key({"cache": value}) for value in (True, 1, 1.0, "1", None)}
+    assert len(keys) == 5
+    assert sorted(repr(setting_of(one)["cache"]) for one in keys) == ["'1'", "1", "1.0", "None", "True"]
+    assert key({"threads": 2, "prefetch": 4}) == key({"prefetch": 4, "threads": 2}) != key({"threads": 2})
+    assert setting_of(key({})) == {}
+
+
+def test_what_was_best_of_what_was_no_better_is_the_evidence() -> None:
+    tuner = Tuner(Grid(({"workers": 1}, {"workers": 2}, {"workers": 4})), most=9, look_up=unknown)
+    decisions = told(tuner, table({"workers=1": 1.3, "workers=2": 1.005, "workers=4": 1.2}), epochs=8)
+    assert (decisions[-1].phase, decisions[-1].evidence) == (Phase.DEFAULT, {"of the default": 1.005, "tried": 3.0})
 
 
 def test_an_axis_ends_where_a_step_is_no_better_and_the_next_begins_at_the_best() -> None:
@@ -151,7 +165,7 @@ def test_on_replayed_tables_little_is_lost_to_the_best_and_hardly_anything_to_th
         for values in itertools.product(*((None, *of) for of in knobs.values()))
     }
     for setting in cost:
-        for name, value in setting:
+        for name, value in setting_of(setting).items():
             cost[setting] *= gains[list(knobs).index(name)][value]
     axes = Axes(tuple(Axis(tuple({name: v} for v in values), ordered=False) for name, values in knobs.items()))
     tuner = Tuner(axes, most=12, look_up=unknown)

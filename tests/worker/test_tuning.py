@@ -59,6 +59,9 @@ class Appliers:
         self.set: list[dict[str, SettingValue]] = []
         self.closed = False
 
+    def of_the_host(self, names: Any, machine: Any) -> None:
+        pass
+
     def apply(self, setting: Mapping[str, SettingValue]) -> None:
         self.set.append(dict(setting))
 

@@ -11,7 +11,21 @@ from __future__ import annotations
 
 import typer
 
-from etude.cli import components, debug, disk, export, forecast, logs, machine, report, run, studies, work, worker
+from etude.cli import (
+    components,
+    debug,
+    disk,
+    export,
+    forecast,
+    logs,
+    machine,
+    report,
+    run,
+    studies,
+    system,
+    work,
+    worker,
+)
 from etude.cli.shell import Shell, print_version
 
 app = typer.Typer(
@@ -56,6 +70,7 @@ for command in (
     worker.worker,
 ):
     app.command()(command)
+app.add_typer(system.app)
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from etude.system.asked import System
 from etude.system.axes import Values, axes_of
 from etude.system.energy import as_energy
 from etude.system.entries import Entry, Hardware, Probed
+from etude.system.knobs import setting_of
 from etude.system.objective import OBJECTIVES, Cost
 from etude.system.probing import Grid, Prober
 from etude.system.recall import Learned, reuse_or_probe
@@ -137,7 +138,7 @@ class SystemConductor:
         found = []
         for kind in self._kinds.values():
             for work, learned in kind.tuner.learned().items():
-                ratios = ((dict(setting), ratio) for setting, ratio in learned.tried.items())
+                ratios = [(setting_of(setting), ratio) for setting, ratio in learned.tried.items()]
                 costs = (Probed({}, learned.baseline), *(Probed(s, ratio * learned.baseline) for s, ratio in ratios))
                 seen = [
                     t

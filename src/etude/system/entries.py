@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from etude.core.errors import ConfigError
-from etude.system.knobs import Setting
+from etude.system.knobs import Setting, key
 
 HEX: Final = frozenset("0123456789abcdef")
 LEAST_DIGITS: Final = 8
@@ -107,12 +107,7 @@ class Entry:
 
     def beyond_best(self) -> list[tuple[Setting, float]]:
         """Return for each setting that was probed by which share it cost more than the best one; at least 0."""
-        costs = {spelled(one.setting): one.cost for one in self.costs}
-        least = costs.get(spelled(self.best), min(costs.values(), default=1.0))
-        others = [one for one in self.costs if spelled(one.setting) != spelled(self.best)]
+        costs = {key(one.setting): one.cost for one in self.costs}
+        least = costs.get(key(self.best), min(costs.values(), default=1.0))
+        others = [one for one in self.costs if key(one.setting) != key(self.best)]
         return [(self.best, 0.0), *((one.setting, max(0.0, one.cost / least - 1)) for one in others)]
-
-
-def spelled(setting: Setting) -> str:
-    """Return a setting as text, equal for equal settings."""
-    return json.dumps(setting, sort_keys=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, final
@@ -93,6 +94,16 @@ class History:
             ).fetchall()
         written = [one for (body,) in rows if (one := self._read(body)) is not None]
         return [*reversed(written), *waiting][-newest:]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Return how many entries there are, by digest of the machine and objective."""
+        found = Counter((one.hardware.digest, one.objective) for one, _ in self._waiting)
+        with self._telling():
+            for machine, objective, n in self._connection.execute(
+                "SELECT machine, objective, count(*) FROM entries GROUP BY machine, objective"
+            ):
+                found[machine, objective] += n
+        return dict(found)
 
     def export_to(self, file: Path) -> int:
         """Write all entries into a new file, one in a line as JSON, and return how many.

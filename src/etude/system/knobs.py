@@ -8,6 +8,7 @@ a knob that it does not name stays as the training function has it.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +23,28 @@ from etude.system.wants import Want, absent
 
 Value = bool | int | float | str | None
 Setting = Mapping[str, Value]
+Key = str
+"""A setting as something that can be looked up."""
+
+
+def key(setting: Setting) -> Key:
+    """Return the key of a setting: equal for equal settings, whatever their order, and for no others.
+
+    ``True``, ``1`` and ``1.0`` are equal in Python, and in a dict one value; here they are three.
+
+    Example:
+        >>> key({"threads": 2, "cache": True})
+        '{"cache": true, "threads": 2}'
+        >>> key({"threads": 2, "cache": True}) == key({"cache": 1, "threads": 2})
+        False
+    """
+    return json.dumps(setting, sort_keys=True, ensure_ascii=False, default=dict)
+
+
+def setting_of(key: Key) -> Setting:
+    """Return the setting that has this key."""
+    setting: dict[str, Value] = json.loads(key)
+    return setting
 
 
 class Effect(StrEnum):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Final
+from pathlib import Path
 
-CONTROLLERS: Final = ("cpu", "memory")
+from etude.system.groups import groups_of, text
 
 
 @dataclass(frozen=True)
@@ -83,45 +81,20 @@ def _cores() -> int:
 
 
 def _governors(clock: Path) -> tuple[str, ...]:
-    at_work = _text(clock / "scaling_governor").split()[:1]
-    return tuple(dict.fromkeys([*at_work, *_text(clock / "scaling_available_governors").split()]))
+    at_work = text(clock / "scaling_governor").split()[:1]
+    return tuple(dict.fromkeys([*at_work, *text(clock / "scaling_available_governors").split()]))
 
 
 def _frequencies_mhz(clock: Path) -> tuple[int, ...]:
-    ends = (_text(clock / "cpuinfo_min_freq"), _text(clock / "cpuinfo_max_freq"))
+    ends = (text(clock / "cpuinfo_min_freq"), text(clock / "cpuinfo_max_freq"))
     return tuple(int(khz) // 1000 for khz in ends) if all(khz.isdigit() for khz in ends) else ()
 
 
 def _groups(proc: Path, groups: Path) -> tuple[int, tuple[str, ...]]:
     """Return the version of the control groups, and the controllers under which we may make groups of our own."""
-    version = 2 if (groups / "cgroup.controllers").exists() else 1 if (groups / "cpu").exists() else 0
-    if version == 0:
-        return 0, ()
-    places: dict[str, PurePosixPath] = {}  # controllers, none in version 2 -> where we are
-    for line in _text(proc / "self" / "cgroup").splitlines():
-        _, names, group = line.split(":", 2)
-        places |= dict.fromkeys(names.split(","), PurePosixPath("/", group))
+    ours = groups_of(proc=proc, groups=groups)
     found = []
-    for name in CONTROLLERS:
-        place = places.get(name if version == 1 else "")
-        root = groups / name if version == 1 else groups
-        folder = _nearest(root, place) if place is not None else None
-        if folder is not None and os.access(folder, os.W_OK) and (version == 1 or name in _controllers(folder)):
+    for name, folder in ours.folders.items():
+        if os.access(folder, os.W_OK) and (ours.version == 1 or name in text(folder / "cgroup.controllers").split()):
             found.append(name)
-    return version, tuple(found)
-
-
-def _nearest(root: Path, place: PurePosixPath) -> Path | None:
-    """Return the folder of a group, or of the nearest around it: a container may see its own as the root."""
-    around = (Path(f"{root}{group}") for group in (place, *place.parents))
-    return next((folder for folder in around if folder.is_dir()), None)
-
-
-def _controllers(folder: Path) -> list[str]:
-    return _text(folder / "cgroup.controllers").split()
-
-
-def _text(file: Path) -> str:
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        return file.read_text().strip()
-    return ""
+    return ours.version, tuple(found)

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
-from etude.system.knobs import Setting, Value
-
-Key: TypeAlias = tuple[tuple[str, Value], ...]
+from etude.system.knobs import Key, Setting, key, setting_of
 
 DEFAULT: Final[Setting] = {}
 """The setting that names no knob."""
 STEP: Final = 0.01
 """What costs less by a smaller share than this is no better: clocks are not that exact."""
-
-
-def key(setting: Setting) -> Key:
-    """Return a setting as something that can be looked up.
-
-    Example:
-        >>> key({"threads": 2, "prefetch": 4}) == key({"prefetch": 4, "threads": 2})
-        True
-    """
-    return tuple(sorted(setting.items()))
 
 
 class Prober(Protocol):
@@ -104,6 +92,6 @@ def best_of(tried: Mapping[Key, float], *, unless: Sequence[Key] = ()) -> tuple[
         tried: Settings, and what they cost beside the default.
         unless: Those that are not meant.
     """
-    found = min((one for one in tried if one not in unless), key=tried.__getitem__, default=())
+    found = min((one for one in tried if one not in unless), key=tried.__getitem__, default=key(DEFAULT))
     cost = tried.get(found, 1.0)
-    return (dict(found), cost) if cost < 1 - STEP else (DEFAULT, 1.0)
+    return (setting_of(found), cost) if cost < 1 - STEP else (DEFAULT, 1.0)

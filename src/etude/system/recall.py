@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from etude.core.text import count
-from etude.system.entries import Entry, spelled
-from etude.system.knobs import Setting
+from etude.system.entries import Entry
+from etude.system.knobs import Key, Setting, key
 from etude.system.similarity import Match, Recogniser, Similarity
 from etude.system.vectors import Rates
 
@@ -89,12 +89,12 @@ def _learn(entries: tuple[Entry, ...], similarity: Similarity) -> Learned:
 
 def _agreed(entries: Sequence[Entry]) -> tuple[Setting, float]:
     """Return the setting that costs least beyond the best over similar runs, and how much; the nearest run is first."""
-    settings: dict[str, Setting] = {}
-    beyond: dict[str, list[float]] = {}
+    settings: dict[Key, Setting] = {}
+    beyond: dict[Key, list[float]] = {}
     for entry in entries:
         for setting, more in entry.beyond_best():
-            settings.setdefault(spelled(setting), setting)
-            beyond.setdefault(spelled(setting), []).append(more)
+            settings.setdefault(key(setting), setting)
+            beyond.setdefault(key(setting), []).append(more)
     tried = {name: more for name, more in beyond.items() if 2 * len(more) >= len(entries)}
     means = {name: sum(more) / len(more) for name, more in (tried or beyond).items()}
     best = min(means, key=lambda name: means[name])  # of equals, the one that the nearest run found best

@@ -80,9 +80,9 @@ def grid(knobs: Sequence[Knob]) -> tuple[Setting, ...]:
         dict(zip([k.name for k in knobs], values, strict=True))
         for values in itertools.product(*(k.values for k in knobs))
     )
-    return tuple(s for s in settings if not any(_means_nothing(knob, s) for knob in knobs))
+    return tuple(s for s in settings if not says_nothing_new(knobs, s))
 
 
-def _means_nothing(knob: Knob, setting: Setting) -> bool:
-    """Say whether a knob differs from its default where it has no effect."""
-    return setting.get(knob.only_with, 1) == 0 and setting[knob.name] != knob.default
+def says_nothing_new(knobs: Sequence[Knob], setting: Setting) -> bool:
+    """Say whether a setting has a knob that differs from its default where it has no effect."""
+    return any(setting.get(knob.only_with, 1) == 0 and setting[knob.name] != knob.default for knob in knobs)

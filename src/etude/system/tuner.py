@@ -21,8 +21,8 @@ from statistics import median
 from typing import Final, Generic, TypeVar
 
 from etude.core.system import Phase
-from etude.system.knobs import Setting
-from etude.system.probing import DEFAULT, Key, Prober, best_of, key
+from etude.system.knobs import Key, Setting, key
+from etude.system.probing import DEFAULT, Prober, best_of
 
 P = TypeVar("P")
 
@@ -181,10 +181,11 @@ class Tuner(Generic[P]):
         if drifted := self._has_drifted(told, here, cost):
             self._begin_anew(work, told)
             return Decision(DEFAULT, Phase.BASELINE, "epochs cost more than before: all is measured anew", drifted)
-        if told.baseline is None and here and told.first is not None and cost > HARM * told.first:
+        by_default = here == key(DEFAULT)
+        if told.baseline is None and not by_default and told.first is not None and cost > HARM * told.first:
             told.refused.add(here)  # first epochs are slow ones, so this one is more than that
             return Decision(DEFAULT, Phase.BASELINE, "what was best for other trials does harm in this one")
-        if not here:
+        if by_default:
             told.default.append(cost)
             work.baseline = told.baseline
         elif told.baseline is not None:
@@ -266,7 +267,10 @@ class Tuner(Generic[P]):
         if best:
             return Decision(best, Phase.KEEP, "the best of what was tried", _evidence(tried, key(best)))
         return Decision(
-            DEFAULT, Phase.DEFAULT, "nothing that was tried was better", _evidence(tried, min(tried, default=()))
+            DEFAULT,
+            Phase.DEFAULT,
+            "nothing that was tried was better",
+            _evidence(tried, min(tried, key=tried.__getitem__, default=key(DEFAULT))),
         )
 
     @staticmethod

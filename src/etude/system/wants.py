@@ -43,7 +43,8 @@ CORES: Final = Want(
 GPU: Final = Want(lambda machine, _: bool(machine.gpus), "no GPU is in use. Let the trial see one.")
 GPU_POWER: Final = Want(
     lambda machine, _: bool(machine.gpu_power_w),
-    "nobody tells the power limits of the GPUs. Install nvidia-ml-py; a GPU of which NVML tells none has none.",
+    "nobody tells the power limits of the GPUs. Install nvidia-ml-py (pip install 'etude[energy]'); a GPU of which "
+    "NVML tells none has none.",
 )
 GPU_RIGHTS: Final = Want(
     lambda machine, _: machine.may_set_power,

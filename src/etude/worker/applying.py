@@ -7,15 +7,16 @@ which is the run's own. None of them ends a training: one that fails says so, an
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from etude.core.system import Choices, Setting, SettingValue, Watched
 from etude.frameworks import keras_adapter, torch_adapter, torch_knobs_adapter
 from etude.frameworks.thread_knobs import ThreadKnobs
+from etude.system.applied.host import host_knobs
 from etude.system.entries import Hardware
 from etude.system.knobs import Knob, catalogue
-from etude.system.machine import read_machine
+from etude.system.machine import Machine, read_machine
 from etude.system.settings import chosen, knob_of
 
 CHECKPOINTS: Final = "checkpoint_every"
@@ -75,9 +76,16 @@ class Appliers:
     def __init__(self, *, stepped: Callable[[float, float], None], say: Callable[[str], None]) -> None:
         self._stepped, self._say = stepped, say
         self._saves = Saves()
+        self._host: Applier | None = None
         self._all: list[Applier] = [self._saves, ThreadKnobs(say=say)]
         self._of_torch: Any = None
         self._failed: dict[str, str] = {}
+
+    def of_the_host(self, names: Sequence[str], machine: Machine) -> None:
+        """Have knobs of the host set as well, where some are named."""
+        if names and self._host is None:
+            self._host = host_knobs(names, machine=machine, say=self._say)
+            self._all.append(self._host)
 
     @property
     def checkpoint_every(self) -> int:

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from etude.core.clock import Clock, WallClock
 from etude.core.system import Choices, Order, Phase, Taken, Watched
 from etude.system.energy import as_joules
+from etude.system.machine import read_machine
 from etude.system.meters.best import best_meter
 from etude.system.meters.meter import Meter
 from etude.system.profile import Profiler, own_rates, profiler
@@ -96,6 +97,8 @@ class Tuning:
         self._order = order or Order({}, Phase.PROFILE, "")
         self._counted = Counted()
         self._appliers = Appliers(stepped=self._stepped, say=say)
+        named = (*(watched.knobs or ()), *(watched.setting or ()))
+        self._appliers.of_the_host(named, read_machine(cores=cores, gpus=gpus))
         self._watches = watches or (lambda counted: profiler(counted, gpu_ids=gpus, clock=self._clock))
         self._profiler: Profiler | None = None
         self._meter = meter

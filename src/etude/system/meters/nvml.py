@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,11 +11,10 @@ from etude.core.text import count
 from etude.system.energy import Energy, Label, total
 from etude.system.meters.meter import NOT_BEGUN
 from etude.system.meters.sampling import Sampling, Unread, Wait, energy_of
+from etude.system.nvml import MILLI, handles_of, listed, loaded
 
 EVERY_S: Final = 0.1
 LONGEST_S: Final = 5.0
-MILLI: Final = 1e-3
-INSTALL: Final = "the package nvidia-ml-py is missing. Install it: pip install nvidia-ml-py."
 
 
 @final
@@ -24,8 +22,7 @@ class Nvml:
     """GPUs of this machine, whoever uses them: by their counters of energy, or else by readings of their power.
 
     Args:
-        gpus: Which, by index or UUID, as ``CUDA_VISIBLE_DEVICES`` names them; None for all. NVML counts them by their
-            place on the bus, and CUDA does so only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
+        gpus: Which, as ``handles_of`` takes them; None for all.
         library: What stands for NVIDIA's; None for the real one, imported here and not before.
         now_s: A clock.
         wait: How the time between two readings of power goes by.
@@ -44,7 +41,7 @@ class Nvml:
         self._now_s, self._wait = now_s, wait
         self._counting: list[Any] = []
         self._telling_power: list[Any] = []
-        self._library, self._lacks = _loaded(library)
+        self._library, self._lacks = loaded(library)
         if not self._lacks:
             self._lacks = self._look(gpus)
         self._before_j: list[float] | str | None = None
@@ -85,7 +82,7 @@ class Nvml:
     def _look(self, gpus: Sequence[str] | None) -> str:
         """Find the GPUs, and what each can tell; return why one tells nothing."""
         try:
-            for handle in _handles(self._library, gpus):
+            for handle in handles_of(self._library, gpus):
                 try:
                     self._library.nvmlDeviceGetTotalEnergyConsumption(handle)
                     self._counting.append(handle)
@@ -93,7 +90,7 @@ class Nvml:
                     self._library.nvmlDeviceGetPowerUsage(handle)
                     self._telling_power.append(handle)
         except self._library.NVMLError as error:
-            return f"NVML tells no energy of GPUs {_listed(gpus)}: {error}. Of parts of a GPU (MIG) it tells none."
+            return f"NVML tells no energy of GPUs {listed(gpus)}: {error}. Of parts of a GPU (MIG) it tells none."
         return "" if self._counting or self._telling_power else "NVML finds no GPU."
 
     def _counters(self) -> list[float] | str:
@@ -123,11 +120,11 @@ def power_limits_w(gpus: Sequence[str] | None = None, *, library: Any = None) ->
 
     None if there are none, or NVML does not tell.
     """
-    nvml, lacks = _loaded(library)
+    nvml, lacks = loaded(library)
     if lacks:
         return None
     try:
-        handles = _handles(nvml, gpus)
+        handles = handles_of(nvml, gpus)
         bounds = [nvml.nvmlDeviceGetPowerManagementLimitConstraints(handle) for handle in handles]
         usual = [nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle) for handle in handles]
     except nvml.NVMLError:
@@ -135,29 +132,3 @@ def power_limits_w(gpus: Sequence[str] | None = None, *, library: Any = None) ->
     if not handles:
         return None
     return max(b[0] for b in bounds) * MILLI, min(b[1] for b in bounds) * MILLI, min(usual) * MILLI
-
-
-def _loaded(library: Any) -> tuple[Any, str]:
-    """Return the library, ready for questions, and why it is not."""
-    try:
-        nvml = importlib.import_module("pynvml") if library is None else library
-    except ImportError:
-        return None, INSTALL
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError as error:
-        return nvml, f"NVML does not start: {error}. It comes with the driver of an NVIDIA GPU."
-    return nvml, ""
-
-
-def _handles(nvml: Any, gpus: Sequence[str] | None) -> list[Any]:
-    if gpus is None:
-        return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-    return [
-        nvml.nvmlDeviceGetHandleByIndex(int(gpu)) if gpu.isdigit() else nvml.nvmlDeviceGetHandleByUUID(gpu)
-        for gpu in gpus
-    ]
-
-
-def _listed(gpus: Sequence[str] | None) -> str:
-    return "at all" if gpus is None else ", ".join(gpus)

@@ -9,7 +9,7 @@ from etude.system.energy import Energy, Label
 from etude.system.meters.meter import NOT_BEGUN
 
 WINDOW: Final = "etude"
-INSTALL: Final = "the package zeus is missing. Install it: pip install zeus."
+INSTALL: Final = "the package zeus is missing. Install it: pip install 'etude[zeus]'."
 
 
 @final

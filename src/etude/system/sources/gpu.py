@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from etude.core.clock import Clock, WallClock
+from etude.system.nvml import handles_of, listed, loaded
 from etude.system.sources.levels import Levels
 from etude.system.sources.source import Missing, Rung
 
@@ -86,25 +86,13 @@ def gpus(ids: Sequence[str] | None = None, nvml: Any = None, clock: Clock | None
         nvml: The library; imported, if not given.
         clock: Gives the time.
     """
-    if nvml is None:
-        try:
-            nvml = importlib.import_module("pynvml")
-        except ImportError:
-            return Missing(Gpus.name, "the package nvidia-ml-py is not installed. `pip install nvidia-ml-py` brings it")
+    nvml, why = loaded(nvml)
+    if why:
+        return Missing(Gpus.name, why)
     try:
-        nvml.nvmlInit()
+        handles, why = handles_of(nvml, ids), "this process uses no GPU"
     except nvml.NVMLError as error:
-        return Missing(Gpus.name, f"the driver says {error}")
-    try:
-        if ids is None:
-            ids = [str(index) for index in range(nvml.nvmlDeviceGetCount())]
-        handles = [
-            nvml.nvmlDeviceGetHandleByIndex(int(gpu)) if gpu.isdigit() else nvml.nvmlDeviceGetHandleByUUID(gpu)
-            for gpu in ids
-        ]
-        why = "this process uses no GPU"
-    except nvml.NVMLError as error:
-        handles, why = [], f"the driver says {error} of GPUs {', '.join(ids or ()) or 'of this machine'}"
+        handles, why = [], f"the driver says {error} of GPUs {listed(ids)}"
     if not handles:
         nvml.nvmlShutdown()
         return Missing(Gpus.name, why)

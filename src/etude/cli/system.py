@@ -1,0 +1,238 @@
+"""What tuning the machine has to do with this one: ``etude system``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from etude.cli.shell import AsJson, Code, print_json, print_table
+from etude.core.errors import ConfigError
+from etude.core.text import count
+
+if TYPE_CHECKING:
+    from etude.system.entries import Hardware
+    from etude.system.history import History
+    from etude.system.knobs import Knob
+    from etude.system.machine import Machine
+
+app = typer.Typer(
+    name="system",
+    help="Look at what of this machine can be tuned, and at what is remembered of it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+AFile = Annotated[Path, typer.Argument(metavar="FILE", help="A file with one entry in a line.")]
+AHistory = Annotated[
+    Path | None, typer.Option("--history", metavar="FILE", help="The history; by default the user's.", dir_okay=False)
+]
+MOST_VALUES: Final = 8
+"""Values of a knob that stand in a table."""
+
+
+@app.command()
+def show(
+    framework: Annotated[
+        str, typer.Option("--framework", help="What would be trained with: torch, keras, or none of them.")
+    ] = "torch",
+    history: AHistory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which knobs there are, how closely one can look, what tells energy, and what is remembered."""
+    from etude.system.knobs import catalogue
+    from etude.system.meters.best import best_meter
+    from etude.system.profile import profiler
+    from etude.system.wants import FRAMEWORKS
+
+    if framework not in (*filter(None, FRAMEWORKS), "none"):
+        raise ConfigError(f"--framework {framework} is not known. Pass torch, keras or none.")
+    machine, hardware = _this_machine()
+    knobs = catalogue(machine, "" if framework == "none" else framework)
+    looking = profiler(gpu_ids=machine.gpus)
+    rung, missing = looking.rung, looking.missing
+    looking.close()
+    energy = best_meter(gpus=machine.gpus)
+    remembered = _remembered(history, hardware)
+    if as_json:
+        print_json(
+            {
+                "machine": asdict(machine),
+                "hardware": {**asdict(hardware), "digest": hardware.digest},
+                "knobs": [_for_programs(knob) for knob in knobs.values()],
+                "profiles": {"rung": rung, "missing": {one.name: one.why for one in missing}},
+                "energy": {
+                    "label": energy.meter.label,
+                    "source": energy.meter.source,
+                    "missing": dict(energy.passed_over),
+                },
+                "history": remembered,
+            }
+        )
+        return
+    cores = f"{machine.cores} of {count(hardware.cores, 'core')}"
+    print(", ".join([hardware.cpu or "a processor of unknown model", cores, *hardware.gpus]))
+    print_table(["knob", "values", "effect on the numbers"], [_row(knob) for knob in knobs.values() if not knob.needs])
+    for knob in knobs.values():
+        if knob.needs:
+            print(f"no {knob.name}: {knob.needs}")
+    print()
+    print("\n".join([f"profiles from {rung}", *map(str, missing), str(energy), _sentence(remembered)]))
+
+
+@app.command()
+def export(file: AFile, history: AHistory = None, as_json: AsJson = False) -> None:
+    """Write all that is remembered into a new file, for another machine or a colleague."""
+    with _opened(history) as opened:
+        _refuse_unreadable(opened)
+        n = opened.export_to(file)
+    _tell(as_json, f"{_entries(n)} written to {file}.", entries=n)
+
+
+@app.command("import")
+def import_(file: AFile, history: AHistory = None, as_json: AsJson = False) -> None:
+    """Add what an export has, all or nothing; what is known already is not added twice."""
+    from etude.system.history import History
+
+    with History.open(history) as opened:
+        n = opened.import_from(file)
+    _tell(as_json, f"{_entries(n, 'new ')} added to {opened.path}.", entries=n)
+
+
+@app.command()
+def forget(
+    before: Annotated[
+        datetime | None,
+        typer.Option(
+            "--before", formats=["%Y-%m-%d"], help="Only what was learned before this day, such as 2026-01-31."
+        ),
+    ] = None,
+    *,
+    this_machine: Annotated[bool, typer.Option("--machine", help="Only what was learned on this machine.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    history: AHistory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what is remembered: without options all of it."""
+    if as_json and not yes:
+        raise ConfigError("--json asks nothing, and forgetting cannot be undone. Add --yes.")
+    hardware = _this_machine()[1] if this_machine else None
+    with _opened(history) as opened:
+        _refuse_unreadable(opened)
+        day = f" before {before:%Y-%m-%d}" if before else ""
+        what = f"what was learned{' on this machine' if hardware else ''}{day}" if hardware or before else "all"
+        if not yes:
+            typer.confirm(f"Forget {what} in {opened.path}?", abort=True)
+        n = opened.forget(
+            before_s=before.timestamp() if before else None, machine=hardware.digest if hardware else None
+        )
+    _tell(as_json, f"{_entries(n)} forgotten.", entries=n)
+
+
+@app.command()
+def restore(as_json: AsJson = False) -> None:
+    """Put back the clock and the power limits that a study has left changed which was killed."""
+    from etude.system.applied.restoring import restore
+
+    found = restore()
+    if as_json:
+        print_json({"found": [asdict(one) for one in found]})
+    else:
+        for one in found:
+            print(f"{one.what}: {one.told}")
+        if not found:
+            print("No study has changed the clock or a power limit since this machine was started.")
+    if any(one.failed for one in found):
+        raise typer.Exit(Code.STUDY)
+
+
+def _this_machine() -> tuple[Machine, Hardware]:
+    from etude.store import provenance
+    from etude.system.entries import Hardware
+    from etude.system.machine import read_machine
+    from etude.system.meters.nvml import power_limits_w
+    from etude.worker import machine as workers
+
+    gpus = workers.gpus()
+    known: Any = provenance.collect()["hardware"]
+    models = known["gpus"] if isinstance(known["gpus"], list) else []
+    machine = read_machine(
+        memory_gb=workers.memory_gb(), gpus=gpus, gpu_power_w=(power_limits_w(gpus) or ()) if gpus else ()
+    )
+    return machine, Hardware.here(tuple(gpu["name"] for gpu in models))
+
+
+def _opened(path: Path | None) -> History:
+    """Open a history that is there; one that is not is not made for looking at it."""
+    from etude.system.history import History
+    from etude.system.history_file import default_path
+
+    at = default_path() if path is None else path
+    if not at.exists():
+        raise ConfigError(f"There is no system history yet: {at} is not there. Tune the machine, or import one.")
+    return History.open(at)
+
+
+def _refuse_unreadable(history: History) -> None:
+    if history.trouble and not history.counts():
+        raise ConfigError(history.trouble)
+
+
+def _remembered(path: Path | None, hardware: Hardware) -> dict[str, Any]:
+    from etude.system.history_file import default_path
+
+    at = default_path() if path is None else path
+    if not at.exists():
+        return {"path": str(at), "is_there": False, "trouble": "", "here": {}, "elsewhere": 0}
+    with _opened(at) as history:
+        found = history.counts()
+        here = {objective: n for (machine, objective), n in found.items() if machine == hardware.digest}
+        elsewhere = sum(found.values()) - sum(here.values())
+        return {"path": str(at), "is_there": True, "trouble": history.trouble, "here": here, "elsewhere": elsewhere}
+
+
+def _sentence(remembered: Mapping[str, Any]) -> str:
+    if not remembered["is_there"]:
+        return f"history: none yet; it would be {remembered['path']}"
+    here = ", ".join(f"{n} for {objective}" for objective, n in remembered["here"].items()) or "nothing"
+    told = f"history: {remembered['path']}: {here} of this machine, {remembered['elsewhere']} of others"
+    return f"{told}\n{remembered['trouble']}" if remembered["trouble"] else told
+
+
+def _for_programs(knob: Knob) -> dict[str, Any]:
+    return {
+        "name": knob.name,
+        "effect": knob.effect,
+        "values": list(knob.values),
+        "default": knob.default,
+        "needs": knob.needs,
+        "if_named": knob.if_named,
+    }
+
+
+def _row(knob: Knob) -> tuple[str, str, str]:
+    shown = [_value(value) for value in knob.values[:MOST_VALUES]]
+    more = ["..."] if len(knob.values) > MOST_VALUES else []
+    return knob.name, ", ".join([*shown, *more]), f"{knob.effect}{'; off unless named' if knob.if_named else ''}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "as it is" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _entries(n: int, kind: str = "") -> str:
+    entries = f"{n:,} {kind}{'entry' if n == 1 else 'entries'}"
+    return f"{entries} {'was' if n == 1 else 'were'}"
+
+
+def _tell(as_json: bool, said: str, **values: Any) -> None:
+    if as_json:
+        print_json(values)
+    else:
+        print(said)

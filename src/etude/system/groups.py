@@ -1,0 +1,65 @@
+"""Where this process stands among the control groups of Linux, version 1 or 2."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+CONTROLLERS: Final = ("cpu", "memory")
+PROC: Final = Path("/proc")
+GROUPS: Final = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups that a process is in.
+
+    Attributes:
+        version: Of the control groups; 0 if there are none. In version 1 each controller has groups of its own, in
+            version 2 all have the same.
+        folders: Controller -> the folder of the group that the process is in, for those of ours that there are. A
+            container may see only a part of the tree, whose root then is its group.
+    """
+
+    version: int
+    folders: Mapping[str, Path] = field(default_factory=dict)
+
+
+def groups_of(pid: int | str = "self", *, proc: Path = PROC, groups: Path = GROUPS) -> Groups:
+    """Return the groups that a process is in; what cannot be read is not there.
+
+    Args:
+        pid: The process.
+        proc: Where /proc is.
+        groups: Where control groups are mounted.
+    """
+    version = 2 if (groups / "cgroup.controllers").exists() else 1 if (groups / "cpu").exists() else 0
+    if version == 0:
+        return Groups(0)
+    places: dict[str, PurePosixPath] = {}  # controllers, none in version 2 -> where the process is
+    for line in text(proc / str(pid) / "cgroup").splitlines():
+        _, names, group = line.split(":", 2)
+        places |= dict.fromkeys(names.split(","), PurePosixPath("/", group))
+    found = {}
+    for name in CONTROLLERS:
+        place = places.get(name if version == 1 else "")
+        root = groups / name if version == 1 else groups
+        if place is not None and (folder := _nearest(root, place)) is not None:
+            found[name] = folder
+    return Groups(version, found)
+
+
+def text(file: Path) -> str:
+    """Return what a small file says, without blanks around it; nothing if it cannot be read."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return file.read_text().strip()
+    return ""
+
+
+def _nearest(root: Path, place: PurePosixPath) -> Path | None:
+    """Return the folder of a group, or of the nearest around it."""
+    around = (Path(f"{root}{group}") for group in (place, *place.parents))
+    return next((folder for folder in around if folder.is_dir()), None)

@@ -1,0 +1,200 @@
+"""``etude system``: what can be tuned here, and what is remembered of it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from etude.cli import app
+from etude.system.applied.host import Places
+from etude.system.applied.restoring import restore
+from etude.system.entries import Entry, Hardware, Probed
+from etude.system.history import History
+from etude.system.history_file import default_path
+from etude.system.knobs import NAMES
+from etude.system.sources.source import Rung
+
+if TYPE_CHECKING:
+    from .conftest import Etude
+
+HERE = Hardware("the processor of this test", 8)
+OTHER = Hardware("another processor", 4)
+
+
+@pytest.fixture
+def remembered(etude: Etude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the user's history, with three entries: two of this machine, of different days."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr(Hardware, "here", lambda gpus=(): HERE)
+    with History.open() as history:
+        for machine, objective, day in ((HERE, "time", 1), (HERE, "energy", 9), (OTHER, "time", 1)):
+            at_s = datetime(2026, 3, day).timestamp()
+            seen = {"rates": {"user s": 1.0}, "rung": "/proc", "seconds": 3.0, "best": {}, "costs": (Probed({}, 2.0),)}
+            history.add(Entry(machine, history.digest("work"), objective, at_s=at_s, **seen))  # type: ignore[arg-type]
+    return default_path()
+
+
+@pytest.fixture(autouse=True)
+def _a_home_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+def test_every_knob_is_shown_with_its_values_or_what_it_lacks(etude: Etude) -> None:
+    told = etude("system", "show").out
+    lines = told.splitlines()
+    knobs = json.loads(etude("system", "show", "--json").out)["knobs"]
+    assert [knob["name"] for knob in knobs] == list(NAMES)
+    for knob in knobs:
+        if knob["needs"]:
+            assert f"no {knob['name']}: {knob['needs']}" in lines
+        else:
+            (row,) = [line for line in lines if line.strip().startswith(f"{knob['name']} ")]
+            assert knob["effect"] in row
+            assert ("off unless named" in row) == knob["if_named"]
+    document = json.loads(etude("system", "show", "--json").out)
+    rungs = document["profiles"]["rung"], document["profiles"]["missing"]
+    assert f"profiles from {rungs[0]}" in lines
+    assert all(f"no {name}: {why}" in lines for name, why in rungs[1].items())
+    assert rungs[0] in {rung.value for rung in Rung} - {Rung.NONE}  # /proc at the least, on Linux
+    assert document["machine"]["cores"] <= document["hardware"]["cores"]
+    assert any(line.startswith("energy is ") for line in lines)
+    assert lines[-1] == f"history: none yet; it would be {default_path()}"
+    assert not default_path().exists()  # looking makes nothing
+
+
+def test_knobs_are_those_of_the_framework(etude: Etude) -> None:
+    told = etude("system", "show", "--framework", "none").out
+    assert "no compile: the training function uses a loop of its own" in told
+    done = etude("system", "show", "--framework", "tensorflow")
+    assert (done.code, done.err) == (2, "--framework tensorflow is not known. Pass torch, keras or none.\n")
+
+
+def test_what_is_remembered_is_counted_for_this_machine_and_others(etude: Etude, remembered: Path) -> None:
+    told = etude("system", "show").out.splitlines()[-1]
+    assert told == f"history: {remembered}: 1 for energy, 1 for time of this machine, 1 of others"
+    history = json.loads(etude("system", "show", "--json").out)["history"]
+    assert (history["here"], history["elsewhere"], history["trouble"]) == ({"time": 1, "energy": 1}, 1, "")
+
+
+def test_a_history_goes_to_another_machine_and_is_not_added_twice(etude: Etude, remembered: Path) -> None:
+    assert etude("system", "export", "all.jsonl").out == "3 entries were written to all.jsonl.\n"
+    done = etude("system", "export", "all.jsonl")
+    assert (done.code, done.err) == (2, "all.jsonl exists, and is not overwritten. Name a new file.\n")
+    into = ("import", "all.jsonl", "--history", "other.sqlite")
+    assert etude("system", *into).out == "3 new entries were added to other.sqlite.\n"
+    assert json.loads(etude("system", *into, "--json").out) == {"entries": 0}
+    Path("none.jsonl").write_text("something else\n")
+    done = etude("system", "import", "none.jsonl", "--json")
+    assert done.code == 2
+    assert "is no export of a system history" in json.loads(done.out)["error"]
+
+
+def answered(answer: str, *args: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["system", *args], input=answer)
+    return done.exit_code, done.output
+
+
+def left(path: Path) -> dict[tuple[str, str], int]:
+    with History.open(path) as history:
+        return history.counts()
+
+
+def test_forgetting_asks_first_and_forgets_no_more_than_was_said(etude: Etude, remembered: Path) -> None:
+    options = ("forget", "--machine", "--before", "2026-03-05")
+    code, said = answered("n\n", *options)
+    assert code == 1
+    assert f"Forget what was learned on this machine before 2026-03-05 in {remembered}?" in said
+    assert sum(left(remembered).values()) == 3
+    assert answered("y\n", *options)[1].endswith("1 entry was forgotten.\n")
+    assert left(remembered) == {(HERE.digest, "energy"): 1, (OTHER.digest, "time"): 1}
+    assert json.loads(etude("system", "forget", "--machine", "--yes", "--json").out) == {"entries": 1}
+    assert etude("system", "forget", "--yes").out == "1 entry was forgotten.\n"
+    assert left(remembered) == {}
+
+
+def test_a_program_that_forgets_says_so(etude: Etude, remembered: Path) -> None:
+    done = etude("system", "forget", "--json")
+    assert done.code == 2
+    assert json.loads(done.out)["error"] == "--json asks nothing, and forgetting cannot be undone. Add --yes."
+    assert sum(left(remembered).values()) == 3
+
+
+@pytest.mark.parametrize("command", [("export", "all.jsonl"), ("forget", "--yes")])
+def test_a_history_that_is_not_there_is_not_made(etude: Etude, command: tuple[str, ...]) -> None:
+    done = etude("system", *command)
+    assert (done.code, done.err) == (
+        2,
+        f"There is no system history yet: {default_path()} is not there. Tune the machine, or import one.\n",
+    )
+    assert not default_path().exists()
+
+
+@pytest.mark.parametrize("command", [("export", "all.jsonl"), ("forget", "--yes"), ("import", "some.jsonl")])
+def test_a_foreign_history_is_told_of_and_left_alone(etude: Etude, command: tuple[str, ...]) -> None:
+    with History.open(Path("own.sqlite")) as own:
+        own.export_to(Path("some.jsonl"))
+    foreign = Path("foreign.sqlite")
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("CREATE TABLE theirs (n)")
+    connection.close()
+    before = foreign.read_bytes()
+    done = etude("system", *command, "--history", str(foreign))
+    assert done.code == 2
+    assert "is an SQLite file of another program. It was not touched" in done.err
+    assert not Path("all.jsonl").exists()
+    assert foreign.read_bytes() == before
+    assert "is an SQLite file of another program" in etude("system", "show", "--history", str(foreign)).out
+
+
+SETS_AND_DIES = """
+import os, signal, sys
+from pathlib import Path
+from etude.system.applied.clock import Clock
+
+Clock(Path(sys.argv[1]), Path(sys.argv[2])).put("cpu_frequency", 1000)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_clock_that_a_killed_study_left_low_is_put_back(
+    etude: Etude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cpu" / "cpu0" / "cpufreq" / "scaling_max_freq"
+    file.parent.mkdir(parents=True)
+    file.write_text("3600000")
+    places = Places(cpus=tmp_path / "cpu", locks=tmp_path / "locks")
+    monkeypatch.setattr("etude.system.applied.restoring.restore", lambda: restore(places))
+    nothing = "No study has changed the clock or a power limit since this machine was started.\n"
+    assert etude("system", "restore").out == nothing
+    subprocess.run([sys.executable, "-c", SETS_AND_DIES, str(places.cpus), str(places.locks)], check=False)
+    assert file.read_text() == "1000000"
+    done = etude("system", "restore")
+    assert (done.code, done.out.startswith("clock of the cores: What process ")) == (0, True)
+    assert file.read_text() == "3600000"
+    assert json.loads(etude("system", "restore", "--json").out) == {
+        "found": [{"what": "clock of the cores", "told": "it is as it was found.", "failed": False}]
+    }
+
+
+def test_a_clock_that_cannot_be_put_back_is_an_error(
+    etude: Etude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cpu" / "cpu0" / "cpufreq" / "scaling_max_freq"
+    file.parent.mkdir(parents=True)
+    file.write_text("3600000")
+    places = Places(cpus=tmp_path / "cpu", locks=tmp_path / "locks")
+    monkeypatch.setattr("etude.system.applied.restoring.restore", lambda: restore(places))
+    subprocess.run([sys.executable, "-c", SETS_AND_DIES, str(places.cpus), str(places.locks)], check=False)
+    file.unlink()
+    file.mkdir()  # nothing can be written into it
+    done = etude("system", "restore")
+    assert done.code == 1
+    assert done.out.startswith("clock of the cores: it cannot be put back: [Errno 21] Is a directory")
