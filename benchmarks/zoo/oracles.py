@@ -179,9 +179,12 @@ class Judge:
 
     def _stayed(self, repaired: Repaired, path: str) -> set[str]:
         """Return weights that the part made of others, and that stay as they were: told, and the same to the bit."""
-        untouched, after = copy.deepcopy(self.fresh).eval(), state(repaired.model)
-        found = set()
-        for name in after.keys() - state(self.fresh).keys():
+        after, found = state(repaired.model), set[str]()
+        new = after.keys() - state(self.fresh).keys()
+        if not new:
+            return found
+        untouched = copy.deepcopy(self.fresh).eval()
+        for name in new:
             layer, _, weight = name.rpartition(".")
             made = getattr(untouched.get_submodule(layer), weight, None) if within(path, layer) or not layer else None
             if isinstance(made, Tensor) and repaired.tells(name) and torch.equal(made, after[name]):

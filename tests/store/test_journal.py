@@ -654,6 +654,34 @@ def test_a_read_only_folder_cannot_be_written_and_is_not_called_damaged(study_of
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.parametrize("kind", ["", "nfs"])
+def test_a_journal_that_may_not_be_written_is_refused_when_it_is_opened(
+    study_of_another: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite opens such a file, and lets a transaction on it begin and end that writes nothing."""
+    monkeypatch.setattr("etude.store.journal_file.network_kind", lambda folder: kind)
+    study_of_another.chmod(0o777)
+    (study_of_another / f"{FILE}-wal").unlink()
+    if kind:
+        with closing(sqlite3.connect(study_of_another / FILE)) as other:
+            assert other.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+    before = (study_of_another / FILE).read_bytes()
+    answer = as_somebody_without_rights(lambda: told(Journal.write, study_of_another))
+    assert answer == (
+        f"The journal {study_of_another / FILE} cannot be written: attempt to write a readonly database. Nothing in it "
+        "was changed. See to its permissions, to the space on its disk, and to who else has it open; then try again."
+    )
+    assert (study_of_another / FILE).read_bytes() == before
+
+
+def test_opening_a_journal_writes_nothing_to_it(tmp_path: Path) -> None:
+    with closing(started(tmp_path)) as journal:
+        journal.append(joined("a"))
+    with untouched(tmp_path), closing(Journal.write(tmp_path)):
+        pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_a_folder_that_cannot_be_entered_is_said_to_be_so(study_of_another: Path) -> None:
     study_of_another.chmod(0o000)
     answer = as_somebody_without_rights(lambda: told(read, study_of_another))

@@ -1,7 +1,7 @@
 """Who hardly has an effect: how probable one as planned is, by Bayes' rule, with normal noise.
 
 How many of the components have one is estimated from all of them together. It decides who is given up, which costs
-power, and no error.
+power, and no error, whatever the noise.
 """
 
 from __future__ import annotations

@@ -1,31 +1,22 @@
 """Adding seeds until it is decided: after each seed every component that is open is looked at, and may be settled.
 
 Looking again and again at growing data finds more than there is, unless each look is paid for. Here a look may spend a
-share of the level, more of it the more pairs there are, and what it spends is counted exactly: differences of pairs are
-given all signs that a fixed list of ways to swap pairs gives them, the one that was found among them, and at each look
-so many ways are ruled out as the level has room for, those with the largest sums. What was found is one of the ways,
-and if nothing matters no likelier to be ruled out than the others. So the error is that of the level, whatever the
-noise, as with the sign-flip test at a single look, if only differences lie as far above zero as below.
-
-Over components it is Hochberg's step-up rule on what was ruled out at which level. It asks that p-values of components
-without an effect depend on each other in a positive way, as they do if all are compared with one base.
+share of the level, more of it the more pairs there are, and ``ruling_out`` counts exactly what it spends. So the error
+is that of the level, whatever the noise, as with the sign-flip test at a single look, if only differences lie as far
+above zero as below; over components it is that of the step-up rule.
 
 With a margin, it is also found where an effect is surely within it: two hypotheses, that the effect is above the margin
 and that it is below its negative, are each tested in the same way, one-sidedly, on differences from which the margin
 is taken; both have to be ruled out. These claims have the level once more, and the step-up rule, among themselves, as
 without a race. Nothing is given up then: who hardly has an effect may still be found to be within the margin.
 
-A component is given up when it is unlikely to have an effect of the size that the race was planned for: by Bayes' rule,
-with normal noise, where how many of the components have one is estimated from all of them together. That costs power,
-and no error, whatever the noise.
+A component is given up when it is unlikely to have an effect of the size that the race was planned for, as ``hopes``
+tells.
 
 Everything is a function of the differences of pairs so far: a study that is resumed decides as it did.
 
 Source:
-    For spending, Lan and DeMets 1983, "Discrete sequential boundaries for clinical trials", Biometrika 70; for the
-    permutations, after Mehta et al. 1994, "Exact permutational tests for group sequential clinical trials", Biometrics
-    50; for the step-up, Hochberg 1988, "A sharper Bonferroni procedure for multiple tests of significance", Biometrika
-    75.
+    For spending, Lan and DeMets 1983, "Discrete sequential boundaries for clinical trials", Biometrika 70.
 """
 
 from __future__ import annotations

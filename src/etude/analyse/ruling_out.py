@@ -3,6 +3,14 @@
 Differences of pairs are given all signs that a fixed list of ways gives them, the one that was found among them. At
 each look those with the largest sums are ruled out. What was found is one of the ways, and if nothing matters no
 likelier to be ruled out than the others, so the error is that of the level, whatever the noise.
+
+Over components it is Hochberg's step-up rule on what was ruled out at which level. It asks that p-values of components
+without an effect depend on each other in a positive way, as they do if all are compared with one base.
+
+Source:
+    For the permutations, after Mehta et al. 1994, "Exact permutational tests for group sequential clinical trials",
+    Biometrics 50; for the step-up, Hochberg 1988, "A sharper Bonferroni procedure for multiple tests of significance",
+    Biometrika 75.
 """
 
 from __future__ import annotations

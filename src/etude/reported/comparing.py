@@ -166,17 +166,13 @@ def _word(one: Aspect) -> str:
 
 def _code(meta: Mapping[str, Any]) -> str | None:
     """Return a digest of the functions and of what they use, without what a definition holds of the question."""
-    import hashlib
-
     parts = meta.get("definition") or {}
     own = sorted((name, text) for name, text in parts.items() if name.startswith(OF_CODE))
-    return hashlib.sha256(json.dumps(own).encode()).hexdigest()[:12] if own else None
+    return _digest(json.dumps(own), 12) if own else None
 
 
 def _data(study: Study) -> str | None:
     """Return what is known of the data of the trial with the least seed: how many rows its parts have, and a digest."""
-    import hashlib
-
     known = []
     for trial in study.trials:
         found = trial.fingerprints if trial.arm in (None, "base") and not trial.tunes else None
@@ -186,17 +182,21 @@ def _data(study: Study) -> str | None:
     if not known:
         return None
     _, text, told = min(known)
-    return f"{told} rows, {hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    return f"{told} rows, {_digest(text, 6)}"
 
 
 def _space(meta: Mapping[str, Any]) -> str | None:
-    import hashlib
-
     space = (meta.get("question") or {}).get("space")
     if not space:
         return None
     names = ", ".join(str(one[0]) for one in space.get("parameters") or [])
-    return f"{names} ({hashlib.sha256(json.dumps(space, sort_keys=True).encode()).hexdigest()[:6]})"
+    return f"{names} ({_digest(json.dumps(space, sort_keys=True), 6)})"
+
+
+def _digest(text: str, digits: int) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
 def _named(meta: Mapping[str, Any], key: str) -> str | None:

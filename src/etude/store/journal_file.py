@@ -94,8 +94,7 @@ def connect_to_write(folder: Path) -> sqlite3.Connection:
         mode = "DELETE" if network_kind(folder) else "WAL"
         (got,) = connection.execute(f"PRAGMA journal_mode = {mode}").fetchone()
         connection.execute(f"PRAGMA synchronous = {'NORMAL' if got == 'wal' else 'FULL'}")
-        with transaction(connection):
-            pass  # a file that cannot be written is opened all the same, and says so only here
+        _try_to_write(connection)
         _migrate(folder, connection)
         on_error.pop_all()
     return connection
@@ -131,6 +130,19 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
+
+
+def _try_to_write(connection: sqlite3.Connection) -> None:
+    """Raise SQLite's error if a file cannot be written: it is opened all the same, and begins and commits nothing.
+
+    What is written is what is there, and taken back.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(f"PRAGMA user_version = {_version(connection)}")
+    finally:
+        if connection.in_transaction:  # SQLite has ended it itself where the disk was full or failed
+            connection.execute("ROLLBACK")
 
 
 def _give_name(aside: Path, path: Path) -> None:

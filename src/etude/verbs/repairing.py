@@ -175,10 +175,12 @@ class Repairs:
         """
         assert arm.features is not None
         named = {one.address for one in self._looked.listing.features}
-        for name in (one for one in arm.features.names if one not in named and one not in self._left_out):
+        unknown = [one for one in arm.features.names if one not in named and one not in self._left_out]
+        whole = prints_of(self._looked.data) if unknown else None
+        for name in unknown:
             alone = Arm(arm.name, features=Features((name,)), variant=arm.variant)
             rest = prints_of(data_of(self._experiment, self._params | arm.settings, self._seed, alone))
-            if rest and rest == prints_of(self._looked.data):
+            if rest and rest == whole:
                 raise ConfigError(
                     f"{name!r} is no feature that data() knows: with without={{{name!r}}} it returned the same rows as "
                     "with all features. Pass a name that it knows, or return etude.Data with named features."

@@ -7,6 +7,7 @@ from typing import Final
 
 from etude.analyse.report.facts import Facts, Verdicts
 from etude.analyse.report.page import cell, head
+from etude.analyse.report.tables import how_judged
 from etude.analyse.report.words import number, safe
 from etude.core.text import span
 
@@ -60,14 +61,11 @@ def verdict_table(judged: Verdicts | None, *, of: str, key: str) -> str:
     ]
     heads = "".join(head(name, nth > 1) for nth, name in enumerate(columns))
     notes = [f"{one.component}: {'; '.join(one.says)}." for one in judged.found if one.says]
-    tests = ", ".join(dict.fromkeys(one.test for one in judged.found))
-    margin = f"; less than {judged.margin:g} does not matter" if judged.margin is not None else ""
-    how = f"Beside {judged.base}: {tests}, corrected by Holm, level {judged.level:g}{margin}."
     more = "".join(f"<li>{safe(note)}</li>" for note in notes[:40])
     body, said = "".join(rows), f'<ul class="says">{more}</ul>' if more else ""
     return (
         f'<div class="scroll"><table id="{key}" data-sort><thead><tr>{heads}</tr></thead>'
-        f'<tbody>{body}</tbody></table></div><p class="note">{safe(how)}</p>{said}'
+        f'<tbody>{body}</tbody></table></div><p class="note">{safe(how_judged(judged))}</p>{said}'
     )
 
 

@@ -197,10 +197,14 @@ def verdicts(judged: Verdicts, name: str, title: str) -> Table:
         )
         for one in judged.found
     )
+    return Table(name, title, columns, rows, how_judged(judged))
+
+
+def how_judged(judged: Verdicts) -> str:
+    """Return beside what verdicts were made, by which tests, and how sure they are to be."""
     tests = ", ".join(dict.fromkeys(one.test for one in judged.found))
-    little = f"; less than {judged.margin:g} does not matter" if judged.margin is not None else ""
-    note = f"Beside {judged.base}: {tests}, corrected by Holm, level {judged.level:g}{little}."
-    return Table(name, title, columns, rows, note)
+    margin = f"; less than {judged.margin:g} does not matter" if judged.margin is not None else ""
+    return f"Beside {judged.base}: {tests}, corrected by Holm, level {judged.level:g}{margin}."
 
 
 def taken(facts: Facts) -> Table:

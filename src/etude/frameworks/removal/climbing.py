@@ -15,6 +15,7 @@ from etude.frameworks.removal.edits import Edit, StandIn
 from etude.frameworks.removal.elsewhere import Elsewhere
 from etude.frameworks.removal.fitting import Fitting, code_of
 from etude.frameworks.removal.names import tied, under
+from etude.frameworks.removal.parametrized import HOLDER
 from etude.frameworks.removal.resize import Unresizable
 from etude.frameworks.removal.rules import LAST_LEVEL, Choice
 from etude.frameworks.removal.widths import Widened
@@ -67,7 +68,7 @@ class Climb:
         """
         leaving = self.leaving
         self._refuse_read_elsewhere()
-        if ".parametrizations." in f".{leaving.path}.":
+        if HOLDER in leaving.path.split("."):
             why = "it makes a weight, and gives no result that anything could stand in for."
             raise RemovalRefused(RefusalCode.WITHOUT_CALL, leaving.what, why)
         failure = ""

@@ -60,6 +60,10 @@ class Axes(Struct, frozen=True):
     width: int
     places: tuple[Place, ...] = ()
 
+    def width_in(self, shape: tuple[int, ...]) -> int:
+        """Return how many channels there are in a shape: one where they have no axis of their own."""
+        return 1 if self.width == len(shape) or self.batch == self.width else shape[self.width]
+
 
 class Same(Struct, frozen=True, tag="same"):
     """An input comes out.
@@ -141,6 +145,11 @@ class CallRule(Struct, frozen=True):
     form: Template
     training: bool | None = None
 
+    @property
+    def adapts(self) -> bool:
+        """Whether it brings something into a shape."""
+        return any(isinstance(rule, Fit) for rule in self.rules)
+
 
 class StandIn(Struct, frozen=True, tag="stand-in"):
     """A module is replaced by one without parameters of its own.
@@ -154,6 +163,11 @@ class StandIn(Struct, frozen=True, tag="stand-in"):
     path: str
     calls: tuple[CallRule, ...]
     learned: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def adapts(self) -> bool:
+        """Whether it brings something into a shape, in any of its calls."""
+        return any(call.adapts for call in self.calls)
 
 
 class Resize(Struct, frozen=True, tag="resize"):

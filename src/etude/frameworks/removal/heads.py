@@ -21,6 +21,7 @@ from etude.frameworks.removal.copies import copied
 from etude.frameworks.removal.edits import Attribute, Edit, FewerHeads, Padded, Plan, Resize
 from etude.frameworks.removal.labels import HeadsOf, Unfollowed, heads_of
 from etude.frameworks.removal.padding import padded
+from etude.frameworks.removal.parametrized import HOLDER
 from etude.frameworks.removal.resize import Unresizable, resized_tensors
 
 HEADS: Final = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
@@ -159,7 +160,7 @@ def _packed(found: list[tuple[str, nn.Module]], part: Part, kept: Kept) -> Fewer
     if type(attention) not in (nn.MultiheadAttention, CutAttention):
         why = f"{type(attention).__name__} is a class of its own, derived from torch.nn.MultiheadAttention."
         raise RemovalRefused(RefusalCode.DOES_NOT_FIT, path, f"{why} Take the whole layer away.")
-    if list(attention.parameters(recurse=False)) == [] or hasattr(attention, "parametrizations"):
+    if list(attention.parameters(recurse=False)) == [] or hasattr(attention, HOLDER):
         why = "its projections are made of other parameters. Take the heads out before they are parametrized."
         raise RemovalRefused(RefusalCode.WITHOUT_CALL, path, why)
     return FewerHeads(path, kept(attention.num_heads), attention.num_heads)

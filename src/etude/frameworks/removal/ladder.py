@@ -32,7 +32,7 @@ from etude.frameworks.removal.numbering import Numbering
 from etude.frameworks.removal.operations import SPLITS
 from etude.frameworks.removal.parts import check_groups, part_cuts
 from etude.frameworks.removal.reach import Reach
-from etude.frameworks.removal.refitting import adapts, is_fixed, refitted, said_of
+from etude.frameworks.removal.refitting import is_fixed, refitted, said_of
 from etude.frameworks.removal.repeats import Repeats
 from etude.frameworks.removal.resize import Unresizable
 from etude.frameworks.removal.tracing import Mode, Runs
@@ -106,7 +106,7 @@ class Ladder:
             calls = [call for trace in traces for call in trace.of(canonical(self._model, edit.path))]
             made, said = refitted(edit, calls)
             self._edits[n] = made
-            self._words = [said_of(word, edit.path, said, is_same=not adapts(made)) for word in self._words]
+            self._words = [said_of(word, edit.path, said, is_same=not made.adapts) for word in self._words]
             if not is_fixed(made):
                 self._rungs = [(path, rung) for path, rung in self._rungs if path != edit.path]
 

@@ -51,8 +51,12 @@ class Numbering:
         return found, ANEW
 
     def _without(self, removed: Sequence[str]) -> list[Attribute]:
-        lists = {path: m for path, m in self._model.named_modules() if isinstance(m, nn.ModuleList) and len(m) > 1}
-        return [one for path, module in lists.items() for one in _in_list(path, module, removed)]
+        return [one for path, blocks in self._lists.items() for one in _in_list(path, blocks, removed)]
+
+    @property
+    def _lists(self) -> dict[str, nn.ModuleList]:
+        """The lists of blocks, by path; a list of one block has no numbers to be told apart by."""
+        return {path: m for path, m in self._model.named_modules() if isinstance(m, nn.ModuleList) and len(m) > 1}
 
     def _matters(self, numbers: Sequence[Attribute]) -> bool:
         """Say whether it may matter which number a block has: not where each has the one before its own already."""
@@ -65,8 +69,7 @@ class Numbering:
     @cached_property
     def _is_idle(self) -> bool:
         """Whether the model does the same if each block has the number before its own: asked once for all plans."""
-        first = [f"{path}.0" for path, m in self._model.named_modules() if isinstance(m, nn.ModuleList) and len(m) > 1]
-        return not _reckons(self._runs, [], self._without(first))
+        return not _reckons(self._runs, [], self._without([f"{path}.0" for path in self._lists]))
 
 
 def _in_list(path: str, blocks: nn.ModuleList, removed: Sequence[str]) -> list[Attribute]:

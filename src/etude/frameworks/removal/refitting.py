@@ -42,7 +42,7 @@ def refitted(edit: StandIn, calls: Iterable[Call]) -> tuple[StandIn, dict[str, s
             rules.append(rule)
             continue
         source = rule.sources[0]
-        was, here = _width(before[source.path], rule), _width(at(inputs, source.path).shape, rule)
+        was, here = (source.axes.width_in(shape) for shape in (before[source.path], at(inputs, source.path).shape))
         there = learned[rule.learned][1] if rule.learned else rule.dims[rule.axes.width].size
         if here == was or rule.axes.batch == rule.axes.width:
             rules.append(rule)
@@ -84,17 +84,7 @@ def said_of(word: str, path: str, said: Mapping[str, str], *, is_same: bool) -> 
     return word.partition(" (")[0] if is_same else word
 
 
-def adapts(edit: StandIn) -> bool:
-    """Say whether a stand-in brings something into a shape."""
-    return any(isinstance(rule, Fit) for call in edit.calls for rule in call.rules)
-
-
 def is_fixed(edit: StandIn) -> bool:
     """Say whether a stand-in was made for a certain width that reaches it."""
     rules = [rule for call in edit.calls for rule in call.rules]
     return any(isinstance(rule, Fit) and (rule.learned or rule.channels) for rule in rules)
-
-
-def _width(shape: tuple[int, ...], rule: Fit) -> int:
-    axes = rule.sources[0].axes
-    return 1 if axes.width == len(shape) or axes.batch == axes.width else shape[axes.width]

@@ -176,8 +176,7 @@ class Shaping:
         return shape[self.meaning.width_axis(value, readers)] if shape else 1
 
     def _width_of(self, n: int, axes: Axes) -> int:
-        shape = self.flow.trace.values[n].shape
-        return 1 if axes.width == len(shape) or axes.batch == axes.width else shape[axes.width]
+        return axes.width_in(self.flow.trace.values[n].shape)
 
     def _is_last(self, value: int) -> bool:
         """Say whether a value becomes one of the model's results without another layer, or other content."""

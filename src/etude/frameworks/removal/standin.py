@@ -102,7 +102,7 @@ def results(
 def adapts(module: nn.Module) -> bool:
     """Say whether a module stands for another one and brings something into its shape."""
     calls: tuple[CallRule, ...] = vars(module).get("_calls", ()) if hasattr(type(module), "stands_for") else ()
-    return any(isinstance(rule, Fit) for call in calls for rule in call.rules)
+    return any(call.adapts for call in calls)
 
 
 def _rule_for(calls: tuple[CallRule, ...], inputs: dict[str, Any], *, training: bool) -> CallRule:
