@@ -61,6 +61,7 @@ def _own_studies(_session: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path / "studies"))
     monkeypatch.setenv("ETUDE_PROGRESS", "0")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 

@@ -33,8 +33,10 @@ from etude.core.events import (
     Cancelled,
     Discard,
     End,
+    Ended,
     Fail,
     Keep,
+    Left,
     Note,
     Opened,
     Pause,
@@ -44,6 +46,7 @@ from etude.core.events import (
     Reported,
     Retire,
     Retune,
+    Room,
     Settled,
     StoodStill,
     Stop,
@@ -59,6 +62,7 @@ from etude.core.spending import NO_CEILING
 from etude.core.text import count
 from etude.engines import Engine
 from etude.engines.cluster import CREDENTIALS
+from etude.engines.local import LocalEngine
 from etude.places.url_depot import depot_at
 from etude.store.artifacts import Artifacts
 from etude.store.journal import FILE, Journal
@@ -70,6 +74,7 @@ from etude.studies.desk import Desk, thinks, wanted_workers
 from etude.studies.machines import Machines
 from etude.studies.pulse import Pulse
 from etude.studies.safekeeping import Safekeeping
+from etude.studies.tenancy import Tenancy, come
 from etude.tune import sampling
 from etude.tune.question import Question
 from etude.tune.sampler import recalls
@@ -200,6 +205,8 @@ class Study(AtWork):
             )
         self._safekeeping = Safekeeping(recipe.mirrors, self._crew)
         self._artifacts = Artifacts(depot_at(recipe.serve.states, Path(recipe.serve.trials)), note=self._note)
+        self._tenancy: Tenancy | None = None
+        self._room: int | None = None
         self._worked = False  # whether a trial was handed out
         self._recording: asyncio.Task[None] | None = None
         self._ended: asyncio.Event
@@ -258,6 +265,7 @@ class Study(AtWork):
         ticks = self._loop.create_task(self._tick())
         self._safekeeping.start(self._loop, self._fail)
         try:
+            self._come()
             self._drain()
             if not self._events and not self._desk.facts:  # what was spooled is in the journal
                 spool.clear(self._recipe.serve.spool)
@@ -272,6 +280,49 @@ class Study(AtWork):
     def _wanted_workers(self) -> int:
         return wanted_workers(self.history, trials=self.trials, workers=self._recipe.workers)
 
+    # --- others on this machine -------------------------------------------------------------------
+
+    def _come(self) -> None:
+        """Take this study's place among others on the machine, if its workers are there."""
+        recipe = self._recipe
+        if isinstance(recipe.engine, LocalEngine):
+            ranks = recipe.serve.parallel.ranks if recipe.serve.parallel is not None else 1
+            self._tenancy = come(
+                recipe.system,
+                self.folder.name,
+                machine=recipe.engine.machine(),
+                cores=recipe.serve.threads * ranks,
+                resources=recipe.serve.resources,
+                wanted=self._wanted_workers,
+                most=recipe.workers,
+            )
+        self._fill()
+
+    def _fill(self) -> None:
+        """Let the driver know if there is another number of trials that there is room for."""
+        if self._tenancy is None:
+            return
+        self._tenancy.fill()
+        if self._tenancy.note:
+            self._note(self._tenancy.note)
+        if self._tenancy.room != self._room:
+            self._room = self._tenancy.room
+            self._tell(Room(at=self.clock.now_s(), trials=self._room))
+
+    def _make_room(self, event: AnyEvent) -> None:
+        """Give back what a trial held that is over, before the driver hands out the next one."""
+        if self._tenancy is None:
+            return
+        if type(event) is Ended:
+            self._tenancy.ended(event.trial)
+        elif type(event) is Left and (worker := self.history.workers.get(event.worker)) and worker.trial is not None:
+            self._tenancy.ended(worker.trial)
+        else:
+            return
+        if self._tenancy.room != self._room:
+            self._room = self._tenancy.room
+            self._desk.sort(self._driver.handle(Room(at=event.at, trials=self._room)), answer=self._events.append)
+
     def _wind_down(self, reason: str) -> None:
         super()._wind_down(reason)
         self._ended.set()
@@ -284,6 +335,8 @@ class Study(AtWork):
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         await self._crew.close()
+        if self._tenancy is not None:
+            self._tenancy.close()
         if self._sampler is not None:
             self._sampler.close()
         self._record_provenance()
@@ -363,6 +416,7 @@ class Study(AtWork):
             self._fail(error)
 
     def _take_in(self, event: AnyEvent) -> None:
+        self._make_room(event)
         commands = self._driver.handle(event)
         for note in self._machines.unsaid():
             self._note(note)
@@ -458,7 +512,9 @@ class Study(AtWork):
             case Assign():
                 self._crew.send(command.worker, messages.Run.of(command))
                 self._worked = True
-            case Retune(order=order):
+                if self._tenancy is not None:
+                    self._tenancy.begun(trial)
+            case Retune(order=order) if self._tenancy is None or self._tenancy.resize(trial, order.setting):
                 self._crew.send(command.worker, messages.Retune(trial, attempt, order))
             case Stop():
                 self._crew.send(command.worker, messages.Halt(trial, attempt))
@@ -526,6 +582,7 @@ class Study(AtWork):
             self._heed_a_stop_request()
             if self._blocked:
                 self._heed_the_ceiling(now)
+            self._fill()
             if not (self.folder / FILE).exists():
                 gone = f"The journal {self.folder / FILE} is gone: somebody removed or moved the study's folder."
                 self._fail(StudyError(f"{gone} What this run did since cannot be kept. Run it again."))

@@ -40,6 +40,8 @@ class System:
         similarity: How runs are compared with earlier ones: ``"nearest"``, ``"k-means"``, another clustering of
             scikit-learn's, or an object with ``fit``.
         history: The file in which it is remembered what was found; the user's, if left out, and none with ``False``.
+        ledger: The file in which studies on a machine share its cores and memory; the user's, if left out. With
+            ``False`` a study runs its trials as if it were alone.
         power_meter: The address of a power meter; without one, the best of what the machine has tells energies.
         setting: Knob -> value, if nothing is to be tuned but these are to be set.
         best: Which trial of a search is its best: ``"metric"``, that with the best value, or ``"metric, then time"``,
@@ -61,6 +63,7 @@ class System:
     probes: int | None = None
     similarity: Any = "nearest"
     history: str | os.PathLike[str] | bool | None = None
+    ledger: str | os.PathLike[str] | bool | None = None
     power_meter: str = ""
     setting: Mapping[str, SettingValue] | None = None
     best: str = "metric"
@@ -78,11 +81,11 @@ class System:
         if self.probes is not None:
             object.__setattr__(self, "probes", whole("probes", self.probes, 0, "so many epochs may try something"))
         _similarity(self.similarity)
-        if self.history is True or not isinstance(self.history, str | os.PathLike | bool | None):
-            raise ConfigError(
-                f"history={brief(self.history)} is no file. Pass a path, or False for none, or leave it out for the "
-                "user's."
-            )
+        for name, file in (("history", self.history), ("ledger", self.ledger)):
+            if file is True or not isinstance(file, str | os.PathLike | bool | None):
+                raise ConfigError(
+                    f"{name}={brief(file)} is no file. Pass a path, or False for none, or leave it out for the user's."
+                )
         if not isinstance(self.best, str) or self.best.partition(THEN)[2] not in ("", "time", "energy"):
             raise ConfigError(
                 f"best={brief(self.best)} is not known. Pass 'metric', 'metric, then time', or 'metric, then energy'."
@@ -160,7 +163,8 @@ class System:
             "probing": self.probing,
             "probes": self.probes,
             "similarity": similarity,
-            "history": os.fspath(self.history) if isinstance(self.history, os.PathLike) else self.history,
+            "history": _as_text(self.history),
+            "ledger": _as_text(self.ledger),
             "power_meter": self.power_meter,
             "setting": self.setting,
             "best": self.best,
@@ -198,6 +202,10 @@ def read_system(given: object) -> System | None:
         f"system={brief(given)} cannot be. Pass True, or etude.System(knobs=[...], objective='time'). The knobs are "
         f"{', '.join(NAMES)}."
     )
+
+
+def _as_text(file: str | os.PathLike[str] | bool | None) -> str | bool | None:
+    return os.fspath(file) if isinstance(file, os.PathLike) else file
 
 
 def _similarity(given: object) -> Similarity:
