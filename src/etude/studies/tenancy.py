@@ -1,7 +1,8 @@
 """A study among others on its machine: how many trials it may run at a time, by the ledger that all keep.
 
-It holds a *slot* in the ledger for each trial that it may run, before it runs it. A slot whose trial has ended goes back
-if the study's share has become smaller meanwhile; what a trial gives back that settled on fewer cores, others may use.
+It holds a *slot* in the ledger for each trial that it may run, before it runs it. A slot whose trial has ended goes
+back if the study's share has become smaller meanwhile; what a trial gives back that settled on fewer cores, others may
+use.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from etude.core.system import Setting
 
 if TYPE_CHECKING:
     from etude.system.asked import System
-    from etude.system.budget import Amount
+    from etude.system.budget import Amount, Want
     from etude.system.ledger import Ledger
 
 CORES: Final = ("threads", "cores")
@@ -38,13 +39,15 @@ class Tenancy:
     """
 
     def __init__(self, ledger: Ledger, name: str, trial: Amount, *, wanted: Callable[[], int], most: int) -> None:
-        from etude.system.budget import Want
-
         self._ledger, self._trial, self._wanted = ledger, trial, wanted
         self._idle: list[int] = []
         self._of: dict[int, int] = {}  # trial -> its slot
+        self._cores: dict[
+            int, int
+        ] = {}  # slot -> the cores of its trial, where that settled on other than it was given
         self._made = 0
-        ledger.join(name, Want.of_trials(trial, most=most))
+        self._most = most
+        ledger.join(name, self._want())
         self.fill()
 
     @property
@@ -77,6 +80,8 @@ class Tenancy:
         slot = self._of.pop(trial, None)
         if slot is None:
             return
+        if self._cores.pop(slot, None) is not None:
+            self._ledger.want(self._want())
         if self._ledger.hold(slot, self._trial) and self._is_ours():
             self._idle.append(slot)
         else:
@@ -88,12 +93,34 @@ class Tenancy:
         if slot is None:
             return True
         named = [int(setting[name] or 0) for name in CORES if name in setting]
-        cores = min([self._trial.cores, *named]) if named else self._trial.cores
-        return self._ledger.hold(slot, replace(self._trial, cores=max(1, cores)))
+        cores = max(1, min([self._trial.cores, *named]))
+        if cores == self._cores.get(slot, self._trial.cores):
+            return True
+        before = dict(self._cores)
+        self._cores[slot] = cores
+        self._ledger.want(self._want())  # what is not wanted any more is granted to others
+        if self._ledger.hold(slot, replace(self._trial, cores=cores)):
+            return True
+        self._cores = before
+        self._ledger.want(self._want())
+        return False
 
     def close(self) -> None:
         """Leave: all is given back."""
         self._ledger.close()
+
+    def _want(self) -> Want:
+        """Return what the study wants: what each of its trials uses, and the same as at first of all others."""
+        from etude.system.budget import Want, times
+
+        others = times(self._trial, self._most - len(self._cores))
+        cores = sum(self._cores.values())
+        least = min([self._trial.cores, *self._cores.values()])
+        return Want(
+            least=replace(self._trial, cores=least),
+            most=others + replace(times(self._trial, len(self._cores)), cores=cores),
+            step=replace(self._trial, cores=least),
+        )
 
     def _is_ours(self) -> bool:
         """Whether what is held is no more than this study's share."""
