@@ -169,6 +169,20 @@ with open(log, "a") as out:
     ledger.close()
 """
 
+HURRIES = """
+import sys
+from pathlib import Path
+from etude.system.budget import Amount, Want
+from etude.system.ledger import Ledger
+
+ledger = Ledger.open(Amount(4), Path(sys.argv[1]))
+ledger.join("to be killed", Want.of_trials(Amount(1), most=4))
+while True:
+    if ledger.hold(0, Amount(1)):
+        print(ledger.trouble or "held", flush=True)
+        ledger.release(0)
+"""
+
 HOLDS = """
 import sys
 from pathlib import Path
@@ -225,6 +239,24 @@ def test_what_a_killed_study_held_is_free_for_the_next_who_looks(path: Path) -> 
         assert ledger.tick().room.cores == 4
         (dead,) = ledger.response_times()
         assert (dead.name, dead.died) == ("to be killed", True)
+
+
+def test_studies_that_are_killed_at_any_moment_leave_a_ledger_that_is_whole_and_free(path: Path) -> None:
+    hurrying = [python(HURRIES, path, stdout=subprocess.PIPE) for _ in range(4)]
+    try:
+        for nth, process in enumerate(hurrying):
+            assert process.stdout is not None
+            assert {process.stdout.readline() for _ in range(20 + 7 * nth)} == {"held\n"}
+            process.kill()
+    finally:
+        for process in hurrying:
+            process.kill()
+            process.communicate()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with joined(path) as ledger:
+        assert (ledger.trouble, ledger.share.room.cores) == ("", 4)
+        assert [one.died for one in ledger.response_times()] == [True] * 4
 
 
 def test_a_killed_study_that_nobody_has_reaped_is_dead(path: Path) -> None:
@@ -363,7 +395,7 @@ def test_a_file_that_is_torn_to_pieces_leaves_the_study_alone(path: Path) -> Non
 def test_a_locked_file_is_waited_for_and_then_the_study_goes_on_alone(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_file, "BUSY_S", 0.01)
+    monkeypatch.setattr(ledger_file, "WAIT_S", 0.01)
     clock = VirtualClock(100.0)
     with joined(path, clock=clock) as ledger, closing(sqlite3.connect(path, isolation_level=None)) as other:
         assert ledger.hold(1, ONE)

@@ -27,16 +27,14 @@ from typing import Final, final
 
 from etude.core.clock import Clock, WallClock
 from etude.system.budget import NOTHING, Amount, Want, total
-from etude.system.ledger_file import LedgerFile, in_memory, open_ledger, started, this_process, told
-from etude.system.sqlite_file import BUSY, Unusable, code, transaction
+from etude.system.ledger_file import PATIENT_S, LedgerFile, in_memory, open_ledger, started, this_process, told
+from etude.system.sqlite_file import BUSY, Unusable, code
 from etude.system.tenants import Process, Response, Share, Tenant, is_gone, share_of
 
 SEEN_S: Final = 10.0
 """Seconds between two signs of life, if nothing else is to be written."""
 PATIENCE_S: Final = 10.0
 """For so long a study waits for a file that is locked; then it goes on alone."""
-LEAVE_S: Final = 2.0
-"""So long it waits to say that it has ended."""
 
 
 @final
@@ -60,6 +58,7 @@ class Ledger:
         self._clock, self._process = clock, process
         self._offered = budget
         self._mine: Tenant | None = None
+        self._there: list[Tenant] = []
         self._holds: dict[Hashable, Amount] = {}
         self._locked_since_s: float | None = None
 
@@ -123,10 +122,9 @@ class Ledger:
     def close(self) -> None:
         """Give everything back, go, and let go of the file."""
         if self._mine is not None:
-            with contextlib.suppress(sqlite3.Error):  # else it is swept when this process has ended
-                self._file.connection.execute(f"PRAGMA busy_timeout = {int(1000 * LEAVE_S)}")
-                with transaction(self._file.connection):
-                    self._file.remove(self._mine, now_s=self._clock.now_s(), died=False)
+            # If it cannot be written, it is swept when this process has ended.
+            with contextlib.suppress(sqlite3.Error), self._file.transaction(wait_s=PATIENT_S):
+                self._file.remove(self._mine, now_s=self._clock.now_s(), died=False)
         self._mine, self._holds, self.share = None, {}, Share()
         self._file.connection.close()
 
@@ -139,14 +137,14 @@ class Ledger:
     # --- what people ask -------------------------------------------------------------------------------
 
     def tenants(self) -> list[Tenant]:
-        """Return who is at work on this machine, in the order in which they came."""
-        with contextlib.suppress(sqlite3.Error, Unusable), transaction(self._file.connection):
-            return self._sweep(self._clock.now_s())
-        return []
+        """Return who is at work on this machine, in the order in which they came; if the file is locked, who was."""
+        with contextlib.suppress(sqlite3.Error, Unusable), self._file.transaction():
+            self._there = self._sweep(self._clock.now_s())
+        return list(self._there)
 
     def response_times(self) -> list[Response]:
         """Return how long studies took that ended, the newest thousand, in the order in which they went."""
-        with contextlib.suppress(sqlite3.Error, Unusable):
+        with contextlib.suppress(sqlite3.Error, Unusable), self._file.transaction():
             return self._file.responses()
         return []
 
@@ -162,20 +160,20 @@ class Ledger:
         if not self._file.is_there:
             self._take_up(open_ledger(self._given))
         try:
-            with transaction(self._file.connection):
-                mine, share, allowed = self._look(holds)
+            with self._file.transaction():
+                there, mine, allowed = self._look(holds)
         except (sqlite3.Error, Unusable) as error:
             if self._may_pass(error):
                 return False
             self._take_up(in_memory(self.path, told(self.path, error)))
             return self._settle(holds)
         self._locked_since_s, self.trouble = None, self._file.trouble
-        self._mine, self.share = mine, share
+        self._there, self._mine, self.share = there, mine, share_of(mine, there, self.budget)
         if allowed:
             self._holds = dict(holds)
         return allowed
 
-    def _look(self, holds: Mapping[Hashable, Amount]) -> tuple[Tenant, Share, bool]:
+    def _look(self, holds: Mapping[Hashable, Amount]) -> tuple[list[Tenant], Tenant, bool]:
         now_s = self._clock.now_s()
         there = self._sweep(now_s)
         self.budget = (self._file.budget() if there else None) or self._file.set_budget(self._offered)
@@ -193,8 +191,7 @@ class Ledger:
         if mine != before or now_s - before.seen_s > SEEN_S:
             mine = replace(mine, seen_s=now_s)
             self._file.update(mine)
-        there = [mine if one.id == mine.id else one for one in there]
-        return mine, share_of(mine, there, self.budget), allowed
+        return [mine if one.id == mine.id else one for one in there], mine, allowed
 
     def _sweep(self, now_s: float) -> list[Tenant]:
         """Return who is there, and write down who is gone."""

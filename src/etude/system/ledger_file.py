@@ -16,16 +16,18 @@ from typing import Final, TypeVar
 import msgspec
 
 from etude.system.budget import Amount
-from etude.system.sqlite_file import DAMAGED, Kind, Unusable, code, made, memory, opened
+from etude.system.sqlite_file import DAMAGED, Kind, Unusable, code, made, memory, opened, transaction
 from etude.system.tenants import Process, Response, Tenant
 
 T = TypeVar("T")
 
 FILE: Final = "ledger.sqlite"
-BUSY_S: Final = 0.25
-"""Seconds to wait for another process that writes. A study's event loop stands still meanwhile."""
-OPEN_S: Final = 5.0
-"""Seconds to wait for others when the file is opened, before a study begins."""
+WAIT_S: Final = 0.25
+"""Seconds to wait for others that write. A study's event loop stands still meanwhile."""
+PATIENT_S: Final = 5.0
+"""Seconds to wait for them before a study begins, and when it has ended."""
+POLL_S: Final = 0.02
+"""Seconds for which SQLite waits each time that it is asked; longer, and it would look seldom."""
 KEPT: Final = 1000
 """Responses that are remembered, the newest ones."""
 OLD_S: Final = 86_400.0
@@ -82,6 +84,10 @@ class LedgerFile:
             return not self.inode or self.inode == os.stat(self.path).st_ino
         return False
 
+    def transaction(self, *, wait_s: float | None = None) -> contextlib.AbstractContextManager[None]:
+        """Return a block in which all is written or nothing; None to wait as long as a study's event loop may."""
+        return transaction(self.connection, wait_s=WAIT_S if wait_s is None else wait_s)
+
     def tenants(self) -> list[Tenant]:
         """Return who is at work, in the order in which they came; maybe some who are gone."""
         rows = self.connection.execute("SELECT id, body FROM tenants WHERE machine = ? ORDER BY id", (self.machine,))
@@ -136,10 +142,9 @@ def open_ledger(path: Path | None) -> LedgerFile:
             where = default_path()
             _make_own(where.parent)
         where.parent.mkdir(parents=True, exist_ok=True)
-        connection = opened(where, KIND, busy_s=OPEN_S)
+        connection = opened(where, KIND, busy_s=POLL_S, wait_s=PATIENT_S)
         # Only a power cut can harm it then, after which nothing in it is needed. A sync would take 15 ms on a disk.
         connection.execute("PRAGMA synchronous = OFF")
-        connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_S)}")
         return LedgerFile(where, connection, machine(), inode=os.stat(where).st_ino)
     except (Unusable, OSError, sqlite3.Error) as error:
         return in_memory(where, told(where, error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,14 +50,20 @@ class Kind:
 
 
 def opened(
-    path: Path, kind: Kind, *, busy_s: float, fill: Callable[[sqlite3.Connection], object] = lambda _: None
+    path: Path,
+    kind: Kind,
+    *,
+    busy_s: float,
+    wait_s: float = 0.0,
+    fill: Callable[[sqlite3.Connection], object] = lambda _: None,
 ) -> sqlite3.Connection:
     """Return a connection to a file of a kind, which is made if there is none; its folder has to be there.
 
     Args:
         path: The file.
         kind: What kind of file it is.
-        busy_s: Seconds to wait for another process.
+        busy_s: Seconds for which SQLite waits for another process.
+        wait_s: Seconds to wait until it can be looked at, as ``transaction`` does.
         fill: Puts into a new one what is in it from the start.
 
     Raises:
@@ -68,16 +75,20 @@ def opened(
     with contextlib.ExitStack() as on_error:
         connection = on_error.enter_context(contextlib.closing(connected(path, "rwc", busy_s)))
         connection.execute("PRAGMA secure_delete = ON")
-        made(connection, kind, fill)
+        made(connection, kind, fill, wait_s=wait_s)
         on_error.pop_all()
     return connection
 
 
 def made(
-    connection: sqlite3.Connection, kind: Kind, fill: Callable[[sqlite3.Connection], object] = lambda _: None
+    connection: sqlite3.Connection,
+    kind: Kind,
+    fill: Callable[[sqlite3.Connection], object] = lambda _: None,
+    *,
+    wait_s: float = 0.0,
 ) -> sqlite3.Connection:
     """Make an empty database one of a kind; leave one alone that is there."""
-    with transaction(connection):
+    with transaction(connection, wait_s=wait_s):
         if _refuse_others(connection, kind) == 0:
             for command in kind.schema:
                 connection.execute(command)
@@ -100,16 +111,34 @@ def connected(path: Path, mode: str, busy_s: float) -> sqlite3.Connection:
 
 
 @contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Run a block in one write transaction: all of it is in the file afterwards, or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
+def transaction(connection: sqlite3.Connection, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Run a block in one write transaction: all of it is in the file afterwards, or nothing.
+
+    Args:
+        connection: To the file.
+        wait_s: Seconds to try if others are at it. SQLite by itself looks less and less often while it waits, so that
+            who has waited long loses to those who come: where many write, it is to wait shortly, and is asked again.
+    """
+    until_s = time.monotonic() + wait_s
+    _patiently(connection, "BEGIN IMMEDIATE", until_s)
     try:
         yield
-        connection.execute("COMMIT")
+        _patiently(connection, "COMMIT", until_s)
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
+
+
+def _patiently(connection: sqlite3.Connection, command: str, until_s: float) -> None:
+    while True:
+        try:
+            connection.execute(command)
+        except sqlite3.OperationalError as error:
+            if code(error) not in BUSY or time.monotonic() >= until_s:
+                raise
+        else:
+            return
 
 
 def code(error: sqlite3.Error) -> int:
