@@ -35,6 +35,7 @@ class MadeUpGroups:
         self.proc, self.groups = root / "proc", root / "groups"
         self.controllers = [name for name in FILES if name not in lacks]
         self.forbidden: set[str] = set()
+        self.hands_on = True
         self.before_move: Callable[[int], None] = lambda _: None
         self.trees = [self.groups / name for name in FILES] if version == 1 else [self.groups]
         for tree in self.trees:
@@ -60,6 +61,8 @@ class MadeUpGroups:
         elif file.name == "cgroup.subtree_control":
             if self.members(file.parent) and file.parent != self.groups:
                 raise OSError(errno.EBUSY, "Device or resource busy", str(file))
+            if not self.hands_on:
+                raise PermissionError(errno.EACCES, "Permission denied", str(file))
             names = sorted({*file.read_text().split(), *(name.removeprefix("+") for name in said.split())})
             assert set(names) <= set(self.controllers)
             self._put(file, " ".join(names))

@@ -209,6 +209,41 @@ def test_in_version_2_a_group_that_is_not_ours_is_told_of(tmp_path: Path) -> Non
     assert set(kernel.places().values()) == {"/job"}
 
 
+def test_in_version_2_room_that_was_made_for_nothing_is_given_back(tmp_path: Path) -> None:
+    kernel = MadeUpGroups(tmp_path, 2, FAMILY)
+    kernel.hands_on = False
+    with pytest.raises(Refused):
+        limits(kernel)
+    assert set(kernel.places().values()) == {"/job"}
+    assert not list(kernel.groups.rglob("etude-*"))
+
+
+def test_in_version_2_another_attempt_may_make_room_at_the_same_time(tmp_path: Path) -> None:
+    kernel = MadeUpGroups(tmp_path, 2, FAMILY)
+    rest = kernel.groups / "job" / "etude-rest"
+    first_try = iter([True])
+
+    class Slow:
+        """Another attempt moves everything when this one has just found that it has to."""
+
+        make, remove = kernel.make, kernel.remove
+
+        def write(self, file: Path, said: str) -> None:
+            if file.name == "cgroup.subtree_control" and next(first_try, False):
+                try:
+                    kernel.write(file, said)
+                finally:
+                    kernel.make(rest)
+                    for pid in FAMILY:
+                        kernel.write(rest / "cgroup.procs", str(pid))
+            kernel.write(file, said)
+
+    part = Limits(BOTH, cores=4, pid=ATTEMPT, kernel=Slow(), proc=kernel.proc, groups=kernel.groups)
+    assert kernel.places()[ATTEMPT] == "/job/etude-12"
+    part.close()
+    assert set(kernel.places().values()) == {"/job/etude-rest"}
+
+
 # --- for real -------------------------------------------------------------------------------------
 
 REALLY = """

@@ -169,12 +169,20 @@ def _this_machine() -> tuple[Machine, Hardware]:
 def _opened(path: Path | None) -> History:
     """Open a history that is there; one that is not is not made for looking at it."""
     from etude.system.history import History
-    from etude.system.history_file import default_path
 
-    at = default_path() if path is None else path
+    at = _place(path)
     if not at.exists():
         raise ConfigError(f"There is no system history yet: {at} is not there. Tune the machine, or import one.")
     return History.open(at)
+
+
+def _place(path: Path | None) -> Path:
+    from etude.system.history_file import default_path
+
+    try:
+        return default_path() if path is None else path
+    except RuntimeError:
+        raise ConfigError("This user has no home, and so no history. Name one by --history FILE.") from None
 
 
 def _refuse_unreadable(history: History) -> None:
@@ -183,9 +191,7 @@ def _refuse_unreadable(history: History) -> None:
 
 
 def _remembered(path: Path | None, hardware: Hardware) -> dict[str, Any]:
-    from etude.system.history_file import default_path
-
-    at = default_path() if path is None else path
+    at = _place(path)
     if not at.exists():
         return {"path": str(at), "is_there": False, "trouble": "", "here": {}, "elsewhere": 0}
     with _opened(at) as history:

@@ -156,5 +156,6 @@ def come(
     said = resources.memory_gb if resources is not None else None
     memory_gb = float(said) if isinstance(said, int | float) else None  # else it is learned, or nobody says
     path = Path(system.ledger) if isinstance(system.ledger, str | os.PathLike) else None
-    ledger = Ledger.open(Amount.of(cores=machine.cores or 1, memory_gb=machine.memory_gb), path)
+    asked = cores * most  # who wants more workers than there are cores gets them, as long as nobody else is there
+    ledger = Ledger.open(Amount.of(cores=max(asked, machine.cores or 1), memory_gb=machine.memory_gb), path)
     return Tenancy(ledger, name, Amount.of(cores=cores, memory_gb=memory_gb), wanted=wanted, most=most)

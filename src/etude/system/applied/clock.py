@@ -41,12 +41,11 @@ class Clock:
 
     def __init__(self, cpus: Path, locks: Path, *, write: Write = Path.write_text) -> None:
         self._cpus, self._write = cpus, write
+        if not _found(cpus):
+            raise Refused("the kernel does not show the clock of the cores (cpufreq).")
         self._hold = Hold.take(locks / LOCK, put_back=lambda found: put_back(found, cpus, write=write))
         self.mended = self._hold.mended
         self._found = _found(cpus)
-        if not self._found:
-            self._hold.release()
-            raise Refused("the kernel does not show the clock of the cores (cpufreq).")
         self._hold.remember(self._found)
         self._is_changed = False
 

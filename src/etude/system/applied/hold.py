@@ -39,9 +39,8 @@ class Hold:
         mended: That somebody was found to have died while holding it, and what was done; empty if nobody.
     """
 
-    def __init__(self, file: Path, descriptor: int) -> None:
-        self._file, self._descriptor = file, descriptor
-        self._holder = os.getpid()
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
         self.mended = ""
 
     @classmethod
@@ -64,7 +63,7 @@ class Hold:
         with contextlib.ExitStack() as on_error:
             on_error.callback(os.close, descriptor)
             _refuse_strangers(file, descriptor)
-            hold = cls(file, descriptor)
+            hold = cls(descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -85,16 +84,14 @@ class Hold:
         os.pwrite(self._descriptor, said, 0)
 
     def release(self) -> None:
-        """Let go of it: all was put back. A process that this one has forked lets go of nothing."""
-        if self._descriptor >= 0 and os.getpid() == self._holder:
-            os.ftruncate(self._descriptor, 0)
-            self.abandon()
+        """Let go of it: all was put back."""
+        os.ftruncate(self._descriptor, 0)
+        self.abandon()
 
     def abandon(self) -> None:
         """Let go of it though not all was put back: the next holder does that."""
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a forked process may have the file open still
         os.close(self._descriptor)
-        self._descriptor = -1
 
     def _said(self) -> dict[str, Any]:
         """Return what the file says of this start of the machine; nothing, if that is not whole."""

@@ -6,6 +6,7 @@ set: memory is charged to the group in which it was taken, so a limit that comes
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ NONE: Final[Mapping[str, Value]] = {"memory_limit": None, "cpu_share": 1.0}
 """Knob -> the value that is no limit."""
 GB: Final = 2**30
 PERIOD_US: Final = 100_000
+NOT_OURS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 HELD: Final = {1: "total_rss", 2: "anon"}
 """Version -> the line of ``memory.stat`` that cannot be given back."""
 
@@ -64,13 +66,11 @@ class Limits:
         self._version = groups_of(pid, proc=proc, groups=groups).version
         try:
             self._begin(pid, proc, groups)
-        except OSError as error:
-            self._undo()
-            if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        except Exception as error:
+            with contextlib.suppress(OSError):  # what ended the attempt to begin is what is said
+                self.close()
+            if isinstance(error, OSError) and error.errno in NOT_OURS:
                 raise Refused(wants.GROUPS[self._version]) from None
-            raise
-        except Refused:
-            self._undo()
             raise
 
     @property
@@ -88,9 +88,15 @@ class Limits:
 
     def close(self) -> None:
         """Move all processes back to where they were, and remove the group."""
+        wrong = None
         while self._homes:
             group, home = self._homes.popitem()
-            self._tree.end(group, home)
+            try:
+                self._tree.end(group, home)
+            except OSError as error:
+                wrong = error
+        if wrong is not None:
+            raise wrong
 
     def _begin(self, pid: int, proc: Path, groups: Path) -> None:
         controllers = [CONTROLLER[name] for name in self._names]
@@ -107,12 +113,6 @@ class Limits:
                 home = groups_of(pid, proc=proc, groups=groups).folders[controller]
             self._groups[controller] = group = self._tree.begin(home, pid)
             self._homes[group] = home
-
-    def _undo(self) -> None:
-        try:
-            self.close()
-        except OSError:  # what ended the attempt to begin is what is said
-            self._homes.clear()
 
     def _refuse_less_than_held(self, group: Path, limit_gb: float) -> None:
         """Refuse a limit that would end the training: the kernel kills who holds more."""

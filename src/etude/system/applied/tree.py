@@ -138,13 +138,17 @@ class Tree:
                 raise
             self._refuse_strangers(around, pid)
             self._make_rest(around)
-            self.kernel.write(around / HANDED_ON, wanted)
+            try:
+                self.kernel.write(around / HANDED_ON, wanted)
+            except OSError:
+                self.end(around / REST, around)
+                raise
 
     def _refuse_strangers(self, folder: Path, pid: int) -> None:
-        """Refuse a group whose processes do not all descend from one of them, as this process does."""
+        """Refuse a group whose processes do not all descend from one, as this process does; none is left to move."""
         members = self.members(folder)
         eldest = [one for one in members if self._parent(one) not in members]
-        if len(eldest) != 1 or pid not in self.family(eldest[0]):
+        if members and (len(eldest) != 1 or pid not in self.family(eldest[0])):
             raise Refused(f"the control group {folder} has other processes than this study's. {ALONE}")
 
     def _make_rest(self, folder: Path) -> None:
