@@ -21,8 +21,8 @@ from typing import Final
 
 from benchmarks.tenants.tables import Table
 from etude.system.entries import Entry, Hardware, Probed
-from etude.system.knobs import Setting
-from etude.system.probing import DEFAULT, Grid, key
+from etude.system.knobs import Setting, key, setting_of
+from etude.system.probing import DEFAULT, Grid
 from etude.system.recall import Learned, reuse_or_probe
 from etude.system.similarity import Nearest
 from etude.system.tuner import Decision, Known, Phase, Tuner
@@ -210,9 +210,9 @@ class PipeTune(Approach):
 
     def end(self, job: Job) -> None:
         """Add what was found to the history."""
-        for best, ratios in self._tuner.learned().values():
-            costs = (Probed({}, 1.0), *(Probed(dict(one), ratio) for one, ratio in ratios.items()))
-            self._history.append(entry(job, profile_of(self._rates, self._draw), best, costs))
+        for learned in self._tuner.learned().values():
+            costs = (Probed({}, 1.0), *(Probed(setting_of(one), ratio) for one, ratio in learned.tried.items()))
+            self._history.append(entry(job, profile_of(self._rates, self._draw), learned.best, costs))
 
     def _known(self, rates: Mapping[str, float]) -> Known:
         recall = reuse_or_probe(self._history, rates, Nearest(), learned=self._learned)
@@ -226,7 +226,7 @@ def campaign(jobs: Sequence[Job], draw: random.Random) -> list[Entry]:
     for job in jobs:
         for _ in range(CAMPAIGN):
             seconds = {one: draw.choice(row.epoch_s) for one, row in job.table.rows.items()}
-            costs = tuple(Probed(dict(one), took / seconds[key(DEFAULT)]) for one, took in seconds.items())
+            costs = tuple(Probed(setting_of(one), took / seconds[key(DEFAULT)]) for one, took in seconds.items())
             best = min(costs, key=lambda probed: probed.cost).setting
             found.append(entry(job, profile_of(job.rates, draw), best, costs))
     return found

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from etude.system.knobs import Setting
-from etude.system.probing import Key, key
+from etude.system.knobs import Key, Setting, key, setting_of
 
 FILE: Final = Path(__file__).resolve().parent.parent / "data" / "pipetune_epochs.json"
 
@@ -54,18 +53,18 @@ class Table:
     @property
     def changes(self) -> tuple[Setting, ...]:
         """All settings but the default."""
-        return tuple(dict(one) for one in self.rows if one)
+        return tuple(setting for one in self.rows if (setting := setting_of(one)))
 
     @property
     def gain(self) -> float:
         """How many times the default's throughput the best setting has."""
-        return self.rows[()].seconds / self.rows[key(self.best)].seconds
+        return self.rows[key({})].seconds / self.rows[key(self.best)].seconds
 
     @property
     def best(self) -> Setting:
         """The setting whose epochs take least."""
         best: Key = min(self.rows, key=lambda one: self.rows[one].seconds)
-        return dict(best)
+        return setting_of(best)
 
 
 def read(file: Path = FILE) -> list[Table]:

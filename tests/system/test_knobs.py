@@ -80,8 +80,8 @@ def test_one_thing_that_is_missing_takes_its_knob(change: dict[str, object], nam
 
 
 def test_keras_and_plain_loops_have_the_knobs_that_make_sense_for_them() -> None:
-    assert names(chosen(catalogue(FULL, "keras"))) == ["cores", "checkpoint_every", "threads", "compile"]
-    assert names(chosen(catalogue(FULL))) == ["cores", "checkpoint_every", "threads"]
+    assert names(chosen(catalogue(FULL, "keras"))) == ["cores", "threads", "compile"]
+    assert names(chosen(catalogue(FULL))) == ["cores", "threads"]
     assert not catalogue(FULL, "keras")["amp"].needs
 
 
