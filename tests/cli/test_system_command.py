@@ -198,3 +198,44 @@ def test_a_clock_that_cannot_be_put_back_is_an_error(
     done = etude("system", "restore")
     assert done.code == 1
     assert done.out.startswith("clock of the cores: it cannot be put back: [Errno 21] Is a directory")
+
+
+SCRIPT = """
+import torch
+
+import etude
+
+
+def train(run, epochs: int = 5):
+    for _ in run.epochs(epochs):
+        torch.ones(64, 64) @ torch.ones(64, 64)
+    return 1.0
+
+
+experiment = etude.Experiment(train, metric="score", mode="max")
+"""
+
+
+def test_a_campaign_fills_the_history_of_a_script(etude: Etude, tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(SCRIPT)
+    told = etude("system", "campaign", str(tmp_path / "work.py"), "--knob", "threads", "--repeats", "1", "--json")
+    said = json.loads(told.stdout)
+    assert (told.returncode, said["settings"]) == (0, 2)
+    with History.open() as history:
+        [(_, _, best, costs)] = [(e.hardware, e.objective, e.best, e.costs) for e in _all(history, tmp_path)]
+    assert said["best"] == dict(best)
+    assert {"threads": 1} in [dict(one.setting) for one in costs]
+
+
+def test_a_campaign_of_too_few_epochs_says_so(etude: Etude, tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(SCRIPT)
+    told = etude("system", "campaign", str(tmp_path / "work.py"), "epochs=1")
+    assert told.returncode == 2
+    assert "it has fewer than two epochs. Pass more: epochs=20." in told.stderr
+
+
+def _all(history: History, folder: Path) -> list[Entry]:
+    import msgspec
+
+    history.export_to(folder / "all.jsonl")
+    return [msgspec.json.decode(line, type=Entry) for line in (folder / "all.jsonl").read_text().splitlines()[1:]]

@@ -93,6 +93,6 @@ def test_a_table_of_the_file_is_read_by_what_a_setting_changes(tmp_path: Path):
     file.write_text(json.dumps({"machine": {}, "workloads": {"a net": one}}))
     (table,) = tables.read(file)
     assert (table.name, table.kind, table.best, table.gain) == ("a net", "I", {"threads": 1}, pytest.approx(4 / 3))
-    assert (table.rows[key({})].seconds, table.rows[()].extra_s) == (2.0, 2.0)
+    assert (table.rows[key({})].seconds, table.rows[key({})].extra_s) == (2.0, 2.0)
     assert table.changes == ({"threads": 1},)
     assert key(table.best) in table.rows

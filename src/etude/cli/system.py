@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from etude.cli.shell import AsJson, Code, print_json, print_table
+from etude.cli.shell import AsJson, Code, print_json, print_table, standard_output_kept
 from etude.core.errors import ConfigError
 from etude.core.text import count
 
@@ -134,6 +134,56 @@ def forget(
 
 
 @app.command()
+def campaign(
+    experiment: Annotated[str, typer.Argument(metavar="SCRIPT[:NAME]", help="The script, and the experiment in it.")],
+    parameters: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="The configuration: lr=0.1 width=64.")
+    ] = None,
+    knob: Annotated[list[str] | None, typer.Option("--knob", metavar="KNOB", help="A knob; by default all.")] = None,
+    objective: Annotated[str, typer.Option("--objective", help="What costs are: time or energy.")] = "time",
+    most: Annotated[int, typer.Option("--settings", help="How many settings are measured.")] = 48,
+    repeats: Annotated[int, typer.Option("--repeats", help="How often each of them.")] = 2,
+    history: AHistory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure many settings of a training on purpose, one an epoch, in as many runs as it takes: a first history."""
+    from etude.cli.options import read_start
+    from etude.core.clock import WallClock
+    from etude.files import scripts
+    from etude.system.asked import System
+    from etude.system.campaigning import Campaign
+    from etude.system.history import History
+    from etude.worker.plainly import measured, named
+
+    system = System(knobs=knob or None, objective=objective, history=history)
+    at_work = Campaign(system, most=most, repeats=repeats)
+    with standard_output_kept(as_json):
+        found, _ = scripts.load(experiment)
+        params = found.checked(read_start(" ".join(parameters), lead="") if parameters else {})
+        while not at_work.epochs or at_work.done < at_work.epochs:
+            before = at_work.done, at_work.epochs
+            measured(found, params, system, at_work)
+            if before == (at_work.done, at_work.epochs):
+                raise ConfigError(
+                    "A run of the training measured no setting: it has fewer than two epochs. Pass more: epochs=20."
+                )
+    with History.open(history) as opened:
+        entry = at_work.entry(opened.digest, named(found), at_s=WallClock().now_s())
+        opened.add(entry)
+        trouble = opened.trouble
+    if trouble:
+        raise ConfigError(trouble)
+    best = ", ".join(f"{name}={value!r}" for name, value in entry.best.items()) or "the default"
+    _tell(
+        as_json,
+        f"{count(at_work.done, 'epoch')} of {count(len(entry.costs), 'setting')} measured; the best is {best}.",
+        epochs=at_work.done,
+        settings=len(entry.costs),
+        best=dict(entry.best),
+    )
+
+
+@app.command()
 def restore(as_json: AsJson = False) -> None:
     """Put back the clock and the power limits that a study has left changed which was killed."""
     from etude.system.applied.restoring import restore
@@ -151,19 +201,17 @@ def restore(as_json: AsJson = False) -> None:
 
 
 def _this_machine() -> tuple[Machine, Hardware]:
-    from etude.store import provenance
+    from etude.system import nvml
     from etude.system.entries import Hardware
     from etude.system.machine import read_machine
     from etude.system.meters.nvml import power_limits_w
     from etude.worker import machine as workers
 
     gpus = workers.gpus()
-    known: Any = provenance.collect()["hardware"]
-    models = known["gpus"] if isinstance(known["gpus"], list) else []
     machine = read_machine(
         memory_gb=workers.memory_gb(), gpus=gpus, gpu_power_w=(power_limits_w(gpus) or ()) if gpus else ()
     )
-    return machine, Hardware.here(tuple(gpu["name"] for gpu in models))
+    return machine, Hardware.here(nvml.models(gpus))
 
 
 def _opened(path: Path | None) -> History:

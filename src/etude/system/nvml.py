@@ -47,3 +47,19 @@ def handles_of(nvml: Any, gpus: Sequence[str] | None) -> list[Any]:
 def listed(gpus: Sequence[str] | None) -> str:
     """Return GPUs as messages name them."""
     return "of this machine" if gpus is None else ", ".join(gpus)
+
+
+def models(gpus: Sequence[str], *, library: Any = None) -> tuple[str, ...]:
+    """Return the model of each GPU; "a GPU" of each where nobody tells.
+
+    Args:
+        gpus: Which, by index or whole UUID.
+        library: What stands for NVIDIA's.
+    """
+    nvml, why = loaded(library) if gpus else (None, "")
+    if nvml is None or why:
+        return ("a GPU",) * len(gpus)
+    try:
+        return tuple(str(nvml.nvmlDeviceGetName(handle)) for handle in handles_of(nvml, gpus))
+    except nvml.NVMLError:
+        return ("a GPU",) * len(gpus)

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from etude.core.system import Choices, Setting, SettingValue, Watched
 from etude.frameworks import keras_adapter, torch_adapter, torch_knobs_adapter
 from etude.frameworks.thread_knobs import ThreadKnobs
+from etude.system import nvml
 from etude.system.applied.host import host_knobs
 from etude.system.entries import Hardware
 from etude.system.knobs import Knob, catalogue
@@ -161,7 +162,7 @@ def choices_of(
     wanted = _wanted(watched, knobs)
     now, lacks = appliers.now, appliers.lacks
     lacking = {k.name: k.needs or lacks.get(k.name, NOTHING) for k in wanted if k.needs or k.name not in now}
-    hardware = Hardware.here(gpus)
+    hardware = Hardware.here(nvml.models(gpus))
     return Choices(
         hardware.cpu,
         hardware.cores,

@@ -46,19 +46,37 @@ def _tuned(experiment: Definition, params: Mapping[str, Any], run: Run, system: 
     past = Remembered(system.file) if system.history is not False else None
     conductor = SystemConductor(system, past)
     here = Here(conductor)
-    run.tuning = Tuning(system.watched(), conductor.begin(0, ""), advice=here, cores=available_cores(), say=_say)
+    returned = conducted(experiment, params, run, system, here)
+    trouble = ""
+    if past is not None and system.setting is None:
+        trouble = past.keep(conductor, named(experiment), at_s=WallClock().now_s())
+    for note in filter(None, [*conductor.notes, trouble, *here.told()]):
+        _say(note)
+    return returned
+
+
+def conducted(experiment: Definition, params: Mapping[str, Any], run: Run, system: System, here: Here) -> Any:
+    """Return what the training function returns, with the settings that somebody orders in this process."""
+    run.tuning = Tuning(system.watched(), here.first(), advice=here, cores=available_cores(), say=_say)
     try:
         returned = Bound(experiment.functions, experiment.signature, params, run).train()
         run.tuning.rest()
     finally:
         run.tuning.end()
-    if past is not None and system.setting is None:
-        what = " ".join(function.__qualname__ for function in experiment.functions.values())
-        if trouble := past.keep(conductor, what, at_s=WallClock().now_s()):
-            conductor.notes.append(trouble)
-    for note in [*conductor.notes, *here.told()]:
-        _say(note)
     return returned
+
+
+def named(experiment: Definition) -> str:
+    """Return what tells an experiment from others, for the digest of its work."""
+    return " ".join(function.__qualname__ for function in experiment.functions.values())
+
+
+def measured(experiment: Definition, params: Mapping[str, Any], system: System, campaign: Conductor) -> None:
+    """Train once, with the settings of a campaign."""
+    defaults = experiment.signature.defaults()
+    run = Run(metrics=experiment.metrics.names, params={**defaults, **params}, seed=0, device=default_device())
+    with kept_generators():
+        conducted(experiment, params, run, system, Here(campaign))
 
 
 class Here:
@@ -72,6 +90,10 @@ class Here:
         self._conductor = conductor
         self._order: Order | None = None
         self._last: Order | None = None
+
+    def first(self) -> Order:
+        """Return the setting of the first epoch."""
+        return self._conductor.begin(0, "")
 
     def measured(self, taken: Taken) -> None:
         """Decide on the next epoch."""
