@@ -217,10 +217,10 @@ experiment = etude.Experiment(train, metric="score", mode="max")
 
 
 def test_a_campaign_fills_the_history_of_a_script(etude: Etude, tmp_path: Path) -> None:
-    (tmp_path / "work.py").write_text(SCRIPT)
-    told = etude("system", "campaign", str(tmp_path / "work.py"), "--knob", "threads", "--repeats", "1", "--json")
-    said = json.loads(told.stdout)
-    assert (told.returncode, said["settings"]) == (0, 2)
+    (tmp_path / "some_work.py").write_text(SCRIPT)
+    told = etude("system", "campaign", str(tmp_path / "some_work.py"), "--knob", "threads", "--repeats", "1", "--json")
+    said = json.loads(told.out)
+    assert (told.code, said["settings"]) == (0, 2)
     with History.open() as history:
         [(_, _, best, costs)] = [(e.hardware, e.objective, e.best, e.costs) for e in _all(history, tmp_path)]
     assert said["best"] == dict(best)
@@ -228,10 +228,10 @@ def test_a_campaign_fills_the_history_of_a_script(etude: Etude, tmp_path: Path) 
 
 
 def test_a_campaign_of_too_few_epochs_says_so(etude: Etude, tmp_path: Path) -> None:
-    (tmp_path / "work.py").write_text(SCRIPT)
-    told = etude("system", "campaign", str(tmp_path / "work.py"), "epochs=1")
-    assert told.returncode == 2
-    assert "it has fewer than two epochs. Pass more: epochs=20." in told.stderr
+    (tmp_path / "short_work.py").write_text(SCRIPT)
+    told = etude("system", "campaign", str(tmp_path / "short_work.py"), "epochs=1")
+    assert told.code == 2
+    assert "it has fewer than two epochs. Pass more: epochs=20." in told.err
 
 
 def _all(history: History, folder: Path) -> list[Entry]:

@@ -19,11 +19,21 @@ def train(campaign: Campaign, *, epochs: int) -> list[Order]:
     orders = [campaign.begin(0, "")]
     for epoch in range(epochs):
         order = orders[-1]
-        seconds = 10 * (0.5 if order.setting.get("loader_workers") else 1.0) * (1.2 if "threads" in order.setting else 1)
+        seconds = (
+            10 * (0.5 if order.setting.get("loader_workers") else 1.0) * (1.2 if "threads" in order.setting else 1)
+        )
         rates = {"user s": 1.0} if epoch == 0 else {}
         choices = CHOICES if epoch == 0 else None
         said = Taken(
-            epoch, epochs, seconds, 10, NO_ENERGY, rates=rates, setting=order.setting, phase=order.phase, choices=choices
+            epoch,
+            epochs,
+            seconds,
+            10,
+            NO_ENERGY,
+            rates=rates,
+            setting=order.setting,
+            phase=order.phase,
+            choices=choices,
         )
         orders.append(campaign.next(0, "", said))
     return orders[:epochs]
