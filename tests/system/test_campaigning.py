@@ -61,5 +61,5 @@ def test_what_was_learned_is_an_entry_that_names_only_what_differs_from_the_defa
 
 
 def test_a_training_without_epochs_measures_nothing_and_says_so() -> None:
-    with pytest.raises(ConfigError, match="asked run.epochs for none"):
+    with pytest.raises(ConfigError, match=r"asked run\.epochs for none"):
         Campaign(System()).entry(lambda text: "abcdef0123456789", "a workload", at_s=1.7e9)
