@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from benchmarks.common import ROOT, Benchmark, Cell, Quantity, Result, Target
 from benchmarks.pipetune import profiles, recognised, tables
-from etude.system.profile import own_rates
+from etude.system.comparable import comparable
 from etude.system.similarity import Nearest
 
 MADE_UP: Final = ("made up 0", "made up 1", "made up 2")
@@ -35,7 +35,7 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
     if not runs:
         runs = profiles.made_up(MADE_UP, runs=5)
         measured = {name: tables.made_up(nth) for nth, name in enumerate(MADE_UP)}
-    found = recognised.look_up_all(runs, measured, _similarity(args["similarity"]), own_rates)
+    found = recognised.look_up_all(runs, measured, _similarity(args["similarity"]), comparable)
     repeated = [one for one in found if not one.is_foreign]
     foreign = [one for one in found if one.is_foreign]
     shown = {
@@ -90,9 +90,9 @@ BENCHMARK = Benchmark(
     ),
     note=(
         "Each run is looked up among all others (repeated), and once more among those of other work (foreign).\n"
-        "recognised: it is known, and the nearest run is of the same work; skipped: a setting is reused and nothing probed.\n"
-        "wrong: of all look-ups, repeated and foreign, those that reuse a setting with less than 95 % of the best one's\n"
-        "throughput."
+        "recognised: it is known, and the nearest run is of the same work; skipped: a setting is reused, and nothing\n"
+        "probed. wrong: of all look-ups, repeated and foreign, those that reuse a setting with less than 95 % of the\n"
+        "best one's throughput."
     ),
     texts={
         "profiled": f"a file of profiles; {profiles.FILE.relative_to(ROOT)} if there is one",

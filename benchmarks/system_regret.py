@@ -54,7 +54,8 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
         "tables": len(found),
         "gain": statistics.median(table.gain for table in found),
         "of_best_percent": 100 * statistics.median(one.of_best for one in every),
-        "of_best_worst_table_percent": 100 * min(statistics.fmean(one.of_best for one in of) for of in outcomes.values()),
+        "of_best_worst_table_percent": 100
+        * min(statistics.fmean(one.of_best for one in of) for of in outcomes.values()),
         "of_best_reached_percent": 100 * statistics.fmean(one.of_best >= 0.95 for one in every),
         "of_default_worst_percent": 100 * min(one.of_default for one in every),
         "probing_worst_percent": 100 * max(one.probing for one in every),
@@ -119,10 +120,10 @@ BENCHMARK = Benchmark(
     targets=targets(),
     note=(
         f"Studies of {replayed.EPOCHS} epochs, {SEEDS} seeds, as one long trial and as a dozen. of_best, of_default:\n"
-        "throughput over that of the best setting, and of the default, from the first epoch to the last; the worst table by\n"
-        "the mean of its studies, the worst default of all studies; reached: share of studies with 95 % of the best or more.\n"
-        "gain: what the best setting has over the default. Made-up tables were not measured. Live: trained, beside epochs by\n"
-        "default and with the best setting of the table."
+        "throughput over that of the best setting, and of the default, from the first epoch to the last; the worst\n"
+        "table by the mean of its studies, the worst default of all studies; reached: share of studies with 95 % of\n"
+        "the best or more. gain: what the best setting has over the default. Made-up tables were not measured. Live:\n"
+        "trained, beside epochs by default and with the best setting of the table."
     ),
     numbers={"epochs": (200, "epochs of a live study")},
     texts={"measured": f"a file of tables; {tables.FILE.relative_to(ROOT)} if there is one"},

@@ -61,7 +61,11 @@ def shown(results: Mapping[str, Sequence[Result]]) -> Sequence[Sequence[Sequence
     """Return a table of all settings, in milliseconds."""
     head = ("ms an epoch", "type", *(names := sorted({name for found in results.values() for name in _ms(found)})))
     lines = [
-        (name, found[-1]["details"]["type"], *(f"{1000 * _ms(found)[one]:.0f}" if one in _ms(found) else "" for one in names))
+        (
+            name,
+            found[-1]["details"]["type"],
+            *(f"{1000 * _ms(found)[one]:.0f}" if one in _ms(found) else "" for one in names),
+        )
         for name, found in results.items()
     ]
     return [[head, *lines]]
@@ -85,9 +89,9 @@ BENCHMARK = Benchmark(
     ),
     targets=(),
     note=(
-        "Medians of epochs after the first. Each setting has a process of its own, and their epochs take turns. gain: the\n"
-        "throughput of the best setting over the default's; spread: of the default's epochs, how far the middle half lie\n"
-        "apart."
+        "Medians of epochs after the first. Each setting has a process of its own, and their epochs take turns. gain:\n"
+        "the throughput of the best setting over the default's; spread: of the default's epochs, how far the middle\n"
+        "half lie apart."
     ),
     numbers={"rounds": (7, "epochs of each setting after its first one")},
     texts={"into": f"a file for the tables; {tables.FILE.relative_to(ROOT)} is what others read"},

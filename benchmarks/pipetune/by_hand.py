@@ -1,7 +1,7 @@
 """A training whose setting is changed by hand between its epochs, and what each epoch took.
 
-The functions are those of an ordinary experiment. In place of a study's ``run`` they get one that asks before each epoch
-for its setting, and in place of their loaders ones that begin each epoch with the workers that were asked for.
+The functions are those of an ordinary experiment. In place of a study's ``run`` they get one that asks before each
+epoch for its setting, and in place of their loaders ones that begin each epoch with the workers that were asked for.
 """
 
 from __future__ import annotations

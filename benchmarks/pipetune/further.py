@@ -54,6 +54,7 @@ class Attention(nn.Module):
         self.classes = nn.Linear(width, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what speaks for each class."""
         said: torch.Tensor = self.classes(self.layer(self.words(x)).mean(1))
         return said
 

@@ -37,9 +37,9 @@ class Outcome:
 def study(table: Table, *, seed: int, trials: int = 12, epochs: int = EPOCHS) -> Outcome:
     """Let the tuner decide on the epochs of a study, whose trials come one after the other.
 
-    What the tuner sees is an epoch that was measured with that setting, drawn at random: so it is as noisy as epochs are.
-    What is summed up is the median, or else the luck of the draw would be in the outcome. First epochs take as much
-    longer as they did where they were measured, whatever the setting.
+    What the tuner sees is an epoch that was measured with that setting, drawn at random: so it is as noisy as epochs
+    are. What is summed up is the median, or else the luck of the draw would be in the outcome. First epochs take as
+    much longer as they did where they were measured, whatever the setting.
 
     Args:
         table: What epochs take.

@@ -8,7 +8,7 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -90,9 +90,9 @@ class Table:
     def axes(self) -> Axes:
         """Return how its settings are tried: threads and workers, which share the cores, jointly.
 
-        Workers that are begun anew in each epoch are left out: where epochs are short they look bad for what is no fault
-        of theirs, and hide what those bring that stay. Most threads come first: they bring most where code asks for one,
-        and what comes later is cut short if it is much slower than the best so far.
+        Workers that are begun anew in each epoch are left out: where epochs are short they look bad for what is no
+        fault of theirs, and hide what those bring that stay. Most threads come first: they bring most where code asks
+        for one, and what comes later is cut short if it is much slower than the best so far.
         """
         joint = [one for one in self.changes() if one.get(STAY, not one.get(WORKERS))]
         joint.sort(key=lambda one: -int({**self.default, **one}["threads"] or 1))
@@ -101,7 +101,6 @@ class Table:
 
 WORKERS: Final = "loader_workers"
 STAY: Final = "persistent_workers"
-NOTHING: Final = (False, None)
 
 
 def spelled(setting: Setting) -> str:
@@ -111,10 +110,10 @@ def spelled(setting: Setting) -> str:
         >>> spelled({"threads": 2, "persistent_workers": True, "loader_workers": 0})
         'threads=2,loader_workers=0'
     """
-    said = {name: value for name, value in setting.items() if value not in NOTHING}
-    if not said.get("loader_workers"):
-        said.pop("persistent_workers", None)
-    order = ("threads", "loader_workers", "persistent_workers")
+    said = {name: value for name, value in setting.items() if value is not False and value is not None}
+    if not said.get(WORKERS):
+        said.pop(STAY, None)
+    order = ("threads", WORKERS, STAY)
     names = sorted(said, key=lambda name: (order.index(name) if name in order else len(order), name))
     return ",".join(f"{name}={said[name]}" for name in names)
 
@@ -127,13 +126,13 @@ def settings(cores: int, *, threads: int, has_loader: bool) -> tuple[Setting, ..
         threads: How many threads the workload computes with by default.
         has_loader: Whether it loads data.
     """
-    counts = sorted({1, *(1 << k for k in range(1, cores.bit_length())), cores, threads} - {threads})
+    counts = sorted({cores, threads, *(1 << k for k in range(cores.bit_length()))})
     loading: list[dict[str, Value]] = [{}]
     if has_loader:
-        several = sorted({*(n for n in counts if n <= cores), threads})
-        loading = [{"loader_workers": 0}, *({"loader_workers": n} for n in several)]
-        loading += [{"loader_workers": n, "persistent_workers": True} for n in several]
-    return tuple({"threads": n, **how} for n, how in itertools.product((threads, *counts), loading))
+        loading = [{WORKERS: n} for n in (0, *counts)]
+        loading += [{WORKERS: n, STAY: True} for n in counts]
+    others = [n for n in counts if n != threads]
+    return tuple({"threads": n, **how} for n, how in itertools.product((threads, *others), loading))
 
 
 def read(file: Path = FILE) -> tuple[Table, ...]:
@@ -203,5 +202,3 @@ def made_up(seed: int) -> Table:
         rows[spelled(setting)] = Row(setting, epochs, None, seconds + draw.uniform(0.0, 1.0))
     default = settings(cores, threads=threads, has_loader=True)[0]
     return Table(f"made up {seed}", MADE_UP, default, rows)
-
-

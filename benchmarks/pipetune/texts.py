@@ -34,6 +34,7 @@ class Convolutions(nn.Module):
         self.classes = nn.Linear(FILTERS * len(WIDTHS), CLASSES)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what speaks for each class."""
         words = self.words(x).transpose(1, 2)
         answers = [torch.relu(each(words)).amax(2) for each in self.filters]
         said: torch.Tensor = self.classes(self.dropout(torch.cat(answers, 1)))
@@ -51,6 +52,7 @@ class Recurrent(nn.Module):
         self.classes = nn.Linear(64, CLASSES)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what speaks for each class."""
         said: torch.Tensor = self.classes(self.dropout(self.memory(self.words(x))[0].mean(1)))
         return said
 

@@ -181,8 +181,8 @@ class Tuner(Generic[P]):
     def is_clearly_worse(self, trial: Hashable, cost: float, done: float) -> bool:
         """Say whether a probe is to be cut short, and the rest of its epoch to go on as ``meanwhile`` says.
 
-        It is compared with the best that is known, not with the default: where something else is four times as fast, one
-        more epoch at the default's pace costs as much as four.
+        It is compared with the best that is known, not with the default: where something else is four times as fast,
+        one more epoch at the default's pace costs as much as four.
 
         Args:
             trial: The trial.
@@ -195,7 +195,7 @@ class Tuner(Generic[P]):
         return cost > CLEARLY * told.baseline * self._best(told.work)[1]
 
     def meanwhile(self, trial: Hashable) -> Setting:
-        """Return the best setting that is known of a trial's work; the default, if none is better or it is not known."""
+        """Return the best setting that is known of a trial's work; the default, if there is none."""
         told = self._trials.get(trial)
         return self._best(told.work)[0] if told is not None and told.work is not None else DEFAULT
 
