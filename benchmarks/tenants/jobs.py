@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.tenants.tables import Table
+from etude.core.system import Phase
 from etude.system.entries import Entry, Hardware, Probed
 from etude.system.knobs import Setting, key, setting_of
 from etude.system.probing import DEFAULT, Grid
 from etude.system.recall import Learned, reuse_or_probe
 from etude.system.similarity import Nearest
-from etude.system.tuner import Decision, Known, Phase, Tuner
+from etude.system.tuner import Decision, Known, Tuner
 
 HERE: Final = Hardware("the machine of the tables", 1)
 RATES: Final = 12

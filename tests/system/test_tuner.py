@@ -131,6 +131,19 @@ def test_a_probe_that_is_clearly_worse_is_cut_short_and_not_before_it_has_shown_
     assert not tuner.is_clearly_worse(0, 1.1, 0.2)
 
 
+def test_a_probe_that_is_much_slower_than_the_best_so_far_is_cut_short_and_the_best_goes_on() -> None:
+    tuner = Tuner(Grid(({"workers": 2}, {"workers": 4})), most=9, look_up=unknown)
+    now = tuner.begin(0)
+    assert tuner.meanwhile(0) == {}
+    for cost in (1.0, 1.0, 0.25):
+        now = tuner.epoch(0, now, cost, "work")
+    assert now.setting == {"workers": 4}
+    assert not tuner.is_clearly_worse(0, 0.3, 0.2)
+    assert tuner.is_clearly_worse(0, 0.4, 0.2)  # far better than the default, and yet no match for two workers
+    assert tuner.meanwhile(0) == {"workers": 2}
+    assert tuner.meanwhile("nobody") == {}
+
+
 def test_another_job_begins_it_anew() -> None:
     tuner = Tuner(Grid(({"workers": 2},)), most=9, look_up=unknown)
     now = tuner.begin(0)

@@ -11,6 +11,7 @@ from etude.core.clock import VirtualClock
 from etude.core.system import Order, Phase, SettingValue, Taken, Watched
 from etude.system.energy import Energy, Label
 from etude.system.profile import Profiler
+from etude.system.sources.counted import Counted
 from etude.worker import tuning as module
 from etude.worker.run import NoLine, Run
 from etude.worker.tuning import Tuning
@@ -83,7 +84,7 @@ def made(clock: VirtualClock, advice: Advice, *, watched: Watched | None = None,
         cores=2,
         say=print,
         clock=clock,
-        watches=lambda counted: Profiler([counted], clock=clock),
+        watches=lambda counted: Profiler([counting(counted)], clock=clock),
         meter=Meter(),
     )
 
@@ -95,12 +96,19 @@ def train(tuning: Tuning, clock: VirtualClock, *, epochs: int, step_s: float = 1
         for _ in range(steps):
             clock.advance(step_s)
             tuning._stepped(step_s, 0.25 * step_s)
+            tuning._counted.add("copied GB", 0.5)
     tuning.end()
     found: Any = tuning._appliers
     return found
 
 
-PROBE = Order({"threads": 1}, Phase.PROBE, "try it", cut_above_s=0.5)
+def counting(counted: Counted) -> Counted:
+    """Return counts that know of something besides steps."""
+    counted.add("copied GB", 0.0)
+    return counted
+
+
+PROBE = Order({"threads": 1}, Phase.PROBE, "try it", cut_above_s=0.5, meanwhile={"prefetch": 4})
 KEEP = Order({"threads": 1}, Phase.KEEP, "best")
 
 
@@ -125,7 +133,7 @@ def test_the_first_epoch_says_what_can_be_set_and_what_kind_of_work_it_is(clock:
     first, second = advice.told
     assert first.choices is not None
     assert first.choices.meter == "measured: a made-up meter"
-    assert first.rates["loader wait s"] == pytest.approx(0.25)
+    assert first.rates == {"copied GB": pytest.approx(0.5)}
     assert (second.choices, second.rates) == (None, {})
 
 
@@ -145,7 +153,7 @@ def test_what_is_clearly_worse_is_cut_short_and_says_what_it_cost_by_then(clock:
     advice = Advice(PROBE)
     appliers = train(made(clock, advice), clock, epochs=2, step_s=1.0)
     assert advice.told[1].cut == (2.0, 2)
-    assert appliers.set == [{}, {"threads": 1}, {}]
+    assert appliers.set == [{}, {"threads": 1}, {"prefetch": 4}]
 
 
 def test_what_is_no_worse_is_not_cut_short(clock: VirtualClock) -> None:

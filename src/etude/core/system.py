@@ -83,7 +83,7 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
         setting: Under which setting it was.
         phase: What it was for, as was ordered.
         cut: Seconds and steps until it was cut short, since it was clearly worse; None if it was not. What came after
-            was with the default.
+            was with the best setting that is known.
         choices: What can be set there; told with the first epoch of an attempt.
     """
 
@@ -108,8 +108,9 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
         phase: What the epoch is for.
         why: A sentence for people.
         evidence: The numbers behind it, by name.
-        cut_above_s: Seconds a step above which the epoch is clearly worse, and goes on with the default; None where
+        cut_above_s: Seconds a step above which the epoch is clearly worse, and goes on with ``meanwhile``; None where
             there is no such limit.
+        meanwhile: The best setting that is known.
         work: The kind of work that the trial is found to be; empty before that is known.
         best: The best setting that is known for that kind.
     """
@@ -119,6 +120,7 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str
     evidence: dict[str, float] = {}
     cut_above_s: float | None = None
+    meanwhile: Setting = {}
     work: str = ""
     best: Setting = {}
 

@@ -22,7 +22,7 @@ from etude.system.knobs import setting_of
 from etude.system.objective import OBJECTIVES, Cost
 from etude.system.probing import Grid, Prober
 from etude.system.recall import Learned, reuse_or_probe
-from etude.system.tuner import CLEARLY, Decision, Known, Tuner
+from etude.system.tuner import Decision, Known, Tuner
 
 SHARE: Final = 0.05
 """Of all epochs of a study, those that may try something."""
@@ -251,14 +251,14 @@ class SystemConductor:
     def _order(self, trial: int, kind: _Kind, decision: Decision) -> Order:
         work = kind.tuner.work_of(trial)
         learned = kind.tuner.learned().get(work)
-        baseline = kind.tuner.baseline(trial)
         may_cut = decision.phase in (Phase.PROBE, Phase.REUSE) and self._system.objective == OBJECTIVES["time"]
         return Order(
             setting=dict(decision.setting),
             phase=decision.phase,
             why=decision.why,
             evidence=dict(decision.evidence),
-            cut_above_s=CLEARLY * baseline if may_cut and baseline is not None else None,
+            cut_above_s=kind.tuner.cut_above(trial) if may_cut else None,
+            meanwhile=dict(kind.tuner.meanwhile(trial)) if may_cut else {},
             work=str(work) if work is not None else "",
             best=dict(learned.best) if learned is not None else {},
         )

@@ -48,25 +48,6 @@ class Profile:
         return {name: rate / steps for name, rate in self.rates.items() if name != STEPS} if steps > 0 else {}
 
 
-OF_THE_MACHINE: Final = ("machine", "pressure")
-"""In names of rates: what the machine does, whoever it does it for."""
-
-
-def own_rates(profile: Profile) -> dict[str, float]:
-    """Return what only the process itself did, for each step; for the whole epoch, if no steps were counted.
-
-    By these runs are recognised: rates per second, and those of the whole machine, change with what else it does.
-
-    Example:
-        >>> own_rates(Profile({"user s": 2.0, "machine idle s": 1.0}, "/proc", 10.0))
-        {'user s': 20.0}
-    """
-    found = profile.per_step() or {
-        name: rate * profile.seconds for name, rate in profile.rates.items() if name != STEPS
-    }
-    return {name: rate for name, rate in found.items() if not any(word in name for word in OF_THE_MACHINE)}
-
-
 @dataclass
 class _Reader:
     """A source, and what reading it costs at the least."""

@@ -35,7 +35,7 @@ TWICE: Final = 2
 ALIKE: Final = 3
 """After so many trials of one kind, and none of another, the next ones are taken for the same from the start."""
 CLEARLY: Final = 1.25
-"""A probe that costs so much of the default is cut short."""
+"""A probe that costs so much of the best that is known is cut short."""
 SHOWN: Final = 0.1
 """So much of an epoch says whether a probe is clearly worse."""
 
@@ -208,20 +208,30 @@ class Tuner(Generic[P]):
         return Decision(DEFAULT, Phase.BASELINE, "a second epoch by default: a first one pays for what comes once")
 
     def is_clearly_worse(self, trial: Hashable, cost: float, done: float) -> bool:
-        """Say whether a probe is to be cut short.
+        """Say whether a probe is to be cut short, and the rest of its epoch to go on as ``meanwhile`` says.
+
+        It is compared with the best that is known, not with the default: where something else is four times as fast,
+        one more epoch at the default's pace costs as much as four.
 
         Args:
             trial: The trial.
             cost: What a step of it has cost so far.
             done: Which share of the epoch is over.
         """
-        told = self._trials.get(trial)
-        return told is not None and told.baseline is not None and done >= SHOWN and cost > CLEARLY * told.baseline
+        above = self.cut_above(trial)
+        return above is not None and done >= SHOWN and cost > above
 
-    def baseline(self, trial: Hashable) -> float | None:
-        """Return what a step by default cost a trial; None if nobody knows yet."""
+    def cut_above(self, trial: Hashable) -> float | None:
+        """Return what a step costs above which a probe of a trial is cut short; None before that is known."""
         told = self._trials.get(trial)
-        return told.baseline if told is not None else None
+        if told is None or told.work is None or told.baseline is None:
+            return None
+        return CLEARLY * told.baseline * self._best(told.work)[1]
+
+    def meanwhile(self, trial: Hashable) -> Setting:
+        """Return the best setting that is known of a trial's work; the default, if there is none."""
+        told = self._trials.get(trial)
+        return self._best(told.work)[0] if told is not None and told.work is not None else DEFAULT
 
     def work_of(self, trial: Hashable) -> Hashable | None:
         """Return which kind of work a trial is; None if nobody knows yet."""

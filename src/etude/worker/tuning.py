@@ -13,11 +13,12 @@ from typing import Any, Final, Protocol
 
 from etude.core.clock import Clock, WallClock
 from etude.core.system import Choices, Order, Phase, Taken, Watched
+from etude.system.comparable import comparable
 from etude.system.energy import as_joules
 from etude.system.machine import read_machine
 from etude.system.meters.best import best_meter
 from etude.system.meters.meter import Meter
-from etude.system.profile import Profiler, own_rates, profiler
+from etude.system.profile import Profiler, profiler
 from etude.system.sources.counted import Counted
 from etude.worker.applying import Appliers, choices_of
 
@@ -169,7 +170,7 @@ class Tuning:
                 seconds,
                 max(1, self._steps),
                 as_joules(energy),
-                rates=own_rates(profile) if profile is not None and is_default and is_first else {},
+                rates=comparable(profile) if profile is not None and is_default and is_first else {},
                 rung=profile.rung if profile is not None else "",
                 setting=dict(self._order.setting),
                 phase=self._order.phase,
@@ -205,7 +206,7 @@ class Tuning:
         )
 
     def _stepped(self, step_s: float, waited_s: float) -> None:
-        """Count a step, and go on with the default if the setting is clearly worse."""
+        """Count a step, and go on with the best that is known if the setting is clearly worse."""
         self._counted.step(step_s, waited_s=waited_s)
         self._steps += 1
         limit_s = self._order.cut_above_s
@@ -214,7 +215,7 @@ class Tuning:
         so_far_s = self._clock.now_s() - self._began_s
         if so_far_s > limit_s * self._steps:
             self._cut = so_far_s, self._steps
-            self._appliers.apply({})
+            self._appliers.apply(self._order.meanwhile)
 
 
 class NoTuning:
