@@ -12,7 +12,7 @@ from benchmarks.pipetune.profiles import Run
 from benchmarks.pipetune.tables import Table
 from benchmarks.pipetune.workloads import work_of
 from etude.system.entries import Entry, Hardware, Probed
-from etude.system.knobs import Setting, key
+from etude.system.knobs import Setting, key, setting_of
 from etude.system.probing import best_of
 from etude.system.profile import Profile
 from etude.system.recall import reuse_or_probe
