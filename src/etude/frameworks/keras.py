@@ -25,6 +25,11 @@ OF_THE_FIT: Final = {"_model", "_params", "model", "params"}
 """What a callback is given by each ``fit``."""
 
 
+def is_model(thing: Any) -> bool:
+    """Say whether something is a Keras model; with torch as its backend it is a module of torch as well."""
+    return isinstance(thing, keras.Model)
+
+
 def handle(thing: Any, *, path: str) -> Handle | None:
     """Return how a layer, a model, an optimizer or a callback is kept; None if it is nothing of Keras.
 

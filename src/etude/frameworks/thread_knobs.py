@@ -1,35 +1,144 @@
-"""A stand-in until the real one is merged."""
+"""Threads and cores of the process that trains, changed while it does; for any framework, and for none.
+
+Two threads on one core wait for each other by spinning, and are four times slower than one thread. So cores are never
+taken away alone: all threads of the process are moved together, and no more of them compute than there are cores.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+
+from etude.frameworks import torch_adapter
+
+Value = bool | int | float | str | None
+
+NAMES: Final = ("threads", "cores")
+TASKS: Final = "/proc/self/task"
+POOLS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class ThreadKnobs:
-    """Sets threads."""
+    """Sets how many threads compute, and on how many cores.
+
+    What the process had when this was made is its share: no setting gives it more.
+
+    Args:
+        say: Called with a line where something goes wrong.
+
+    Attributes:
+        now: Knob -> its value as the process had it.
+        lacks: Knob -> why it cannot be set, and the mend.
+    """
 
     def __init__(self, *, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._cpus = allowed_cpus()
+        self._masks: dict[int, set[int]] = {}  # of threads that were moved
+        self._limits: Any = None
+        self._set: tuple[int, int] | None = None
+        self._share = (threads_now(len(self._cpus)), len(self._cpus))
+        self.now: dict[str, Value] = dict(zip(NAMES, self._share, strict=True))
         self.lacks: dict[str, str] = {}
-        self._had: int | None = None
+        if not self._cpus:
+            del self.now["cores"]
+            self.lacks["cores"] = "this system does not say on which cores a process may run; Linux does."
 
-    @property
-    def now(self) -> dict[str, Any]:
-        import sys
+    def apply(self, setting: Mapping[str, Value]) -> None:
+        """Set them; what the setting does not name is as it was when this was made.
 
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return {}
-        if self._had is None:
-            self._had = torch.get_num_threads()
-        return {"threads": self._had}
-
-    def apply(self, setting: Mapping[str, Any]) -> None:
-        import sys
-
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            torch.set_num_threads(setting.get("threads", self.now["threads"]))
+        Args:
+            setting: Knob -> value; other knobs are left alone.
+        """
+        threads, cores = (
+            min(int(setting.get(name) or most), most) if name not in self.lacks else most
+            for name, most in zip(NAMES, self._share, strict=True)
+        )
+        wanted = (min(threads, cores) if cores else threads, cores)
+        if wanted == (self._set or self._share):
+            return
+        try:
+            self._move(*wanted)
+        except Exception as error:  # the training goes on with what it had
+            with contextlib.suppress(Exception):
+                self._move(*self._share)
+            named = [name for name in NAMES if name in setting]
+            for name in named:
+                self.lacks.setdefault(name, f"it could not be set: {error}. Leave it out of the knobs.")
+            self._say(f"{' and '.join(named) or 'threads'} could not be set, and stay as they were: {error}")
 
     def close(self) -> None:
-        self.apply({})
+        """Put everything back."""
+        with contextlib.suppress(Exception):
+            if self._set is not None:
+                self._move(*self._share)
+
+    def _move(self, threads: int, cores: int) -> None:
+        before = (self._set or self._share)[1]
+        if cores >= before:
+            self._pin(cores)
+        self._compute_with(threads)
+        if cores < before:
+            self._pin(cores)
+        self._set = (threads, cores)
+
+    def _compute_with(self, threads: int) -> None:
+        if self._limits is not None:
+            self._limits.restore_original_limits()
+            self._limits = None
+        if threads != self._share[0] and (pools := sys.modules.get("threadpoolctl")) is not None:
+            self._limits = pools.threadpool_limits(threads)
+        if torch := torch_adapter():
+            torch.set_threads(threads)
+
+    def _pin(self, cores: int) -> None:
+        if not self._cpus or cores == (self._set or self._share)[1]:
+            return
+        chosen = self._cpus if cores == len(self._cpus) else set(least_taken(self._cpus)[:cores])
+        for task in map(int, os.listdir(TASKS)):
+            with contextlib.suppress(ProcessLookupError):
+                self._masks.setdefault(task, self._cpus)
+                os.sched_setaffinity(task, self._masks[task] if chosen == self._cpus else chosen)
+
+
+def allowed_cpus() -> set[int]:
+    """Return the numbers of the cores on which this process may run; none where the system does not tell."""
+    if not hasattr(os, "sched_setaffinity") or not os.path.isdir(TASKS):
+        return set()
+    return os.sched_getaffinity(0)
+
+
+def threads_now(cores: int) -> int:
+    """Return how many threads compute: torch's, or else those of the pools that are loaded.
+
+    Args:
+        cores: How many the process may use, for the case that nobody knows.
+    """
+    if torch := sys.modules.get("torch"):
+        return int(torch.get_num_threads())
+    if pools := sys.modules.get("threadpoolctl"):
+        found = [int(pool["num_threads"]) for pool in pools.threadpool_info()]
+        if found:
+            return max(found)
+    named = [os.environ.get(name, "") for name in POOLS]
+    return next((int(n) for n in named if n.isdecimal() and int(n)), 0) or cores or os.cpu_count() or 1
+
+
+def least_taken(cpus: set[int]) -> list[int]:
+    """Return cores, those first to which the fewest other processes are bound: several trials take different ones."""
+    taken: Counter[int] = Counter()
+    own = os.getpid()
+    for place in Path("/proc").iterdir():
+        if place.name.isdecimal() and int(place.name) != own:
+            with contextlib.suppress(OSError):
+                mask = os.sched_getaffinity(int(place.name))
+                if len(mask) < len(cpus):
+                    taken.update(mask)
+    order = sorted(cpus)
+    order = order[own % len(order) :] + order[: own % len(order)]
+    return sorted(order, key=lambda cpu: taken[cpu])

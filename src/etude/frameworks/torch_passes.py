@@ -327,11 +327,12 @@ def _is_drawn_ahead() -> bool:
 
     The loader of torchdata is none: it asks for the state whenever it draws, and knows which one it has given out.
     """
-    loaders = sys.modules.get("torch.utils.data.dataloader")
-    kind = getattr(loaders, "_MultiProcessingDataLoaderIter", None)
+    kind = getattr(sys.modules.get("torch.utils.data.dataloader"), "_MultiProcessingDataLoaderIter", ())
+    ours = getattr(sys.modules.get("etude.frameworks.torch_feeds"), "Feed", ())
     frame = sys._getframe(2)
-    while kind is not None and frame is not None:
-        if isinstance(frame.f_locals.get("self"), kind):
+    while frame is not None:
+        asks = frame.f_locals.get("self")
+        if isinstance(asks, kind) or (isinstance(asks, ours) and asks.drawn_ahead):
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False

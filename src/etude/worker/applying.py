@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from etude.core.system import Choices, Setting, SettingValue, Watched
 from etude.frameworks import keras_adapter, torch_adapter, torch_knobs_adapter
+from etude.frameworks.keras_knobs import KerasKnobs
 from etude.frameworks.thread_knobs import ThreadKnobs
 from etude.system import nvml
 from etude.system.applied.host import host_knobs
@@ -77,40 +78,45 @@ class Appliers:
     def __init__(self, *, stepped: Callable[[float, float], None], say: Callable[[str], None]) -> None:
         self._stepped, self._say = stepped, say
         self._saves = Saves()
+        self._found: Any = None
         self._host: Applier | None = None
-        self._all: list[Applier] = [self._saves, ThreadKnobs(say=say)]
-        self._of_torch: Any = None
         self._failed: dict[str, str] = {}
-
-    def of_the_host(self, names: Sequence[str], machine: Machine) -> None:
-        """Have knobs of the host set as well, where some are named."""
-        if names and self._host is None:
-            self._host = host_knobs(names, machine=machine, say=self._say)
-            self._all.append(self._host)
 
     @property
     def checkpoint_every(self) -> int:
         """After how many epochs a state is saved."""
         return self._saves.every
 
+    def of_the_host(self, names: Sequence[str], machine: Machine) -> None:
+        """Have knobs of the host set as well, where some are named."""
+        if names and self._host is None:
+            self._host = host_knobs(names, machine=machine, say=self._say)
+
+    # --- what knobs act on ------------------------------------------------------------------------
+
     def data(self, found: Any) -> Any:
         """Take loaders in hand."""
-        return self._torch.data(found) if self._torch is not None else found
+        return self._framework.data(found) if hasattr(self._framework, "data") else found
 
     def model(self, built: Any) -> Any:
-        """Take a model in hand."""
-        return self._torch.model(built) if self._torch is not None else built
+        """Take a model in hand; one of Keras trains in a way of its own."""
+        keras = keras_adapter()
+        is_of_keras = keras is not None and keras.is_model(built)
+        return built if is_of_keras or not hasattr(self._framework, "model") else self._framework.model(built)
 
     def kept(self, things: Mapping[str, Any]) -> None:
         """Take what is kept in hand."""
         self._saves.kept()
-        if self._torch is not None:
-            self._torch.kept(things)
+        if hasattr(self._framework, "kept"):
+            self._framework.kept(things)
+
+    # --- settings ---------------------------------------------------------------------------------
 
     @property
     def now(self) -> dict[str, SettingValue]:
         """Knob -> its value as the training function has it."""
-        return {name: value for one in self._all for name, value in one.now.items() if name not in self.lacks}
+        lacks = self.lacks
+        return {name: value for one in self._all for name, value in one.now.items() if name not in lacks}
 
     @property
     def lacks(self) -> dict[str, str]:
@@ -122,10 +128,11 @@ class Appliers:
         for one in self._all:
             try:
                 one.apply({name: value for name, value in setting.items() if name in one.now})
-            except Exception as error:
+            except Exception as error:  # whatever it is, training goes on
                 said = f"{type(error).__name__} was raised when it was set: {error}"
-                self._failed |= {name: said for name in setting if name in one.now}
-                self._say(f"{', '.join(self._failed)}: {said}. The training goes on without.")
+                failed = [name for name in setting if name in one.now]
+                self._failed |= dict.fromkeys(failed, said)
+                self._say(f"{', '.join(failed) or 'A knob'}: {said}. The training goes on without.")
                 with contextlib.suppress(Exception):
                     one.apply({})
 
@@ -136,12 +143,20 @@ class Appliers:
                 one.close()
 
     @property
-    def _torch(self) -> Any:
-        """What sets knobs of PyTorch, once the training function has loaded it."""
-        if self._of_torch is None and torch_adapter() is not None:
-            self._of_torch = torch_knobs_adapter()(say=self._say, stepped=self._stepped)
-            self._all.append(self._of_torch)
-        return self._of_torch
+    def _all(self) -> list[Applier]:
+        return [self._saves, self._framework, *([self._host] if self._host is not None else [])]
+
+    @property
+    def _framework(self) -> Any:
+        """What sets knobs of the framework that the user's code has loaded by now, threads and cores among them."""
+        if self._found is None:
+            if torch_adapter() is not None:
+                self._found = torch_knobs_adapter()(say=self._say, stepped=self._stepped)
+            elif keras_adapter() is not None:
+                self._found = KerasKnobs(say=self._say)
+            else:
+                self._found = ThreadKnobs(say=self._say)
+        return self._found
 
 
 def choices_of(
