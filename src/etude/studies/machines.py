@@ -44,13 +44,12 @@ class Machines:
         self._known = frozenset(history.tuned)
 
     def unsaid(self) -> Sequence[str]:
-        """Return what users should be told, once."""
+        """Return what users should be told; what is wrong with the history, as often as it is asked."""
         notes = self.conductor.notes if self.conductor is not None else []
         unsaid, self._said = notes[self._said :], len(notes)
-        return unsaid
+        return [*unsaid, *([self._past.trouble] if self._past is not None and self._past.trouble else [])]
 
-    def close(self, at_s: float) -> str:
-        """Remember what was learned; return what is wrong with the file, if anything is."""
-        if self.conductor is None or self._past is None:
-            return ""
-        return self._past.keep(self.conductor, self._workload, at_s=at_s, apart_from=self._known)
+    def close(self, at_s: float) -> None:
+        """Remember what was learned."""
+        if self.conductor is not None and self._past is not None:
+            self._past.keep(self.conductor, self._workload, at_s=at_s, apart_from=self._known)

@@ -351,8 +351,8 @@ class Study(AtWork):
             self._say_what_is_not_written(error)
         finally:  # whatever was wrong, the next driver finds the study free
             await self._loop.run_in_executor(None, self._artifacts.close)
-            if trouble := self._machines.close(self.clock.now_s()):
-                self._note(trouble)
+            self._machines.close(self.clock.now_s())
+            self._say_of_machines()
             self._keep_notes(self.history.epoch)
             await self._loop.run_in_executor(None, self._safekeeping.close, self._journal.seq)
             self._keep_notes(self.history.epoch)  # once more, since a mirror may have said what it lacks
@@ -418,12 +418,15 @@ class Study(AtWork):
     def _take_in(self, event: AnyEvent) -> None:
         self._make_room(event)
         commands = self._driver.handle(event)
-        for note in self._machines.unsaid():
-            self._note(note)
+        self._say_of_machines()
         self._desk.sort(commands, answer=self._events.append)
         for command in commands:
             if type(command) is Persist and isinstance(fact := command.fact, Quarantined):
                 self._note(f"Worker {fact.worker} is in quarantine: {fact.reason}. Another process takes its place.")
+
+    def _say_of_machines(self) -> None:
+        for note in self._machines.unsaid():
+            self._note(note)
 
     def _flush(self) -> None:
         """Commit and carry out; reports that nothing hangs on may wait for others."""

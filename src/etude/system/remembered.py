@@ -18,18 +18,24 @@ class Remembered:
 
     Args:
         path: The file; None for the user's.
+
+    Attributes:
+        trouble: What was wrong with the file when it was used last, why, and the mend; empty if nothing was.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
+        self.trouble = ""
 
     def entries(self, *, machine: str, objective: str) -> list[Entry]:
         """Return what is remembered of a machine for an objective, the oldest first."""
         with History.open(self._path) as history:
-            return history.entries(machine=machine, objective=objective)
+            found = history.entries(machine=machine, objective=objective)
+            self.trouble = history.trouble
+        return found
 
-    def keep(self, conductor: SystemConductor, workload: str, *, at_s: float, apart_from: Container[int] = ()) -> str:
-        """Remember what was learned; return what is wrong with the file, if anything is.
+    def keep(self, conductor: SystemConductor, workload: str, *, at_s: float, apart_from: Container[int] = ()) -> None:
+        """Remember what was learned.
 
         Args:
             conductor: Who has learned it.
@@ -43,4 +49,4 @@ class Remembered:
             )
             for entry in learned:
                 history.add(entry)
-            return history.trouble if learned else ""
+            self.trouble = history.trouble

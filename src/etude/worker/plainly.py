@@ -47,10 +47,10 @@ def _tuned(experiment: Definition, params: Mapping[str, Any], run: Run, system: 
     conductor = SystemConductor(system, past)
     here = Here(conductor)
     returned = conducted(experiment, params, run, system, here)
-    trouble = ""
     if past is not None and system.setting is None:
-        trouble = past.keep(conductor, named(experiment), at_s=WallClock().now_s())
-    for note in filter(None, [*conductor.notes, trouble, *here.told()]):
+        past.keep(conductor, named(experiment), at_s=WallClock().now_s())
+        conductor.notes.append(past.trouble)
+    for note in filter(None, [*conductor.notes, *here.told()]):
         _say(note)
     return returned
 
