@@ -193,8 +193,9 @@ class TorchKnobs:
     def _put_on(self, knob: str, models: Iterable[torch.nn.Module]) -> None:
         for model in models:
             thing = self._made(knob, model)
-            if thing is not None and self._attempt(knob, thing.on):
+            if thing is not None:
                 self._on.setdefault(knob, []).append(thing)
+                self._attempt(knob, thing.on)
 
     def _made(self, knob: str, model: torch.nn.Module) -> Any:
         kind: Any = KINDS[knob]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -102,13 +103,19 @@ class Compiled:
 
     def on(self) -> None:
         """Compile: that is done when the model is called next."""
-        import torch._inductor.config as inductor
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's own, of what it does itself
+            import torch._inductor.config as inductor
 
         inductor.compile_threads = 1  # else torch starts processes that stay
         self._before = self._model._compiled_call_impl
+        model = self._model
+
+        def whole(*args: Any, **kwargs: Any) -> Any:  # torch leaves out what is its own, as the call of a Sequential
+            return model._call_impl(*args, **kwargs)
+
         # Random numbers are to be those that it would draw uncompiled.
-        self._model.compile(options={"fallback_random": True})
-        compiled: Any = self._model._compiled_call_impl
+        compiled: Any = torch.compile(whole, options={"fallback_random": True})
 
         def call(*args: Any, **kwargs: Any) -> Any:
             state = torch.get_rng_state()

@@ -39,6 +39,8 @@ class Gathering:
         self._optimizer._opt_called = True  # type: ignore[attr-defined]  # schedulers warn of steps that never come
         return self._update() if self._gathered >= self.steps else None
 
+    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]  # schedulers look for it, and warn if it is not there
+
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Forget gradients, unless some of them are still to be gathered."""
         if not self._gathered:
