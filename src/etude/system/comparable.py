@@ -2,7 +2,11 @@
 
 A profile says all that can be read. To recognise a run, what the process did itself is taken per step: its seconds on
 cores, its faults, what it read and wrote, what the hardware counted. Levels stay as they are: a step has no memory of
-its own. What others have a hand in is left out, since it differs from run to run of the same work.
+its own. How many steps an epoch has is told besides, since what comes once an epoch is shared by so many.
+
+What others have a hand in is left out, since it differs from run to run of the same work: the clock, the waiting, and
+what comes from a disk once and from memory ever after. What two sources count counts once, or else it would have two
+votes.
 """
 
 from __future__ import annotations
@@ -10,12 +14,19 @@ from __future__ import annotations
 from typing import Final
 
 from etude.system.profile import Profile
+from etude.system.sources.counted import STEPS
 from etude.system.sources.proc import MACHINE, PRESSURES, SCHEDULED
 
 OF_THE_MACHINE: Final = frozenset({*MACHINE, *(f"{kind} pressure s" for kind in PRESSURES), "GPU clock GHz"})
 """What the machine did, whoever it did it for."""
 
 ON_CORE: Final = SCHEDULED[0][0]
+
+OF_THE_CACHE: Final = frozenset({"page faults from disk", "major faults", "bytes from disk", "bytes to disk"})
+"""What the system had not in memory, or did not keep there."""
+
+TWICE: Final = {"minor faults": "page faults", ON_CORE: "task clock s"}
+"""What is counted under another name as well, by a closer source: that one is taken where it is there."""
 
 OF_WAITING: Final = frozenset(
     {
@@ -44,11 +55,12 @@ def comparable(profile: Profile) -> dict[str, float]:
     Example:
         >>> rates = {"steps": 4.0, "user s": 2.0, "resident GB": 1.5, "machine user s": 3.0, "step s": 0.9}
         >>> comparable(Profile(rates, "/proc", 10.0))
-        {'user s': 0.5, 'resident GB': 1.5}
+        {'user s': 0.5, 'resident GB': 1.5, 'steps': 40.0}
     """
-    left_out = OF_THE_MACHINE | OF_WAITING
-    return {
-        name: profile.rates[name] if name in LEVELS else rate
-        for name, rate in profile.per_step().items()
-        if name not in left_out
-    }
+    rates = profile.rates
+    per_step = profile.per_step()
+    if not per_step:
+        return {}
+    left_out = OF_THE_MACHINE | OF_WAITING | OF_THE_CACHE | {name for name, closer in TWICE.items() if closer in rates}
+    own = {name: rates[name] if name in LEVELS else rate for name, rate in per_step.items() if name not in left_out}
+    return {**own, STEPS: rates[STEPS] * profile.seconds}
