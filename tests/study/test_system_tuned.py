@@ -26,8 +26,8 @@ SCRIPT = """
         return nn.Sequential(nn.Linear(8, width), nn.ReLU(), nn.Linear(width, 3))
 
     def data():
-        x = torch.linspace(-1, 1, 8 * 96).reshape(96, 8)
-        return DataLoader(TensorDataset(x, torch.arange(96) % 3), batch_size=16, shuffle=True)
+        x = torch.linspace(-1, 1, 8 * 4096).reshape(4096, 8)
+        return DataLoader(TensorDataset(x, torch.arange(4096) % 3), batch_size=64, shuffle=True)
 
     def train(model, data, run, *, lr: float = 0.1, epochs: int = 12):
         net, loader = model(), data()
@@ -69,7 +69,7 @@ def test_a_tuned_study_has_the_values_of_one_that_is_not(experiment: etude.Exper
     facts = tuned._history.tuned
     assert [len(facts[n]) for n in (0, 1)] == [12, 12]
     assert any(fact.taken.phase is Phase.PROBE and fact.taken.setting for fact in facts[0])
-    assert all(fact.taken.steps == 6 for told in facts.values() for fact in told)
+    assert all(fact.taken.steps == 64 for told in facts.values() for fact in told)
     assert plain._history.tuned == {}
 
 
@@ -131,9 +131,9 @@ def test_what_a_study_found_is_remembered_and_not_twice(experiment: etude.Experi
             out.unlink(missing_ok=True)
             return history.export_to(out)
 
-    experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=asked)
+    study = experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=asked)
     first = entries()
-    assert 1 <= first <= 2
+    assert 1 <= first <= 2, [(f.taken.epoch, f.taken.seconds, f.taken.rates, f.taken.setting, f.order.phase, f.order.work, f.taken.steps) for f in study._history.tuned[0]]
     experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=asked)  # it is complete
     assert entries() == first
 

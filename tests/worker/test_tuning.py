@@ -133,7 +133,7 @@ def test_the_first_epoch_says_what_can_be_set_and_what_kind_of_work_it_is(clock:
     first, second = advice.told
     assert first.choices is not None
     assert first.choices.meter == "measured: a made-up meter"
-    assert first.rates == {"copied GB": pytest.approx(0.5)}
+    assert first.rates == {"copied GB": pytest.approx(0.5), "steps": 10.0}
     assert (second.choices, second.rates) == (None, {})
 
 
