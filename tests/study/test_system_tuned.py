@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import facts_of, run_script, running, start_script, wait_for, write_script
 
 import etude
 from etude.core.errors import ConfigError
+from etude.core.events import Tuned
 from etude.core.system import Phase
 from etude.system.history import History
 
@@ -131,9 +133,9 @@ def test_what_a_study_found_is_remembered_and_not_twice(experiment: etude.Experi
             out.unlink(missing_ok=True)
             return history.export_to(out)
 
-    study = experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=asked)
+    experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=asked)
     first = entries()
-    assert 1 <= first <= 2, [(f.taken.epoch, f.taken.seconds, f.taken.rates, f.taken.setting, f.order.phase, f.order.work, f.taken.steps) for f in study._history.tuned[0]]
+    assert 1 <= first <= 2
     experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=asked)  # it is complete
     assert entries() == first
 
@@ -163,6 +165,42 @@ def test_an_ablation_tunes_nothing_that_changes_numbers_by_rounding(experiment: 
     }
     assert knobs
     assert not knobs & {"threads", "cores", "channels_last", "compile"}
+
+
+def test_several_ranks_are_set_alike_and_come_to_the_same(experiment: etude.Experiment) -> None:
+    tuned = experiment.fit(at={"lr": 0.1, "epochs": 8}, ranks=2, system=etude.System(knobs=LOSSLESS, ledger=False))
+    plain = experiment.fit(at={"lr": 0.1, "epochs": 8}, ranks=2, name="plain")
+    assert [t.curve for t in tuned.trials] == [t.curve for t in plain.trials]
+    assert len(tuned._history.tuned[0]) == 8  # one rank speaks for both
+    assert any(fact.taken.setting for fact in tuned._history.tuned[0])
+
+
+def test_a_study_whose_driver_is_killed_goes_on_with_what_it_had_found(tmp_path: Path) -> None:
+    ending = """
+    if __name__ == "__main__":
+        experiment.tune(
+            {"lr": [0.1, 0.05]}, sampler="grid", workers=1, name="killed",
+            system=etude.System(knobs=["loader_workers", "prefetch"], history="h.sqlite", probes=3),
+        )
+    """
+    path = write_script(tmp_path, textwrap.dedent(SCRIPT) + textwrap.dedent(ending))
+    folder = tmp_path / "studies" / "killed"
+
+    def facts() -> list[Tuned]:
+        return facts_of(folder, Tuned) if (folder / "journal.sqlite").exists() else []
+
+    with running(start_script(path)) as process:
+        wait_for(lambda: len(facts()) >= 6)
+        process.kill()
+    before = facts()
+    run_script(path)
+    after = facts()
+    assert after[: len(before)] == before
+    assert len(after) > len(before)
+    probed = [(f.trial, f.taken.setting) for f in after if f.taken.phase is Phase.PROBE and f.taken.setting]
+    assert len(probed) <= 2 * 3  # what was tried is known to the next driver: drift and late orders may double it
+    plain = etude.open(folder)
+    assert plain.complete
 
 
 @pytest.mark.parametrize(
