@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from etude.core.system import Setting, SettingValue
@@ -13,8 +13,11 @@ Values = Mapping[str, Sequence[SettingValue]]
 
 COMPUTE: Final = ("threads", "cores")
 LOADER: Final = "loader_workers"
-FIRST: Final = (
-    *("channels_last", "amp", "compile", "cache", "prefetch", "persistent_workers", "pin_memory"),
+STAY: Final = "persistent_workers"
+OF_WORKERS: Final = ("prefetch", STAY)
+"""Knobs that mean nothing without loader workers."""
+ORDER: Final = (
+    *("channels_last", "amp", "compile", "cache", "prefetch", STAY, "pin_memory"),
     *("cpu_governor", "cpu_frequency", "gpu_power_limit", "cpu_share", "memory_limit"),
 )
 """After threads and loader workers, knobs in the order in which they are tried; others come last."""
@@ -26,7 +29,8 @@ def axes_of(knobs: Values) -> Axes:
     """Return what is tried of knobs.
 
     Loader workers and the threads that compute share the cores, so they are one axis: as many workers as threads leave
-    cores for, and the same with all threads. Low precision and the order of images in memory are one as well.
+    cores for, and the same with all threads. Workers stay from epoch to epoch then, where that can be: else their start
+    hides what they bring to short epochs. Low precision and the order of images in memory are one axis as well.
 
     Args:
         knobs: What can be set.
@@ -41,35 +45,44 @@ def axes_of(knobs: Values) -> Axes:
 
 def _in_order(knobs: Values) -> list[str]:
     rest = [name for name in knobs if name not in (*COMPUTE, LOADER)]
-    return sorted(rest, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    return sorted(rest, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
 
 
 def _alone(name: str, knobs: Values) -> Axis:
     own, *others = knobs[name]
     ordered = name not in CHOICES and not isinstance(own, bool)
-    return Axis(tuple({name: value} for value in others), ordered=ordered)
+    only_if = _has_workers(knobs) if name in OF_WORKERS else None
+    return Axis(tuple({name: value} for value in others), ordered=ordered, only_if=only_if)
+
+
+def _has_workers(knobs: Values) -> Callable[[Mapping[str, SettingValue]], bool] | None:
+    """Return what says whether a setting has loader workers; None where nobody can tell."""
+    if LOADER not in knobs:
+        return None
+    own = knobs[LOADER][0]
+    return lambda setting: bool(setting.get(LOADER, own))
 
 
 def _shared_cores(knobs: Values) -> Axis:
     """Return what is tried of loader workers and of threads, which share the cores."""
     compute = next((name for name in COMPUTE if name in knobs), None)
-    if compute is None:
-        return _alone(LOADER, knobs) if LOADER in knobs else Axis(())
-    if LOADER not in knobs:
-        return _alone(compute, knobs)
-    most = max(_numbers(knobs[compute]))
-    pairs = [
-        (threads, workers) for workers in _numbers(knobs[LOADER]) for threads in dict.fromkeys((most, most - workers))
-    ]
-    pairs += [(threads, 0) for threads in _numbers(knobs[compute])]
-    own = (knobs[compute][0], knobs[LOADER][0])
-    tried = [pair for pair in dict.fromkeys(pairs) if pair[0] >= 1 and pair != own]
-    return Axis(tuple(_but_for(own, pair, (compute, LOADER)) for pair in tried), ordered=False)
-
-
-def _but_for(own: Sequence[SettingValue], pair: Sequence[SettingValue], names: Sequence[str]) -> Setting:
-    """Return a setting that names only what differs from what the training function has."""
-    return {name: value for name, value, usual in zip(names, pair, own, strict=True) if value != usual}
+    if compute is None or LOADER not in knobs:
+        only = compute or (LOADER if LOADER in knobs else "")
+        return _alone(only, knobs) if only else Axis(())
+    all_threads, own = _numbers(knobs[compute]), (knobs[compute][0], knobs[LOADER][0])
+    most = max(all_threads)
+    pairs = [(left, n) for n in _numbers(knobs[LOADER]) for left in (most, most - n)]
+    pairs += [(threads, 0) for threads in all_threads]
+    stay = {STAY: True} if knobs.get(STAY, (True,))[0] is False else {}
+    settings: list[Setting] = []
+    for threads, workers in dict.fromkeys(pairs):
+        if threads >= 1 and (threads, workers) != own:
+            named = {
+                **({compute: threads} if threads != own[0] else {}),
+                **({LOADER: workers} if workers != own[1] else {}),
+            }
+            settings.append({**named, **(stay if workers else {})})
+    return Axis(tuple(settings), ordered=False)
 
 
 def _precision(knobs: Values) -> Axis:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -49,10 +49,12 @@ class Axis:
         settings: In the order in which they are tried, such as 2, 4 and 8 workers.
         ordered: Whether a step that is no better ends it: what comes after is further away from what was best. Of
             choices that have no order all are tried.
+        only_if: Says of the best setting so far whether these mean anything beside it; None if they always do.
     """
 
     settings: tuple[Setting, ...]
     ordered: bool = True
+    only_if: Callable[[Setting], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Axes:
         best, least = DEFAULT, 1.0
         for axis in self.axes:
             start = best
+            if axis.only_if is not None and not axis.only_if(start):
+                continue
             for step in axis.settings:
                 setting = {**start, **step}
                 found = tried.get(key(setting))
