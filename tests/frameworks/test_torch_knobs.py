@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import multiprocessing
 import shutil
 from collections.abc import Iterator
@@ -233,7 +234,11 @@ def test_a_compiler_that_fails_is_said_once_and_the_training_goes_on(monkeypatch
 
 
 @pytest.mark.filterwarnings("ignore")  # torch warns of what it does itself
-def test_a_model_is_compiled_in_place_and_draws_what_it_drew(training: Training) -> None:
+def test_a_model_is_compiled_in_place_and_draws_what_it_drew(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if tqdm := importlib.util.find_spec("tqdm"):  # the compiler shows its progress, and leaves a thread that watches it
+        monkeypatch.setattr(f"{tqdm.name}.tqdm.monitor_interval", 0)
     if "compile" in training.knobs.lacks:
         pytest.skip(training.knobs.lacks["compile"])
     plain = Training()
