@@ -283,10 +283,10 @@ BENCHMARK = Benchmark(
     note=(
         "Changes come at random moments: between epochs, and after any step. order, losses: trainings that had the\n"
         "same examples at each step, and the same losses, as the one that nobody touched; a training with others ends\n"
-        "the benchmark. left_alone: of the trainings, those whose data set draws while it fetches, so that nothing was\n"
-        "changed in the end; they are not counted. apart: how far a loss is from that without the change, at most, over\n"
-        "10 and over 50 steps after it. Rounding makes trainings drift apart, whatever is done. All is the same in each\n"
-        "run, so --runs 1 will do."
+        "the benchmark. left_alone: of the trainings, those whose data set draws while it fetches, so that nothing\n"
+        "was changed in the end; they are not counted. apart: how far a loss is from that without the change, at\n"
+        "most, over 10 and over 50 steps after it. Rounding makes trainings drift apart, whatever is done. All is the\n"
+        "same in each run, so --runs 1 will do."
     ),
 )
 

@@ -160,7 +160,10 @@ class Feeding:
         if self._idle is not None and self._idle.way.plain != self.way.plain:
             idle, self._idle = self._idle, None
             idle.close()
-        if self.kept.examples or self.wanted != self.own:
+        way = self.way
+        if not way.keep and self.kept.examples:
+            self.kept = Kept()
+        if way.keep or (way.persistent and way.workers):
             mark = Examined(self.loader.dataset).mark
             self._changed = mark is None or mark != self._mark
             self._mark = mark
