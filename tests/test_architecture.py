@@ -41,7 +41,7 @@ ARROWS: Final = {
     "measures": {"fit"},
     "removing": {"core", "ablate", "frameworks"},
     "studies": {"core", "wire", "store", "places", "tune", "engines", "worker", "system"},
-    "reported": {"core", "store", "analyse"},
+    "reported": {"core", "store", "analyse", "system"},
     "results": {
         *{"reported", "core", "store", "places", "tune", "ablate", "fit", "analyse", "frameworks", "worker", "system"},
     },
