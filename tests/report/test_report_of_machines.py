@@ -39,8 +39,8 @@ def epochs(*told: tuple[Phase, Setting, float], joules: Joules = MODELLED) -> li
 
 def tuned(value: float, took: float = 1.0, joules: Joules = MODELLED) -> Written:
     """A trial whose default takes 2 s an epoch, and whose best setting half of that."""
-    two = {"threads": 2}
-    told = [
+    two: Setting = {"threads": 2}
+    told: list[tuple[Phase, Setting, float]] = [
         (Phase.PROFILE, {}, 9.0 * took),
         (Phase.BASELINE, {}, 2.0 * took),
         (Phase.PROBE, two, 1.0 * took),

@@ -11,7 +11,21 @@ from __future__ import annotations
 
 import typer
 
-from etude.cli import components, debug, disk, export, forecast, logs, machine, report, run, studies, work, worker
+from etude.cli import (
+    components,
+    debug,
+    disk,
+    export,
+    forecast,
+    logs,
+    machine,
+    machines,
+    report,
+    run,
+    studies,
+    work,
+    worker,
+)
 from etude.cli.shell import Shell, print_version
 
 app = typer.Typer(
@@ -37,6 +51,7 @@ for command in (
     studies.ls,
     studies.show,
     studies.trials,
+    machines.machines,
     logs.logs,
     export.export,
     report.report,
