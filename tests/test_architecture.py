@@ -41,7 +41,7 @@ ARROWS: Final = {
     "measures": {"fit"},
     "removing": {"core", "ablate", "frameworks"},
     "studies": {"core", "wire", "store", "places", "tune", "engines", "worker", "system"},
-    "reported": {"core", "store", "analyse"},
+    "reported": {"core", "store", "analyse", "system"},
     "results": {
         *{"reported", "core", "store", "places", "tune", "ablate", "fit", "analyse", "frameworks", "worker", "system"},
     },
@@ -58,7 +58,7 @@ ARROWS: Final = {
         *{"core", "tune", "ablate", "fit", "analyse", "worker", "system"},
         *{"definition", "results", "launching", "forecasting", "verbs"},
     },
-    "files": {"core", "tune", "ablate", "engines", "results", "experiment"},
+    "files": {"core", "tune", "ablate", "engines", "results", "experiment", "system"},
     "comparing": {"core", "fit", "results", "launching", "verbs", "experiment"},
     "comparing_partitions": {"core", "tune", "fit", "results", "launching", "verbs", "experiment"},
     "demo": {"core", "worker"},

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etude.cli.options import read_budget, read_sampler, read_start, read_stoppers, read_workers
+from etude.cli.options import read_budget, read_sampler, read_start, read_stoppers, read_system, read_workers
 from etude.core.errors import ConfigError
 from etude.files.calls import made_of
 from etude.tune.registry import Registry
@@ -79,6 +79,27 @@ def test_several_stoppers_are_a_list() -> None:
             "27",
             "--budget '27' gives no two numbers. Write the smallest and the largest: --budget 1,27.",
         ),
+        (
+            lambda text: read_system(False, text),
+            "energy",
+            "--system-options 'energy' is no configuration. Write NAME=VALUE: --system-options 'objective=energy "
+            "probes=8'.",
+        ),
+        (
+            lambda text: read_system(True, text),
+            "knobs=[thread]",
+            "--system-options 'knobs=[thread]': knobs=[thread] is neither a Python literal nor a word. ",
+        ),
+        (
+            lambda text: read_system(True, text),
+            "knobs=['thread']",
+            "--system-options \"knobs=['thread']\": There is no",
+        ),
+        (
+            lambda text: read_system(True, text),
+            "objektive=time",
+            "--system-options 'objektive=time': system= got 'objektive', which etude.System does not know.",
+        ),
         (read_budget, "1,x", "--budget '1,x' gives no two numbers. "),
         (read_budget, "True,2", "--budget 'True,2' gives no two numbers. "),
     ],
@@ -124,6 +145,12 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False,
 @given(st.dictionaries(NAMES, SCALARS | st.lists(SCALARS, max_size=3), min_size=1), st.sampled_from([" ", ", ", ",  "]))
 def test_a_configuration_survives_being_written(params: dict[str, Any], between: str) -> None:
     assert read_start(between.join(f"{name}={value!r}" for name, value in params.items())) == params
+
+
+def test_machines_are_tuned_by_a_switch_or_by_options() -> None:
+    assert read_system(False, None) is None
+    found = [read_system(True, None), read_system(False, "objective=energy"), read_system(True, "probes=3")]
+    assert [one.as_call if one is not None else None for one in found] == [{}, {"objective": "energy"}, {"probes": 3}]
 
 
 def test_a_budget_is_two_numbers() -> None:

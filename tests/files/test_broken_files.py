@@ -268,6 +268,27 @@ BROKEN = {
         "study.yaml:4:10: workers is a list, and has to be a whole number, or a list of the least and the "
         "most: [2, 8].",
     ),
+    "machines that are tuned by no options": (
+        f"{TUNE}space: {{width: [3]}}\nsystem: fast\n",
+        "study.yaml:4:9: system is the text 'fast', and has to be true, or options of etude.System: system: "
+        "{objective: energy}.",
+    ),
+    "an option of machines that is none": (
+        f"{TUNE}space: {{width: [3]}}\nsystem:\n  objektive: time\n",
+        "study.yaml:5:3: 'objektive' is no key here. Did you mean 'objective'? There are: knobs, objective, ",
+    ),
+    "a knob that is none": (
+        f"{TUNE}space: {{width: [3]}}\nsystem: {{objective: time, knobs: [thread]}}\n",
+        "study.yaml:4:34: There is no knob 'thread'.",
+    ),
+    "an objective that is none": (
+        f"{TUNE}space: {{width: [3]}}\nsystem:\n  probes: 3\n  objective: speed\n",
+        "study.yaml:6:14: objective='speed' ",
+    ),
+    "machines that are to be tuned and not": (
+        f"{TUNE}space: {{width: [3]}}\nsystem: {{knobs: [threads], setting: {{threads: 1}}}}\n",
+        "study.yaml:4:9: System(knobs=, setting=) asks for two things: to tune, and not to. Pass one of them.",
+    ),
     "a study that is none": (
         "experiment: script.py:experiment\nverb: fit\nat: {study: nothing}\n",
         "study.yaml:3:5: nothing is not a study: it has no journal.sqlite.",
@@ -371,4 +392,7 @@ def test_what_a_verb_refuses_has_the_place_of_what_it_is_about(files: Files) -> 
         asked.call(experiment)
     asked = files.ask(f"{TUNE}space:\n  width: [3, 4]\nstart:\n  - {{width: 5}}\ntrials: 2\n")
     with pytest.raises(FileError, match=r"^study.yaml:5:1: start has"):
+        asked.call(experiment)
+    asked = files.ask(f"{TUNE}space: {{width: [3]}}\nsystem:\n  knobs: [gpu_power_limit]\n")
+    with pytest.raises(FileError, match=r"^study.yaml:5:3: knobs=\['gpu_power_limit'\]: 'gpu_power_limit' cannot be"):
         asked.call(experiment)

@@ -200,6 +200,37 @@ def test_every_argument_of_a_verb_can_stand_in_a_file() -> None:
     assert set(keys()) >= set(READERS) | set(OWN)
 
 
+def test_machines_are_tuned_by_a_word_or_by_options(files: Files) -> None:
+    head = "experiment: script.py:experiment\nspace: {width: [3]}\n"
+    for verb in ("tune", "fit", "run"):
+        asked = files.ask(f"{head}verb: {verb}\nsystem: true\n")
+        assert asked.arguments["system"].as_call == {}
+    assert files.ask(f"{head}verb: tune\nsystem: false\n").arguments["system"] is None
+    text = f"""{head}verb: ablate
+components: bias
+system:
+  knobs: [threads, loader_workers]
+  objective: {{time: 1, energy: 2}}
+  history: here.sqlite
+  best: score, then time
+"""
+    files.write(text.replace("script.py", "../script.py"), "configs/study.yaml")
+    found = files.of("configs/study.yaml", "system.within=0.1").arguments["system"]
+    assert found.knobs == ("threads", "loader_workers")
+    assert (found.objective.time, found.objective.energy) == (1, 2)
+    assert (found.history, found.within) == ("configs/here.sqlite", 0.1)
+    assert files.ask(f"{head}verb: tune\nsystem: {{setting: {{threads: 1}}}}\n").arguments["system"].setting == {
+        "threads": 1
+    }
+
+
+def test_a_similarity_may_be_one_of_the_script(files: Files) -> None:
+    head = "experiment: script.py:experiment\nspace: {width: [3]}\nverb: tune\n"
+    found = files.ask(f"{head}system: {{similarity: alike}}\n").arguments["system"].similarity
+    assert type(found).__name__ == "Alike"
+    assert files.ask(f"{head}system: {{similarity: k-means}}\n").arguments["system"].similarity == "k-means"
+
+
 def test_dry_runs_and_switches(files: Files) -> None:
     text = "experiment: script.py:experiment\nverb: ablate\ncomponents: bias\nseeds: [3, 4]\n"
     asked = files.ask(text, "dry_run=true")

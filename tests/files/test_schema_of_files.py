@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from test_reading_files import ALL, SPACES
 from etude.files import scripts
 from etude.files.keys import keys
 from etude.files.schema import schema_of
+from etude.system.asked import System
 
 if TYPE_CHECKING:
     from .conftest import Files
@@ -43,6 +45,19 @@ def test_what_can_be_read_is_valid(validator: Any, text: str) -> None:
     assert [error.message for error in validator.iter_errors(yaml.safe_load(text))] == []
 
 
+@pytest.mark.parametrize(
+    "system", ["true", "{knobs: [threads], objective: {time: 1}, history: false, setting: {threads: 1}}", "null"]
+)
+def test_how_machines_are_tuned_is_valid(validator: Any, system: str) -> None:
+    assert [error.message for error in validator.iter_errors(yaml.safe_load(f"{HEAD}system: {system}\n"))] == []
+
+
+def test_every_option_of_machines_is_known(validator: Any) -> None:
+    told = validator.schema["properties"]["system"]["anyOf"][1]["properties"]
+    assert set(told) == {one.name for one in fields(System)}
+    assert "loader_workers" in told["knobs"]["anyOf"][0]["items"]["anyOf"][0]["enum"]
+
+
 @pytest.mark.parametrize("domain", SPACES)
 def test_spaces_are_valid(validator: Any, domain: str) -> None:
     if "null" in domain or "[[" in domain or "a)" in domain or "choice: {" in domain:
@@ -66,6 +81,8 @@ def test_spaces_are_valid(validator: Any, domain: str) -> None:
         "space: {folder: [a, b]}\n",
         "seed: 1.5\n",
         "on_refusal: test\n",
+        "system: 3\n",
+        "system: {objektive: time}\n",
     ],
 )
 def test_plain_mistakes_are_marked(validator: Any, text: str) -> None:

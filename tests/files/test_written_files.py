@@ -110,6 +110,15 @@ def test_stoppers_and_ranks_are_texts() -> None:
     assert "start:\n  - {lr: 0.5}\n" in as_yaml(said)
 
 
+def test_how_machines_are_tuned_is_written() -> None:
+    call = {**CALL, "sampler": TPE, "system": {}}
+    assert "\nsystem: true\n" in as_yaml(as_file(call, QUESTION, name="one"))
+    asked = {"knobs": ["threads"], "setting": None, "objective": {"time": 1.0, "energy": 2.0}, "best": "m, then time"}
+    call["system"] = {name: value for name, value in asked.items() if value is not None}
+    written = as_yaml(as_file(call, QUESTION, name="one"))
+    assert pytest.importorskip("yaml").safe_load(written)["system"] == call["system"]
+
+
 @pytest.mark.parametrize(
     ("call", "question", "why"),
     [
@@ -120,6 +129,11 @@ def test_stoppers_and_ranks_are_texts() -> None:
         ),
         ({"sampler": TPE, "constraint": True}, QUESTION, "Study one was started with a constraint, which no file can"),
         ({"sampler": TPE, "engine": "Own"}, QUESTION, "Study one was started with an engine with options (Own), which"),
+        (
+            {"sampler": TPE, "system": {"similarity": "Alike"}},
+            QUESTION,
+            "Study one was started with a similarity of its own (Alike), which no file can hold.",
+        ),
         (
             {},
             {"verb": "compare"},

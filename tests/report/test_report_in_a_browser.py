@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import etude
-from etude.testing.written import Written, write_study
+from etude.core.system import Joules, Order, Phase, Taken
+from etude.testing.written import Tuning, Written, write_study
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -34,6 +35,17 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
+def tuned(n: int) -> list[Tuning]:
+    """Return two epochs, the second with another setting."""
+    joules = Joules("modelled", "CPU seconds x 15 W", 10.0 + n, 6.0, 30.0 + n)
+    probe = Order({"threads": 1}, Phase.PROBE, "<i>probe</i> 1 of 5 at most", {"best so far": 1.0})
+    first = Taken(0, 2, 5.0 + n % 7, 10, joules)
+    return [
+        Tuning(first, probe),
+        Tuning(Taken(1, 2, 3.0, 10, joules, setting=probe.setting, phase=Phase.PROBE), probe),
+    ]
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     trials = [
@@ -42,6 +54,7 @@ def folder(tmp_path: Path) -> Path:
             0.9 - abs(n - 20) / 100,
             curve=[0.1 * step for step in range(5)],
             state="failed" if n % 10 == 9 else "finished",
+            tuned=tuned(n),
         )
         for n in range(40)
     ]
@@ -104,6 +117,22 @@ def test_a_page_opens_sorts_filters_and_turns_dark_without_a_complaint(page: Any
 
     assert page.complaints == []
     assert set(page.asked) == {(folder / "index.html").as_uri()}
+
+
+def test_machines_are_told_with_labels_sorted_and_found_in_the_table_of_trials(page: Any) -> None:
+    part = page.locator("#machines")
+    first, decided = part.locator("table").all()
+    first.locator("th:has-text('seconds')").click()
+    seconds = [float(text) for text in first.locator("tbody td:nth-child(3)").all_inner_texts()]
+    assert seconds == sorted(seconds)
+    assert len(seconds) == 40
+    assert all(" J modelled (" in text for text in first.locator("tbody td:nth-child(4)").all_inner_texts())
+    assert decided.locator("tbody tr").nth(1).locator("td:has-text('<i>probe</i>')").count() == 1
+    mark = page.locator("#figure-machine-energy path[data-t]").first
+    mark.scroll_into_view_if_needed()
+    mark.hover(force=True)
+    assert f"trial: {mark.get_attribute('data-t')}" in page.locator("#tip").inner_text()
+    assert page.complaints == []
 
 
 def test_a_page_fits_a_phone_and_is_whole_without_scripts(browser: Any, folder: Path) -> None:

@@ -21,7 +21,7 @@ import typer
 
 from etude.cli.shell import as_json as json_of
 from etude.cli.shell import open_study
-from etude.cli.studies import StudyName
+from etude.cli.studies import StudyName, used_by
 from etude.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -150,12 +150,15 @@ def _origin(search: Search, run: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _trials(search: Search, *, times: bool) -> Iterator[Row]:
+    tuned = used_by(search) if times else {}
+    nothing = dict.fromkeys(next(iter(tuned.values()), {}))
     for trial, row in zip(search.trials, search.rows(), strict=True):
         used = trial.usage
         cost = {
             "duration_s": used.wall_s if used is not None else None,
             "cpu_s": used.cpu_s if used is not None else None,
             "memory_mb": used.memory_mb if used is not None else None,
+            **tuned.get(trial.number, nothing),
         }
         yield (
             {**row, **{f"usage.{name}" if name in row else name: value for name, value in cost.items()}}

@@ -17,6 +17,7 @@ from etude.files.calls import made_of
 
 if TYPE_CHECKING:
     from etude.files.scripts import Script
+    from etude.system.asked import System
     from etude.tune.sampler import Sampler
     from etude.tune.stop import Stopper
 
@@ -27,6 +28,7 @@ WORD: Final = re.compile(r"[^\W\d][\w./+-]*")
 CONSTANTS: Final = ("None", "True", "False")
 PAIR: Final = 2
 NOTHING: Final = object()
+START: Final = "--start "
 
 
 def read_sampler(text: str, script: Script | None = None) -> Sampler:
@@ -60,7 +62,7 @@ def read_stoppers(texts: Sequence[str], script: Script | None = None) -> Stopper
     return made if len(made) > 1 else made[0]
 
 
-def read_start(text: str, *, lead: str = "--start ") -> dict[str, Any]:
+def read_start(text: str, *, lead: str = START, such_as: str = "lr=0.1 width=64") -> dict[str, Any]:
     """Return the configuration that ``--start`` gives, or what stands there in place of it.
 
     Raises:
@@ -72,16 +74,40 @@ def read_start(text: str, *, lead: str = "--start ") -> dict[str, Any]:
     """
     begins = list(NAMED.finditer(text))
     if not begins or text[: begins[0].start()].strip():
-        raise ConfigError(f"{lead}{text!r} is no configuration. Write NAME=VALUE: {lead}'lr=0.1 width=64'.")
+        raise ConfigError(f"{lead}{text!r} is no configuration. Write NAME=VALUE: {lead}'{such_as}'.")
     given: dict[str, Any] = {}
     i = 0
     while i < len(begins):
-        name, value, i = _next_value(text, begins, i)
+        name, value, i = _next_value(text, begins, i, lead)
         if name in given:
-            other = "; another --start is another trial" if lead else ""
+            other = "; another --start is another trial" if lead == START else ""
             raise ConfigError(f"{lead}{text!r} gives {name} twice. Leave one{other}.")
         given[name] = value
     return given
+
+
+def read_system(wanted: bool, options: str | None) -> System | None:
+    """Return what ``--system`` and ``--system-options`` say together; the latter alone is enough.
+
+    Raises:
+        ConfigError: It is no row of NAME=VALUE, or ``etude.System`` does not take it.
+
+    Example:
+        >>> read_system(True, None) == read_system(False, None)
+        False
+        >>> read_system(True, "objective=energy knobs=['threads']").knobs
+        ('threads',)
+    """
+    if options is None and not wanted:
+        return None
+    from etude.system.asked import read_system as read
+
+    lead = "--system-options "
+    given = read_start(options, lead=lead, such_as="objective=energy probes=8") if options is not None else {}
+    try:
+        return read(given)
+    except (ConfigError, TypeError) as error:
+        raise ConfigError(f"{lead}{options!r}: {error}") from None
 
 
 def read_budget(text: str) -> tuple[float, ...]:
@@ -119,7 +145,7 @@ def read_workers(most: int | None, least: int | None) -> int | tuple[int, int | 
     return least, most
 
 
-def _next_value(text: str, begins: Sequence[re.Match[str]], i: int) -> tuple[str, Any, int]:
+def _next_value(text: str, begins: Sequence[re.Match[str]], i: int, lead: str) -> tuple[str, Any, int]:
     """Return a name, its value, and which of ``begins`` comes next: inside a text there may be some that are none."""
     start, name = begins[i].end(), begins[i][1]
     ends = [begin.start() for begin in begins[i + 1 :]] + [len(text)]
@@ -129,8 +155,8 @@ def _next_value(text: str, begins: Sequence[re.Match[str]], i: int) -> tuple[str
         if value is not NOTHING:
             return name, value, i + n
     raise ConfigError(
-        f"--start {text!r}: {name}={text[start : ends[0]].strip()} is neither a Python literal nor a word. Put a text "
-        f"""in quotes of its own: --start '{name}="..."'."""
+        f"{lead}{text!r}: {name}={text[start : ends[0]].strip()} is neither a Python literal nor a word. Put a text "
+        f"""in quotes of its own: {lead}'{name}="..."'."""
     )
 
 

@@ -61,14 +61,16 @@ def run(
 
 def _run(experiment: Experiment, asked: Asked) -> dict[str, Any]:
     """Return what a plain call came to: what was reported last, and what was returned."""
+    from etude.system.asked import read_system
     from etude.worker.plainly import call_plainly
 
     params = {**asked.arguments}
     seed = params.pop("seed", 0)
+    system = None if "system" in experiment.signature.parameters else read_system(params.pop("system", None))
     with asked.located():
         flat = experiment.checked(params)
     with _told_from_the_script_on():
-        returned, run = call_plainly(experiment, flat, seed=seed)
+        returned, run = call_plainly(experiment, flat, seed=seed, system=system)
     came = (
         {} if returned is None else returned if isinstance(returned, dict) else {experiment.metrics.names[0]: returned}
     )

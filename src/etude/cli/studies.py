@@ -119,7 +119,8 @@ def trials(
     found = [t for t in search.trials if state in (None, t.state) and (not front or t.number in best)]
     found = _sorted(search, found, sort)[:limit]
     if as_json:
-        print_json([_trial(trial, search) for trial in found])
+        used = used_by(search)
+        print_json([_trial(trial, search, used) for trial in found])
     elif found:
         _print_trials(search, found, with_reason=True)
     else:
@@ -144,7 +145,8 @@ def _told_of(search: Search, winners: str) -> dict[str, Any]:
     from etude.results.ablated import Ablation
 
     if not isinstance(search, Ablation):
-        return {winners: [_trial(trial, search) for trial in _winners(search)]}
+        used = used_by(search)
+        return {winners: [_trial(trial, search, used) for trial in _winners(search)]}
     return {
         "arms": [
             {**arm._asdict(), "mean": arm.mean, "values": {str(seed): value for seed, value in arm.values.items()}}
@@ -255,7 +257,7 @@ def _options(simulated: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in simulated.items() if name != "name")
 
 
-def _trial(trial: TrialResult, search: Search) -> dict[str, Any]:
+def _trial(trial: TrialResult, search: Search, used: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     from etude.results.search import column
 
     own = {
@@ -269,6 +271,7 @@ def _trial(trial: TrialResult, search: Search) -> dict[str, Any]:
         "reused_from": list(trial.reused_from) if trial.reused_from is not None else None,
         "promotes": trial.promotes,
         "reason": trial.reason or trial.because,
+        **used.get(trial.number, {}),
     }
     first: dict[str, Any] = {"trial": trial.number, "state": trial.state}
     first |= {"arm": trial.arm} if trial.arm is not None else {}
@@ -277,14 +280,29 @@ def _trial(trial: TrialResult, search: Search) -> dict[str, Any]:
     return {**first, **values, **own}
 
 
+def used_by(search: Search) -> dict[int, dict[str, Any]]:
+    """Return what each trial took whose machine was tuned, as plain data: an energy is never without its label."""
+    return {
+        use.trial: {
+            "train_s": use.seconds,
+            "joules": use.energy.joules,
+            "energy": use.energy.label.value,
+            "setting": dict(use.setting),
+        }
+        for use in search.machines.uses
+    }
+
+
 def _print_trials(search: Search, found: list[TrialResult], *, with_reason: bool = False) -> None:
     from etude.core.text import seconds
     from etude.core.text import show as shown
+    from etude.results.machines import labelled, said
 
     names = list(dict.fromkeys(name for trial in found for name in trial.params))
     metrics = search.metrics.names
     best = set(_numbers(search.front)) if with_reason and len(metrics) > 1 else None
     arms = ["arm"] if any(trial.arm is not None for trial in found) else []
+    used = {use.trial: [labelled(use.energy), said(use.setting)] for use in search.machines.uses}
     rows = []
     for trial in found:
         lasted = seconds(trial.duration_s) if trial.duration_s is not None else ""
@@ -296,7 +314,10 @@ def _print_trials(search: Search, found: list[TrialResult], *, with_reason: bool
             *(["*" if trial.number in best else ""] if best is not None else []),
             *(shown(trial.params.get(n)) for n in names),
             lasted,
+            *(used.get(trial.number, ["", ""]) if used else []),
         ]
         rows.append([*told, (trial.reason or trial.because)[:80]] if with_reason else told)
     marks = ["front"] if best is not None else []
-    print_table(["trial", "state", *arms, *metrics, *marks, *names, "took", *(["reason"] if with_reason else [])], rows)
+    tuned = ["energy", "setting"] if used else []
+    last = ["reason"] if with_reason else []
+    print_table(["trial", "state", *arms, *metrics, *marks, *names, "took", *tuned, *last], rows)

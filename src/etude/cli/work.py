@@ -70,6 +70,13 @@ Reused = Annotated[
         autocompletion=complete.studies,
     ),
 ]
+Tuned = Annotated[
+    bool, typer.Option("--system", help="Tune the machine while models train: threads, loader workers, and the like.")
+]
+TunedBy = Annotated[
+    str | None,
+    typer.Option(help="How, as in etude.System: 'objective=energy probes=8'. Means --system as well.", metavar="TEXT"),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
@@ -127,6 +134,8 @@ def tune(
     keep: Kept = None,
     states: StatesPlace = None,
     reuse: Reused = None,
+    system: Tuned = False,
+    system_options: TunedBy = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -142,6 +151,7 @@ def tune(
     given |= {"fidelity": fidelity} if fidelity is not None else {}
     given |= {"budget": options.read_budget(budget)} if budget is not None else {}
     given |= {"eta": eta} if eta is not None else {}
+    given |= {"system": options.read_system(system, system_options)}
     wanted = domains.read_space(space)
     with standard_output_kept(as_json), told_in_options():
         found, script = scripts.load(experiment)

@@ -46,6 +46,8 @@ SAYS: Final[Mapping[str, str]] = {
     "components": "What is taken away, as texts: [layer:conv2, dropout]; or names of components in the script.",
     "policy": "Which combinations: leave_one_out, pairs, add_one_in, full_factorial, path, shapley, or a call such as "
     "Adaptive(...).",
+    "system": "Whether the machine is tuned while models train: true, or the options of etude.System as a mapping, as "
+    "in {objective: energy, knobs: [threads, loader_workers]}.",
     "workers": "How many trials run at a time; or the least and the most, as in [2, 16].",
 }
 """What arguments mean in a file, where that is not what they mean in Python."""

@@ -154,7 +154,7 @@ class _Reading:
         others = [name for name in self._entries if name in keys() and (verb not in keys()[name].verbs or name in idle)]
         if others:
             notes.append(f"{verb} leaves aside what is for other verbs: {', '.join(others)}.")
-        places = {name: entry.key.place for name, entry in self._entries.items()}
+        places = {name: entry.key.place for name, entry in [*self._options(), *self._entries.items()]}
         places |= {name: entry.key.place for below_one in (parameters, space) for name, entry in below_one.items()}
         return Asked(verb, given, notes, {**self._texts(), **places}, self._verb)
 
@@ -166,6 +166,11 @@ class _Reading:
                 if isinstance(node, Scalar) and isinstance(node.value, str):
                     found[node.value] = node.place
         return found
+
+    def _options(self) -> list[tuple[str, Entry]]:
+        """Return the options of ``system``: an error of a machine that lacks something names one of them."""
+        entry = self._entries.get("system")
+        return list(entry.node.entries.items()) if entry is not None and isinstance(entry.node, Fields) else []
 
     def _below(self, key: str) -> dict[str, Entry]:
         entry = self._entries.get(key)

@@ -13,6 +13,9 @@ import msgspec
 from etude.core.signature import MISSING, Kind, Parameter
 from etude.files.keys import FREE, VERBS, Key, groups_of, keys
 from etude.files.values import is_by_type
+from etude.system.asked import PROBING
+from etude.system.knobs import NAMES
+from etude.system.objective import OBJECTIVES
 from etude.tune.samplers import SAMPLERS
 from etude.tune.spaces import CALLS
 from etude.tune.stop import STOPPERS
@@ -27,6 +30,28 @@ VARIABLE: Final = {"type": "string", "pattern": r"\$\{"}
 NOTHING: Final = {"type": "null"}
 TEXT: Final = {"type": "string"}
 TEXTS: Final = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, NOTHING]}
+
+
+def _system() -> dict[str, Any]:
+    """Return what ``etude.System`` may be given."""
+    one = {"anyOf": [{"enum": list(NAMES)}, TEXT]}  # the names are for completion
+    return {
+        "type": "object",
+        "properties": {
+            "knobs": {"anyOf": [{"type": "array", "items": one}, VARIABLE, NOTHING]},
+            "objective": {"anyOf": [{"enum": list(OBJECTIVES)}, {"type": "object"}, TEXT]},
+            "probing": {"anyOf": [{"enum": list(PROBING)}, VARIABLE]},
+            "probes": {"type": ["integer", "string", "null"]},
+            "similarity": TEXT,
+            "history": {"type": ["string", "boolean", "null"]},
+            "power_meter": TEXT,
+            "setting": {"type": ["object", "null"]},
+            "best": TEXT,
+            "within": {"type": ["number", "string"]},
+        },
+        "additionalProperties": False,
+    }
+
 
 READ_OTHERWISE: Final[Mapping[str, dict[str, Any]]] = {
     "workers": {"anyOf": [{"type": "integer"}, {"type": "array", "maxItems": 2}, VARIABLE, NOTHING]},
@@ -45,6 +70,7 @@ READ_OTHERWISE: Final[Mapping[str, dict[str, Any]]] = {
     "at": {"type": ["string", "object", "null"]},
     "weights": {"type": ["string", "object", "null"]},
     "keep": {"type": ["string", "integer", "null"]},
+    "system": {"anyOf": [{"type": "boolean"}, _system(), VARIABLE, NOTHING]},
 }
 """What stands behind keys that a type does not tell all about; behind the others a text."""
 

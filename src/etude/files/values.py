@@ -6,6 +6,7 @@ the script.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import types
 import typing
@@ -227,6 +228,45 @@ def _reuse(name: str, node: Node, around: Around) -> list[str]:
     return found
 
 
+def _system(name: str, node: Node, around: Around) -> Any:
+    """Return how machines are tuned. Each option is tried by itself first, so that an error has its place."""
+    from etude.files.source import nearest
+    from etude.system.asked import System, read_system
+
+    if isinstance(node, Scalar) and isinstance(node.value, bool):
+        return read_system(node.value)
+    if not isinstance(node, Fields):
+        raise WrongError(
+            node.place,
+            f"{name} is {told(node)}, and has to be true, or options of etude.System: {name}: {{objective: energy}}.",
+        )
+    known = [one.name for one in dataclasses.fields(System)]
+    given: dict[str, Any] = {}
+    for option, entry in node.entries.items():
+        if option not in known:
+            raise WrongError(
+                entry.key.place, f"{option!r} is no key here.{nearest(option, known)} There are: {', '.join(known)}."
+            )
+        given[option] = _option_of_system(option, entry.node, around)
+        try:
+            System(**{option: given[option]})
+        except (ConfigError, TypeError) as error:
+            raise WrongError(entry.node.place, in_keys(str(error))) from None
+    return System(**given)
+
+
+def _option_of_system(option: str, node: Node, around: Around) -> Any:
+    """Return an option of ``etude.System``: a path is meant from the file, a similarity may be one of the script."""
+    from etude.results.going_on import SIMILARITIES
+
+    value = plain(node)
+    if option == "history" and isinstance(value, str):
+        return _folder(option, node, around)
+    if option == "similarity" and isinstance(value, str) and value not in SIMILARITIES:
+        return getattr(around.script.module, value, value)
+    return value
+
+
 def _made_of_module(kind: str, module: str) -> Callable[[str, Node, Around], Any]:
     """Return what reads a call of something in a module of ours, or else of the script: ``Stripes(warmup=10)``."""
 
@@ -357,6 +397,7 @@ READERS: Final[Mapping[str, Callable[[str, Node, Around], Any]]] = {
     "mirror": _folder,
     "states": _folder,
     "reuse": _reuse,
+    "system": _system,
     "partition": _made_of_module("Stripes(warmup=10)", "etude.partitions"),
     "parallel": _parallel,
     "policy": _policy,

@@ -163,6 +163,8 @@ def _options(call: Mapping[str, Any]) -> dict[str, Any]:
         found["keep"] = None if keep == as_text(USUAL) else keep
     if "stopper" in found:
         found["stopper"] = _called(found["stopper"])
+    if found.get("system") == {}:
+        found["system"] = True
     if found.get("engine") == "local":
         found["engine"] = None
     return found

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from etude.analyse.threats.threat import Threats
 from etude.core.events import Params, Usage
 from etude.core.metrics import Metrics
+from etude.system.decisions import Decided
+from etude.system.uses import Use
 
 
 class Trial(Protocol):
@@ -32,6 +34,40 @@ class Trial(Protocol):
     curve: list[float]
     usage: Usage | None
     probe: dict[str, Any] | None
+
+
+class Machines(Protocol):
+    """What trials took of their machines; see ``results.machines``."""
+
+    @property
+    def uses(self) -> Sequence[Use]:
+        """What each took."""
+        ...
+
+    @property
+    def decided(self) -> Sequence[Decided]:
+        """What was decided on each epoch."""
+        ...
+
+    @property
+    def values(self) -> Mapping[int, float]:
+        """Their values of the main metric."""
+        ...
+
+    @property
+    def front(self) -> Sequence[int]:
+        """Those that no other is better than."""
+        ...
+
+    @property
+    def front_of(self) -> Sequence[str]:
+        """By what."""
+        ...
+
+    @property
+    def says(self) -> Sequence[str]:
+        """What all of it came to."""
+        ...
 
 
 class Study(Protocol):
@@ -68,6 +104,16 @@ class Study(Protocol):
     @property
     def front(self) -> Sequence[Trial]:
         """Those that no other is better than."""
+        ...
+
+    @property
+    def best(self) -> Trial:
+        """The best one; an error if none is."""
+        ...
+
+    @property
+    def machines(self) -> Machines:
+        """What trials took of their machines."""
         ...
 
     def top(self, n: int) -> Sequence[Trial]:

@@ -16,6 +16,7 @@ from etude.core.removal import drawn_anew
 from etude.core.version import VERSION
 from etude.reported.at_hand import Study, Trial
 from etude.reported.cautions import cautions
+from etude.reported.machines import machines_of
 from etude.reported.reproducing import code_of, diff_of, packages_of, record_of
 from etude.reported.sentences import asked, costs, result, says
 from etude.reported.work import work_of
@@ -52,6 +53,7 @@ def facts_of(study: Study) -> Facts:
         best=best,
         groups=groups,
         arms=list(_arms(study, question, groups)),
+        machines=machines_of(study),
         spans=work.spans,
         presences=work.presences,
         simulated=study.simulated,

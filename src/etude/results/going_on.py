@@ -16,6 +16,14 @@ BY_NAME: Final = ("cluster", "local", "ray", "spark")
 They are those of ``engines.named``, which is too heavy to be asked by all that shows a study.
 """
 
+SIMILARITIES: Final = frozenset(
+    {
+        *{"nearest", "k-means", "affinity propagation", "agglomerative", "birch", "bisecting k-means"},
+        *{"dbscan", "hdbscan", "mean shift", "optics"},
+    }
+)
+"""Similarities of runs that are given as text: those of ``system.clusterings``, likewise."""
+
 
 def in_no_journal(call: Mapping[str, Any]) -> list[str]:
     """Return what a study was started with that no journal can hold, in words.
@@ -37,6 +45,8 @@ def in_no_journal(call: Mapping[str, Any]) -> list[str]:
     engine = call.get("engine", "local")
     own += [f"an engine with options ({engine})"] if engine.partition("(")[0] not in BY_NAME else []
     parts = {kind: call.get(kind) for kind in ("sampler", "stopper")} | _of_arms(call)
+    similarity = (call.get("system") or {}).get("similarity", "nearest")
+    own += [f"a similarity of its own ({similarity})"] if similarity not in SIMILARITIES else []
     # Those of Étude are told as plain data, those of the user by their name.
     return own + [f"a {kind} of its own ({given})" for kind, given in parts.items() if isinstance(given, str)]
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from etude.core.history import History
+from etude.core.history import History, Trial
 from etude.core.metrics import Metrics
+from etude.core.ranking import ranked
 from etude.core.text import count
+from etude.system.decisions import Decided, decided_in
 from etude.system.energy import Energy, total
 from etude.system.uses import Use, front, uses_of
+
+WITHIN: Final = 0.005
+"""How near a trial comes to the best value, as a share of it, where no call says."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +24,13 @@ class Machines:
 
     Attributes:
         uses: One for each trial whose machine was tuned.
+        decided: What was decided on each of their epochs, with its reason and its evidence.
         values: Trial -> its value of the study's main metric, of those that finished.
         metrics: What the study measures.
     """
 
     uses: tuple[Use, ...]
+    decided: tuple[Decided, ...]
     values: Mapping[int, float]
     metrics: Metrics
 
@@ -31,7 +38,7 @@ class Machines:
     def of(cls, history: History) -> Machines:
         """Return those of a study."""
         values = {trial.number: trial.value for trial in history.finished if trial.value is not None}
-        return cls(tuple(uses_of(history.tuned)), values, history.metrics)
+        return cls(tuple(uses_of(history.tuned)), tuple(decided_in(history.tuned)), values, history.metrics)
 
     @property
     def seconds(self) -> float:
@@ -59,7 +66,7 @@ class Machines:
 
         Energy is left out where it is unavailable.
         """
-        known = all(use.energy.joules is not None for use in self.uses)
+        known = "energy" in self.front_of
         return front(
             {
                 use.trial: (
@@ -71,6 +78,12 @@ class Machines:
                 if use.trial in self.values
             }
         )
+
+    @property
+    def front_of(self) -> list[str]:
+        """What the front is of: the metric, time, and energy where that of all trials is known."""
+        known = all(use.energy.joules is not None for use in self.uses)
+        return [self.metrics.main, "time", *(["energy"] if known else [])]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict for each trial."""
@@ -92,19 +105,35 @@ class Machines:
             for use in self.uses
         ]
 
+    @property
+    def says(self) -> list[str]:
+        """What all of it came to, in sentences; none if no machine was tuned."""
+        if not self.uses:
+            return []
+        probes = sum(use.probes for use in self.uses)
+        if not any(one.setting for one in self.decided):
+            found = "Every epoch was trained as the training function has it."
+        elif all(use.saved_s is None for use in self.uses):
+            found = "What was saved is not known, since no epoch shows what the default takes."
+        else:
+            tried = f"; trying it {_cost(self.probing_s)} in {count(probes, 'epoch')}" if probes else ""
+            found = f"What was found {_saved(self.saved_s)}{tried}."
+        return [
+            f"{count(sum(use.epochs for use in self.uses), 'epoch')} of {count(len(self.uses), 'trial')} took "
+            f"{self.seconds:.4g} s and {self.energy}.",
+            found,
+        ]
+
     def __str__(self) -> str:
         if not self.uses:
             return "No machine was tuned in this study: pass system=True."
-        lines = [
-            f"{count(sum(use.epochs for use in self.uses), 'epoch')} of {count(len(self.uses), 'trial')} took "
-            f"{self.seconds:.4g} s and {self.energy}.",
-            f"What was found saved {self.saved_s:.3g} s; trying it cost {self.probing_s:.3g} s in "
-            f"{count(sum(use.probes for use in self.uses), 'epoch')}.",
-            "",
-            f"{'trial':>6} {self.metrics.main:>12} {'seconds':>9} {'joules':>9} {'probes':>7} {'saved s':>8}  setting",
-        ]
+        head = (
+            f"{'trial':>6} {self.metrics.main:>12} {'seconds':>9} {'probes':>7} {'saved s':>8}  {'energy':<22} setting"
+        )
         best = set(self.front)
-        return "\n".join([*lines, *(self._line(use, use.trial in best) for use in self.uses)])
+        lines = [self._line(use, use.trial in best) for use in self.uses]
+        marked = [f"* on the Pareto front of {', '.join(self.front_of)}"] if best else []
+        return "\n".join([*self.says, "", head, *lines, *marked])
 
     def _line(self, use: Use, on_front: bool) -> str:
         value = self.values.get(use.trial)
@@ -112,16 +141,68 @@ class Machines:
             f"{use.trial:>5}{'*' if on_front else ' '}",
             f"{value:>12.5g}" if value is not None else f"{'-':>12}",
             f"{use.seconds:>9.4g}",
-            f"{use.energy.joules:>9.4g}" if use.energy.joules is not None else f"{'-':>9}",
             f"{use.probes:>7}",
             f"{use.saved_s:>8.3g}" if use.saved_s is not None else f"{'-':>8}",
-            f" {_said(use.setting)}",
+            f" {labelled(use.energy):<22}",
+            said(use.setting),
         ]
         return " ".join(told)
 
 
-def _said(setting: Mapping[str, Any]) -> str:
+def said(setting: Mapping[str, Any]) -> str:
+    """Return a setting as people read it.
+
+    Example:
+        >>> said({"threads": 2, "loader_workers": 1}), said({})
+        ('threads=2, loader_workers=1', 'as it was')
+    """
     return ", ".join(f"{name}={value!r}" for name, value in setting.items()) or "as it was"
+
+
+def labelled(energy: Energy) -> str:
+    """Return an energy in the few letters of a table, with its label.
+
+    Example:
+        >>> labelled(Energy.modelled(40, "CPU seconds x 15 W")), labelled(Energy.unavailable("no meter"))
+        ('40 J modelled', 'unavailable')
+    """
+    return f"{energy.joules:.4g} J {energy.label}" if energy.joules is not None else energy.label.value
+
+
+def tuned_line(history: History, best: Trial | None) -> str:
+    """Return what a summary says of machines: what was saved, and how the best trial's was set at last.
+
+    Args:
+        history: A study whose machines were tuned.
+        best: Its best trial, if it has one.
+    """
+    machines = Machines.of(history)
+    told = machines.says[1][:1].lower() + machines.says[1][1:]
+    use = next((use for use in machines.uses if best is not None and use.trial == best.number), None)
+    if use is None:
+        return f"Machines: {told}"
+    ended = f"; trial {use.trial} ended with {said(use.setting)}" if use.setting else ""
+    return f"Machines: {told.removesuffix('.')}{ended}."
+
+
+def chosen(history: History, meta: Mapping[str, Any]) -> Trial | None:
+    """Return the best trial: of those that come near the best value the one that took least, if that was asked for.
+
+    Args:
+        history: The study.
+        meta: What was recorded about it.
+    """
+    asked = (meta.get("call") or {}).get("system") or {}
+    found = ranked(list(history.finished), history.metrics)
+    best = next(iter(found), None)
+    by = str(asked.get("best", "")).partition(", then ")[2]
+    if best is None or best.value is None or not by:
+        return best
+    rank = history.metrics.rank
+    bound = rank(best.value)[1] + asked.get("within", WITHIN) * abs(best.value)
+    near = [trial.number for trial in found if rank(trial.value) <= (False, bound)]
+    number = quickest(history, near, by=by)
+    return best if number is None else history.trials[number]
 
 
 def quickest(history: History, near: Sequence[int], *, by: str) -> int | None:
@@ -135,3 +216,11 @@ def quickest(history: History, near: Sequence[int], *, by: str) -> int | None:
     took = {use.trial: use.seconds if by == "time" else use.energy.joules for use in uses_of(history.tuned)}
     known = {trial: amount for trial in near if (amount := took.get(trial)) is not None}
     return min(known, key=known.__getitem__, default=None)
+
+
+def _saved(seconds: float) -> str:
+    return f"saved {seconds:.3g} s" if seconds >= 0 else f"took {-seconds:.3g} s more than the default would have"
+
+
+def _cost(seconds: float) -> str:
+    return f"cost {seconds:.3g} s" if seconds >= 0 else f"saved another {-seconds:.3g} s"

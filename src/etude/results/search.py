@@ -20,7 +20,7 @@ from etude.core.events import Checkpoint, How, Params, Part
 from etude.core.history import History, Trial
 from etude.core.lifecycle import State
 from etude.core.metrics import Metrics
-from etude.core.ranking import best_of, front, ranked
+from etude.core.ranking import front, ranked
 from etude.core.removal import FINGERPRINTS
 from etude.core.signature import Definition
 from etude.core.system import SettingValue
@@ -28,7 +28,7 @@ from etude.core.text import count
 from etude.fit.weights import File, Place, TrialWeights, of_trial
 from etude.places.url_depot import depot_at
 from etude.results.important import budget_of, effects_of, importance_of, steps_of
-from etude.results.machines import Machines, quickest
+from etude.results.machines import Machines, chosen
 from etude.results.summary import as_html, summary
 from etude.results.threatened import serious_lines, threats_in
 from etude.store import shared
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from etude.analyse.importance import Importances
     from etude.analyse.steps import Steps
     from etude.analyse.threats.threat import Threats
-
-WITHIN: Final = 0.005
 
 OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as", "reused_from", "promotes", "simulated")
 
@@ -341,7 +339,7 @@ class Search:
                 "Take one of search.front, the trials that no other is better than; search.top(n) ranks by "
                 f"{self.metrics.main!r} alone."
             )
-        best = self._quickest(best_of(list(self._history.finished), self.metrics))
+        best = chosen(self._history, self.meta)
         if best is None:
             told = ", ".join(f"{n} {state}" for state, n in self.counts().items()) or "none yet"
             failed = next((t for t in self._history.trials if t.state is State.FAILED), None)
@@ -351,16 +349,6 @@ class Search:
                 f"See: etude trials {self.folder}"
             )
         return self._result(best)
-
-    def _quickest(self, best: Trial | None) -> Trial | None:
-        """Return the trial that took least of those that come near the best, if that was asked for."""
-        said = (self.meta.get("call") or {}).get("system") or {}
-        if best is None or best.value is None or not (by := said.get("best", "").partition(", then ")[2]):
-            return best
-        bound = self.metrics.rank(best.value)[1] + said.get("within", WITHIN) * abs(best.value)
-        near = [t.number for t in self._history.finished if self.metrics.rank(t.value) <= (False, bound)]
-        number = quickest(self._history, near, by=by)
-        return best if number is None else self._history.trials[number]
 
     @property
     def machines(self) -> Machines:

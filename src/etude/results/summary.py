@@ -14,6 +14,7 @@ from etude.core.ranking import best_of, front, ranked
 from etude.core.text import count, seconds, show
 from etude.core.totals import counts, elapsed_s, parameters, saved, saved_epochs
 from etude.results.going_on import resume_command
+from etude.results.machines import chosen, tuned_line
 from etude.store import shared
 
 SHOWN: Final = 5
@@ -41,6 +42,7 @@ def summary(history: History, folder: Path, meta: Mapping[str, Any], *, at_work:
         *_taken(history),
         *_stopped(history),
         *_prefixes(history),
+        *_machines(history, meta),
         *_out_of_memory(history),
         *why_not(history),
     ]
@@ -120,6 +122,16 @@ def _prefixes(history: History) -> Iterator[str]:
     spared, of = saved_epochs(history)
     if spared:
         yield f"Prefixes: {spared:,} of {count(of, 'epoch')} were not trained twice."
+
+
+def _machines(history: History, meta: Mapping[str, Any]) -> Iterator[str]:
+    if not history.tuned:
+        return
+    finished = [trial for trial in history.finished if trial.arm is None]
+    best = chosen(history, meta) if len(history.metrics.names) == 1 and finished else None
+    yield tuned_line(history, best)
+    if best is not best_of(finished, history.metrics) and best is not None:
+        yield f"Best by {meta['call']['system']['best']!r}: trial {best.number} with {_told(best.params)}."
 
 
 def _out_of_memory(history: History) -> Iterator[str]:

@@ -86,7 +86,7 @@ def _use(trial: int, taken: Sequence[Taken], default_s: float | None) -> Use:
         total(as_energy(epoch.joules) for epoch in taken),
         dict(taken[-1].setting),
         len(probes),
-        -_saved_s(probes, default_s) if default_s is not None else None,
+        0.0 - _saved_s(probes, default_s) if default_s is not None else None,
         _saved_s(others, default_s) if default_s is not None else None,
     )
 
@@ -98,12 +98,13 @@ def _saved_s(epochs: Iterable[Taken], default_s: float) -> float:
 def _default_s(facts: Sequence[Tuned]) -> float | None:
     """Return what a step by default took: measured in this trial; or else as what was found says it; None if neither.
 
-    The first epoch counts only if there is no other: it pays for much that comes only once.
+    An attempt's first epoch says nothing of it: it pays for much that comes only once, and beside it every setting
+    would seem to save.
     """
-    by_default = [f.taken for f in facts if not f.taken.setting]
-    measured = [t for t in by_default if t.epoch > 0] or by_default
+    later = [f.taken for before, f in pairwise(facts) if f.attempt == before.attempt]
+    measured = [t.seconds / t.steps for t in later if not t.setting]
     if measured:
-        return median(t.seconds / t.steps for t in measured)
+        return median(measured)
     told = [(after.taken, before.order.evidence.get(OF_THE_DEFAULT)) for before, after in pairwise(facts)]
     guessed = [taken.seconds / taken.steps / share for taken, share in told if share]
     return median(guessed) if guessed else None

@@ -21,10 +21,12 @@ from etude.core.events import (
     Reported,
     Settled,
     Start,
+    Tuned,
     Usage,
 )
 from etude.core.lifecycle import Turn
 from etude.core.removal import Arm
+from etude.core.system import Order, Taken
 from etude.store.journal import Journal
 
 BEGAN_AT: Final = 1_750_000_000.0
@@ -35,6 +37,19 @@ ENDS: Final[Mapping[str, tuple[Turn, How]]] = {
     "invalid": (Turn.REFUSED, How.INVALID),
 }
 """State -> how a trial comes there. Others are not ended: ``running`` and ``queued``."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """An epoch of a trial whose machine was tuned.
+
+    Attributes:
+        taken: What it took.
+        order: The setting of the next one, and why.
+    """
+
+    taken: Taken
+    order: Order
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,7 @@ class Written:
         start: What the weights are called that it began with; None for random ones.
         reason: Why it stands there.
         took_s: Seconds that it ran.
+        tuned: Its epochs, if its machine was tuned.
     """
 
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -64,6 +80,7 @@ class Written:
     start: str | None = None
     reason: str = ""
     took_s: float = 10.0
+    tuned: Sequence[Tuning] = ()
 
 
 def write_study(
@@ -122,6 +139,10 @@ def _facts(trials: Sequence[Written], metric: str, *, complete: bool, workers: i
         for step, value in enumerate(one.curve, 1):
             at = start + one.took_s * step / (len(one.curve) + 1)
             found.append((at, 4, Reported(at=at, trial=number, attempt=1, step=step, metrics={metric: float(value)})))
+        for nth, epoch in enumerate(one.tuned, 1):
+            at = start + one.took_s * nth / (len(one.tuned) + 1)
+            fact = Tuned(at=at, trial=number, attempt=1, machine="written", taken=epoch.taken, order=epoch.order)
+            found.append((at, 4, fact))
         end = free[worker] = start + one.took_s
         if one.state in ENDS:
             found.append((end, 1, _end(number, one, end)))

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from etude.analyse.report.used import Machines
+
 FINISHED = "finished"
 
 
@@ -184,6 +186,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         arms: Of an ablation, what each of them does without.
         verdicts: What can be said of the components; None where nothing was compared.
         controls: What can be said of them beside wholes of their size; None where there are no such arms.
+        machines: What trials took of their machines; None where none was tuned.
         spans: Who was at what when.
         presences: Who was there when.
         threats: What speaks against the conclusions.
@@ -214,6 +217,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     arms: list[Arm] = []
     verdicts: Verdicts | None = None
     controls: Verdicts | None = None
+    machines: Machines | None = None
     spans: list[Span] = []
     presences: list[Presence] = []
     threats: list[Threat] = []

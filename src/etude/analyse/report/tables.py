@@ -138,11 +138,12 @@ def tables(facts: Facts, order: Sequence[str]) -> list[Table]:
         by = {one.trial: one for one in facts.trials}
         rows = trials(facts, order, [by[number] for number in facts.best[:BEST]])
         title = "The Pareto front" if len(facts.modes) > 1 else "The best trials"
-        found.append(_without_empty(Table("best", title, rows.columns, rows.rows)))
+        found.append(without_empty(Table("best", title, rows.columns, rows.rows)))
     return found
 
 
-def _without_empty(table: Table) -> Table:
+def without_empty(table: Table) -> Table:
+    """Return a table without columns in which nothing stands."""
     kept = [nth for nth in range(len(table.columns)) if any(row[nth] is not None for row in table.rows)]
     columns = tuple(table.columns[nth] for nth in kept)
     return Table(
@@ -223,7 +224,7 @@ def taken(facts: Facts) -> Table:
     )
     columns = ("arm", "taken away", "repair", "parameters", "drawn anew", "paired", "notes")
     note = "Paired runs began with the same weights and data as the base's with the same seed, by their fingerprints."
-    return _without_empty(Table("taken", "What each arm does without", columns, rows, note))
+    return without_empty(Table("taken", "What each arm does without", columns, rows, note))
 
 
 def _paired(one: Arm) -> str:

@@ -17,6 +17,7 @@ from etude.analyse.report.figure import Figure
 from etude.analyse.report.forest import forest
 from etude.analyse.report.front import fronts
 from etude.analyse.report.judged import controls, verdict_table
+from etude.analyse.report.machines import machine_figures, machine_section, machine_tables
 from etude.analyse.report.own import Own, own_section
 from etude.analyse.report.page import Section
 from etude.analyse.report.parallel import parallel
@@ -48,6 +49,7 @@ class Drawn:
     parameters: list[Figure]
     whole: list[Figure]
     fronts: list[Figure]
+    machines: list[Figure]
     workers: list[Figure]
     tables: list[Table]
     found: list[Varied]
@@ -56,7 +58,8 @@ class Drawn:
     @property
     def figures(self) -> list[Figure]:
         """All figures."""
-        return [*self.effects, *self.fronts, *self.learning, *self.whole, *self.parameters, *self.workers]
+        first = [*self.effects, *self.fronts, *self.learning, *self.whole, *self.parameters]
+        return [*first, *self.machines, *self.workers]
 
 
 def drawn(facts: Facts) -> Drawn:
@@ -74,8 +77,9 @@ def drawn(facts: Facts) -> Drawn:
         ],
         whole=[] if facts.groups else _there(parallel(facts, found)),
         fronts=fronts(facts),
+        machines=machine_figures(facts),
         workers=_there(timeline(facts)),
-        tables=tables(facts, [one.name for one in found]),
+        tables=[*tables(facts, [one.name for one in found]), *machine_tables(facts)],
         found=found,
         held=held,
     )
@@ -193,6 +197,8 @@ def _sections(facts: Facts, all_drawn: Drawn) -> Iterator[Section]:
         yield Section(
             "Parameters", "parameters", _lead(facts, all_drawn) + figures([*all_drawn.parameters, *all_drawn.whole])
         )
+    if facts.machines is not None:
+        yield Section("Machines", "machines", machine_section(facts, all_drawn.machines))
     if facts.spans or facts.costs:
         yield Section("Work and cost", "cost", html.cards(facts.costs) + figures(all_drawn.workers))
     yield Section("Trials", "trials-all", html.trial_table(facts, [one.name for one in all_drawn.found]))
