@@ -30,8 +30,10 @@ def epochs(joules: Joules) -> list[Tuning]:
     return [
         Tuning(Taken(0, 3, 9.0, 10, joules), Order({}, Phase.BASELINE, "a second one")),
         Tuning(Taken(1, 3, 2.0, 10, joules, phase=Phase.BASELINE), probe),
-        Tuning(Taken(2, 3, 1.0, 10, joules, setting=TWO, phase=Phase.PROBE), keep),
-        Tuning(Taken(3, 3, 1.0, 10, joules, setting=TWO, phase=Phase.KEEP), keep),
+        Tuning(
+            Taken(2, 3, 1.0, 10, joules, setting=TWO, phase=Phase.PROBE, why=probe.why, evidence=probe.evidence), keep
+        ),
+        Tuning(Taken(3, 3, 1.0, 10, joules, setting=TWO, phase=Phase.KEEP, why=keep.why, evidence=keep.evidence), keep),
     ]
 
 

@@ -22,6 +22,7 @@ from etude.analyse.report.writer import write
 from etude.core.system import Joules, Order, Phase, Setting, Taken
 from etude.testing.written import Tuning, Written, write_study
 
+FIRST = "the first epoch shows what kind of work it is"
 MODELLED = Joules("modelled", "CPU seconds x 15 W", 10.0, 6.0, 14.0)
 MEASURED = Joules("measured", "RAPL", 10.0, 10.0, 10.0)
 UNAVAILABLE = Joules("unavailable", "the power meter does not answer")
@@ -33,7 +34,9 @@ def epochs(*told: tuple[Phase, Setting, float], joules: Joules = MODELLED) -> li
     for nth, (phase, setting, seconds) in enumerate(told):
         after, then, _ = told[min(nth + 1, len(told) - 1)]
         order = Order(then, after, f"reason {nth + 1}", {"best so far": 0.5}, work="work 1", best={"threads": 2})
-        found.append(Tuning(Taken(nth, len(told), seconds, 10, joules, setting=setting, phase=phase), order))
+        reason = {"why": f"reason {nth}", "evidence": {"best so far": 0.5}} if nth else {"why": FIRST}
+        taken = Taken(nth, len(told), seconds, 10, joules, setting=setting, phase=phase, **reason)
+        found.append(Tuning(taken, order))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from etude.core.events import Tuned
 from etude.core.system import Joules, Order, Phase, Setting, Taken
-from etude.system.decisions import AT_BEGIN, FIRST, decided_in
+from etude.system.decisions import decided_in
 from etude.system.uses import uses_of
 
 JOULES = Joules("measured", "RAPL", 3.0, 3.0, 3.0)
@@ -21,32 +21,12 @@ PROBE = Order(TWO, Phase.PROBE, "probe 1 of 5", {"best so far": 1.0})
 KEEP = Order(TWO, Phase.KEEP, "the best", {"of the default": 0.5, "tried": 1.0})
 
 
-def test_an_epoch_has_the_reason_of_the_order_that_set_it() -> None:
-    facts = [
-        fact(0, Phase.PROFILE, {}, 9.0, BASELINE),
-        fact(1, Phase.BASELINE, {}, 2.0, PROBE),
-        fact(2, Phase.PROBE, TWO, 1.0, KEEP),
-        fact(3, Phase.KEEP, TWO, 1.0, KEEP),
-    ]
-    found = decided_in({0: facts})
-    assert [one.why for one in found] == [FIRST, "a second one", "probe 1 of 5", "the best"]
-    assert found[2].evidence == {"best so far": 1.0}
-    assert found[3].row()["energy"] == "measured"
-    assert found[3].step_s == 0.1
-
-
-def test_an_order_that_came_too_late_is_found_where_it_holds_at_last() -> None:
-    facts = [
-        fact(0, Phase.BASELINE, {}, 2.0, PROBE),
-        fact(1, Phase.BASELINE, {}, 2.0, KEEP),  # the probe came too late for this one
-        fact(2, Phase.PROBE, TWO, 1.0, KEEP),
-    ]
-    assert [one.why for one in decided_in({0: facts})] == [AT_BEGIN, AT_BEGIN, "probe 1 of 5"]
-
-
-def test_the_first_epoch_of_an_attempt_that_begins_as_others_ended_says_so() -> None:
-    (one,) = decided_in({0: [fact(0, Phase.KEEP, TWO, 1.0, KEEP)]})
-    assert (one.why, one.evidence) == (AT_BEGIN, {})
+def test_an_epoch_says_why_it_was_set_so_and_what_it_came_to() -> None:
+    taken = Taken(3, 9, 1.0, 10, JOULES, setting=TWO, phase=Phase.KEEP, why=KEEP.why, evidence=dict(KEEP.evidence))
+    (one,) = decided_in({0: [Tuned(at=3.0, trial=0, attempt=1, machine="here", taken=taken, order=KEEP)]})
+    assert (one.why, one.evidence) == ("the best", {"of the default": 0.5, "tried": 1.0})
+    assert one.row()["energy"] == "measured"
+    assert one.step_s == 0.1
 
 
 def test_trials_come_in_order() -> None:

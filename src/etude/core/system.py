@@ -82,6 +82,8 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
         rung: The kind of source that these come from.
         setting: Under which setting it was.
         phase: What it was for, as was ordered.
+        why: Why it was ordered, in a sentence for people.
+        evidence: The numbers behind that, by name.
         cut: Seconds and steps until it was cut short, since it was clearly worse; None if it was not. What came after
             was with the best setting that is known.
         choices: What can be set there; told with the first epoch of an attempt.
@@ -96,6 +98,8 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
     rung: str = ""
     setting: Setting = {}
     phase: Phase = Phase.PROFILE
+    why: str = ""
+    evidence: dict[str, float] = {}
     cut: tuple[float, int] | None = None
     choices: Choices | None = None
 

@@ -14,8 +14,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from etude.frameworks import torch_adapter
-
 Value = bool | int | float | str | None
 
 NAMES: Final = ("threads", "cores")
@@ -93,8 +91,8 @@ class ThreadKnobs:
             self._limits = None
         if threads != self._share[0] and (pools := sys.modules.get("threadpoolctl")) is not None:
             self._limits = pools.threadpool_limits(threads)
-        if torch := torch_adapter():
-            torch.set_threads(threads)
+        if (torch := sys.modules.get("torch")) is not None:
+            torch.set_num_threads(threads)
 
     def _pin(self, cores: int) -> None:
         if not self._cpus or cores == (self._set or self._share)[1]:

@@ -80,25 +80,16 @@ class System:
             )
         if self.probes is not None:
             object.__setattr__(self, "probes", whole("probes", self.probes, 0, "so many epochs may try something"))
+        for name in ("history", "ledger"):
+            object.__setattr__(self, name, _file(name, getattr(self, name)))
         _similarity(self.similarity)
-        for name, file in (("history", self.history), ("ledger", self.ledger)):
-            if file is True or not isinstance(file, str | os.PathLike | bool | None):
-                raise ConfigError(
-                    f"{name}={brief(file)} is no file. Pass a path, or False for none, or leave it out for the user's."
-                )
         if not isinstance(self.best, str) or self.best.partition(THEN)[2] not in ("", "time", "energy"):
             raise ConfigError(
                 f"best={brief(self.best)} is not known. Pass 'metric', 'metric, then time', or 'metric, then energy'."
             )
         object.__setattr__(self, "within", amount("within", self.within))
         if self.setting is not None:
-            if self.knobs is not None:
-                raise ConfigError(
-                    "System(knobs=, setting=) asks for two things: to tune, and not to. Pass one of them."
-                )
-            for name in self.setting:
-                knob_of(_ANYWHERE, name)
-            object.__setattr__(self, "setting", dict(self.setting))
+            object.__setattr__(self, "setting", _setting(self.setting, self.knobs))
 
     @property
     def file(self) -> Path | None:
@@ -163,8 +154,8 @@ class System:
             "probing": self.probing,
             "probes": self.probes,
             "similarity": similarity,
-            "history": _as_text(self.history),
-            "ledger": _as_text(self.ledger),
+            "history": self.history,
+            "ledger": self.ledger,
             "power_meter": self.power_meter,
             "setting": self.setting,
             "best": self.best,
@@ -204,8 +195,21 @@ def read_system(given: object) -> System | None:
     )
 
 
-def _as_text(file: str | os.PathLike[str] | bool | None) -> str | bool | None:
-    return os.fspath(file) if isinstance(file, os.PathLike) else file
+def _file(name: str, given: object) -> str | bool | None:
+    """Return the path of a file, whole, since a study may go on from another folder; False for none."""
+    if given is True or not isinstance(given, str | os.PathLike | bool | None):
+        raise ConfigError(
+            f"{name}={brief(given)} is no file. Pass a path, or False for none, or leave it out for the user's."
+        )
+    return os.path.abspath(given) if isinstance(given, str | os.PathLike) else given
+
+
+def _setting(given: Mapping[str, SettingValue], knobs: Sequence[str] | None) -> dict[str, SettingValue]:
+    if knobs is not None:
+        raise ConfigError("System(knobs=, setting=) asks for two things: to tune, and not to. Pass one of them.")
+    for name in given:
+        knob_of(_ANYWHERE, name)
+    return dict(given)
 
 
 def _similarity(given: object) -> Similarity:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from etude.core.events import Tuned
 from etude.core.system import Phase, Setting
 from etude.system.energy import Energy, as_energy
 from etude.system.uses import Facts
-
-FIRST: Final = "the first epoch shows what kind of work it is"
-AT_BEGIN: Final = "so it was set when the attempt began"
-"""Why an attempt's first epoch is as it is: no epoch came before it whose fact could say so."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +69,11 @@ class Decided:
 
 def decided_in(tuned: Facts) -> list[Decided]:
     """Return what was decided on each epoch, by trial and in order."""
-    return [_decided(facts, nth) for _, facts in sorted(tuned.items()) for nth in range(len(facts))]
+    return [_decided(fact) for _, facts in sorted(tuned.items()) for fact in facts]
 
 
-def _decided(facts: Sequence[Tuned], nth: int) -> Decided:
-    fact = facts[nth]
+def _decided(fact: Tuned) -> Decided:
     taken = fact.taken
-    why, evidence = _reason(facts, nth)
     return Decided(
         fact.trial,
         fact.attempt,
@@ -92,16 +85,6 @@ def _decided(facts: Sequence[Tuned], nth: int) -> Decided:
         taken.steps,
         as_energy(taken.joules),
         taken.cut[0] if taken.cut is not None else None,
-        why,
-        evidence,
+        taken.why,
+        dict(taken.evidence),
     )
-
-
-def _reason(facts: Sequence[Tuned], nth: int) -> tuple[str, dict[str, float]]:
-    """Return why an epoch was set as it was: the newest order before it that says so, since orders may come late."""
-    taken = facts[nth].taken
-    for before in reversed(facts[:nth]):
-        order = before.order
-        if (order.setting, order.phase) == (taken.setting, taken.phase):
-            return order.why, dict(order.evidence)
-    return (FIRST if taken.phase is Phase.PROFILE else AT_BEGIN), {}

@@ -174,6 +174,8 @@ class Tuning:
                 rung=profile.rung if profile is not None else "",
                 setting=dict(self._order.setting),
                 phase=self._order.phase,
+                why=self._order.why,
+                evidence=dict(self._order.evidence),
                 cut=self._cut,
                 choices=self._choices if is_first else None,
             )
