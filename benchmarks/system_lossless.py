@@ -46,7 +46,7 @@ def same(name: str, points: int) -> Result:
     import torch
 
     torch.set_num_threads(1)
-    orders, losses, _ = trained(name, lambda knobs, share: None)
+    orders, losses, _ = trained(name, None)
     draws = random.Random(f"changes of {name}")
     done = runs = wrong_orders = wrong_losses = left_alone = 0
     while done < points:
@@ -86,8 +86,12 @@ def drawn(draws: random.Random) -> dict[str, Any]:
     return {name: knobs[name]() for name in names}
 
 
-def trained(name: str, change: Callable[[Any, float], None]) -> tuple[list[list[int]], list[str], bool]:
+def trained(name: str, change: Callable[[Any, float], None] | None) -> tuple[list[list[int]], list[str], bool]:
     """Train for some epochs.
+
+    Args:
+        name: Which training it is.
+        change: Called at each moment at which a setting may change, with how often it is to; None for nobody in hand.
 
     Returns:
         Which examples each step had, all losses to the last bit, and whether the loader was left alone in the end.
@@ -104,8 +108,10 @@ def trained(name: str, change: Callable[[Any, float], None]) -> tuple[list[list[
     net = lenet()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
     knobs = TorchKnobs(say=lambda line: None, stepped=lambda step_s, waited_s: None)
-    knobs.data(loader)
-    knobs.model(net)
+    if change is not None:
+        knobs.data(loader)
+        knobs.model(net)
+    change = change or (lambda knobs, share: None)
     orders: list[list[int]] = []
     losses: list[str] = []
     for _ in range(EPOCHS):

@@ -24,6 +24,7 @@ from torch.utils.data import (
     random_split,
 )
 
+from etude.core.errors import StateError
 from etude.frameworks.torch import generators, give_generator, on_device
 from etude.frameworks.torch_bits import alike
 from etude.frameworks.torch_drawing import GLOBAL
@@ -32,6 +33,7 @@ from etude.frameworks.torch_feeds import hold, release
 from etude.frameworks.torch_fetching import TRUSTED_AFTER
 from etude.frameworks.torch_samplers import distribute
 from etude.frameworks.torch_shard import shard
+from etude.frameworks.torch_shares import partition
 from etude.frameworks.torch_stretches import Way
 
 N = 41
@@ -182,6 +184,13 @@ def divided(workers: int) -> Any:
     return loader
 
 
+def by_importance(workers: int) -> Any:
+    """Return a loader of one of two ranks that have parts of their own, as partitions by importance give them."""
+    loader = divided(workers)
+    partition(loader, [range(0, N, 2), range(1, N, 2)])
+    return loader
+
+
 PURE: dict[str, Callable[[int], Any]] = {
     "in order": plain(shuffle=False),
     "shuffled": plain(),
@@ -204,6 +213,7 @@ PURE: dict[str, Callable[[int], Any]] = {
     "of a list of batches": batched(lambda: [[1, 2], [3], [4, 5, 6]] * 5),
     "on a device": lambda workers: on_device(plain()(workers), "meta"),
     "for one of two ranks": divided,
+    "by importance": by_importance,
     "distributed": sampled(lambda: distribute(RandomSampler(range(N)), rank=0, ranks=2)),
 }
 
@@ -571,4 +581,43 @@ def test_a_worker_finds_the_users_data_set() -> None:
     seed_all()
     loader, changes = held(plain(Told, worker_init_fn=lambda: begin)(2), workers=2, prefetch=5)
     assert [batch.tolist() for batch in loader] == expected
+    changes.close()
+
+
+def test_ranks_are_told_of_the_same_examples_and_weights() -> None:
+    def all_told(changes: Changes | None) -> list[Any]:
+        found: list[Any] = []
+        for rank in range(2):
+            loader = given_generators(0)
+            shard(loader, rank=rank, ranks=2, drawn=lambda drawn: found.append((drawn.ids, drawn.weight, drawn.n)))
+            if changes is not None:
+                changes.hold(loader)
+            told(loader, nothing if changes is None else changes)
+        return found
+
+    seed_all()
+    expected = all_told(None)
+    seed_all()
+    changes = Changes(1)
+    assert all_told(changes) == expected
+    assert len(expected) > 2 * N // SIZE
+    changes.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_sampler_says_how_far_the_training_is_as_it_would_untouched(workers: int) -> None:
+    sampler = distribute(RandomSampler(range(N)), rank=0, ranks=2)
+    loader, changes = held(
+        DataLoader(Rows(), sampler=sampler, batch_size=SIZE, num_workers=workers), workers=2 - workers // 2
+    )
+    passing = iter(loader)
+    for _ in range(2):
+        next(passing)
+    if workers:
+        with pytest.raises(StateError, match="has drawn from the sampler what it has not given out yet"):
+            sampler.state_dict()
+    assert sampler.state_dict(done=2 * SIZE)["position"] == 2 * 2 * SIZE
+    if not workers:
+        assert sampler.state_dict()["position"] == 2 * 2 * SIZE
+    del passing
     changes.close()

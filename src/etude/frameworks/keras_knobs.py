@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
-from etude.frameworks.thread_knobs import ThreadKnobs, Value
+from etude.frameworks.thread_knobs import ThreadKnobs
 
 LACKS: Final = {
     **dict.fromkeys(
@@ -35,7 +35,3 @@ class KerasKnobs(ThreadKnobs):
     def __init__(self, *, say: Callable[[str], None]) -> None:
         super().__init__(say=say)
         self.lacks |= LACKS
-
-    def apply(self, setting: Mapping[str, Value]) -> None:
-        """Set threads and cores; see ``ThreadKnobs``."""
-        super().apply(setting)
