@@ -201,6 +201,13 @@ def test_a_training_too_short_to_try_anything_says_so() -> None:
     ]
 
 
+def test_where_some_trials_are_longer_the_first_one_says_nothing_and_more_may_be_tried() -> None:
+    conductor = SystemConductor(System(), trials=9, varied=True)
+    train(conductor, 0, epochs=1)
+    assert conductor.notes == []
+    assert sum(order.phase is Phase.PROBE for order in train(conductor, 1, epochs=80)) >= 4  # one of twenty of 9 x 80
+
+
 def test_a_named_knob_that_is_lacking_is_said() -> None:
     conductor = SystemConductor(System(knobs=["compile"]), trials=1)
     said = Taken(

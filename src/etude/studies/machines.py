@@ -21,12 +21,13 @@ class Machines:
         system: How machines are tuned; None if they are not.
         workload: What tells the study's functions from others.
         trials: How many trials there will be, at most.
+        varied: Whether some of them are longer than others.
 
     Attributes:
         conductor: Who decides; None if nobody does.
     """
 
-    def __init__(self, system: System | None, workload: str, *, trials: int) -> None:
+    def __init__(self, system: System | None, workload: str, *, trials: int, varied: bool = False) -> None:
         self._workload = workload
         self._said = 0
         self._known: Container[int] = ()
@@ -37,7 +38,7 @@ class Machines:
             from etude.system.remembered import Remembered
 
             self._past = Remembered(system.file) if system.history is not False else None
-            self.conductor = SystemConductor(system, self._past, trials=trials)
+            self.conductor = SystemConductor(system, self._past, trials=trials, varied=varied)
 
     def take_up(self, history: History) -> None:
         """Note what an earlier driver of the study has remembered of it."""

@@ -163,7 +163,9 @@ class Study(AtWork):
         )
         self._recipe = recipe
         self._sweep = sweep
-        self._machines = Machines(recipe.system, recipe.workload, trials=recipe.question.trials)
+        question = recipe.question
+        varied = question.metrics.fidelity is not None
+        self._machines = Machines(recipe.system, recipe.workload, trials=question.trials, varied=varied)
         self._driver = Driver(
             recipe.question.plan,
             self.history,

@@ -87,16 +87,17 @@ class SystemConductor:
         system: What the call says.
         past: What is remembered of earlier studies.
         trials: How many the study has, at most.
+        varied: Whether some of its trials are longer than others, so that the first one says nothing of them.
 
     Attributes:
         notes: What users should be told, once each.
     """
 
-    def __init__(self, system: System, past: Past | None = None, *, trials: int = 1) -> None:
+    def __init__(self, system: System, past: Past | None = None, *, trials: int = 1, varied: bool = False) -> None:
         self._system = system
         self._past = past or NoPast()
         self._similarity = system.compares
-        self._trials = trials
+        self._trials, self._varied = trials, varied
         self._kinds: dict[tuple[str, str], _Kind] = {}
         self._on: dict[str, _Kind] = {}  # machine -> its kind
         self._of: dict[int, _Kind] = {}  # trial -> the kind of machine that it runs on
@@ -194,6 +195,7 @@ class SystemConductor:
             most = self._most(epochs)
             self._kinds[key] = _Kind(hardware, choices, past, Tuner(prober, most=most, look_up=look_up))
             self._say_what_is_lacking(choices, prober, epochs)
+        self._kinds[key].tuner.allow(self._most(epochs))
         return self._kinds[key]
 
     def _prober(self, choices: Choices) -> Prober:
@@ -213,7 +215,7 @@ class SystemConductor:
         first = prober.propose({})
         if first is None:
             self._note("There is nothing to tune on this machine: no knob has another value that is worth trying.")
-        elif not self._most(epochs) or epochs < FEWEST:
+        elif not self._varied and (not self._most(epochs) or epochs < FEWEST):
             self._note(
                 f"A training of {count(epochs, 'epoch')} is too short to try anything: the first one shows what kind "
                 "of work it is, the second what it costs. What is known of similar work is used."

@@ -155,6 +155,13 @@ class Tuner(Generic[P]):
             return self._kept(told, told.work)
         return Decision(DEFAULT, Phase.PROFILE, "the first epoch shows what kind of work it is")
 
+    def allow(self, most: int) -> None:
+        """Let more epochs be probes, if that is more than before: there are more of them than was known."""
+        more = max(0, most - self._most)
+        self._most += more
+        for work in self._works.values():
+            work.most += more
+
     def ended(self, trial: Hashable) -> None:
         """Take in that a trial is over, or pauses: what it was probing is for others."""
         gone = self._trials.get(trial)

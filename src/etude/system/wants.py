@@ -29,12 +29,13 @@ TORCH: Final = Want(
     "it is one of PyTorch's, and the training function uses {framework}. Load the data with a DataLoader of torch.",
 )
 COMPILER: Final = Want(
-    lambda _, framework: framework in ("torch", "keras"),
-    "the training function uses {framework}, which has no compiler that could be asked. Train with torch or Keras.",
+    lambda _, framework: framework == "torch",
+    "the training function uses {framework}, which has no compiler that could be asked while it trains. Train with "
+    "torch.",
 )
 PRECISION: Final = Want(
-    lambda _, framework: framework in ("torch", "keras"),
-    "the training function uses {framework}, whose precision nobody can change. Train with torch or Keras.",
+    lambda _, framework: framework == "torch",
+    "the training function uses {framework}, whose precision nobody can change while it trains. Train with torch.",
 )
 CORES: Final = Want(
     lambda machine, _: machine.cores > 1,

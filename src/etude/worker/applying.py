@@ -73,14 +73,17 @@ class Appliers:
     Args:
         stepped: Called after each step of training, with its seconds, and those that it waited for data.
         say: Tells users something.
+        barred: Knob -> why it is not to be set here.
     """
 
-    def __init__(self, *, stepped: Callable[[float, float], None], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, *, stepped: Callable[[float, float], None], say: Callable[[str], None], barred: Mapping[str, str]
+    ) -> None:
         self._stepped, self._say = stepped, say
         self._saves = Saves()
         self._found: Any = None
         self._host: Applier | None = None
-        self._failed: dict[str, str] = {}
+        self._failed = dict(barred)
 
     @property
     def checkpoint_every(self) -> int:

@@ -222,6 +222,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
             advice=line if job.leads else Silent(line),
             cores=serve.threads,
             gpus=serve.gpus or (),
+            ranks=together.ranks,
             say=say,
             always=frozenset(serve.named),
         )

@@ -26,6 +26,11 @@ WAIT: Final = 0.01
 """Of an epoch's seconds, how long its decision is waited for at most, while settings are tried."""
 WAIT_S: Final = (0.1, 1.0)
 """But no shorter, and no longer, than so many seconds."""
+OF_ONE_RANK: Final = {
+    "accumulation": "gradients are averaged over ranks at each step, and gathering them would come in between. Train "
+    "on one rank."
+}
+"""Knob -> why it is not set where several ranks train a trial."""
 SETTLED: Final = (Phase.KEEP, Phase.DEFAULT)
 SHOWN: Final = 0.1
 """So much of an epoch says whether its setting is clearly worse."""
@@ -70,6 +75,7 @@ class Tuning:
         advice: Whoever decides.
         cores: How many this attempt may use.
         gpus: The GPUs that it sees.
+        ranks: How many processes train the trial together.
         say: Tells users something.
         always: Epochs after which a state is saved however seldom others are.
         clock: Gives the time.
@@ -85,6 +91,7 @@ class Tuning:
         advice: Advice,
         cores: int,
         gpus: tuple[str, ...] = (),
+        ranks: int = 1,
         say: Callable[[str], None],
         always: frozenset[int] = frozenset(),
         clock: Clock | None = None,
@@ -97,7 +104,7 @@ class Tuning:
         self._clock = clock or WallClock()
         self._order = order or Order({}, Phase.PROFILE, "")
         self._counted = Counted()
-        self._appliers = Appliers(stepped=self._stepped, say=say)
+        self._appliers = Appliers(stepped=self._stepped, say=say, barred={} if ranks == 1 else OF_ONE_RANK)
         named = (*(watched.knobs or ()), *(watched.setting or ()))
         self._appliers.of_the_host(named, read_machine(cores=cores, gpus=gpus))
         self._watches = watches or (lambda counted: profiler(counted, gpu_ids=gpus, clock=self._clock))
