@@ -74,7 +74,7 @@ from etude.studies.desk import Desk, thinks, wanted_workers
 from etude.studies.machines import Machines
 from etude.studies.pulse import Pulse
 from etude.studies.safekeeping import Safekeeping
-from etude.studies.tenancy import Tenancy, come
+from etude.studies.tenancy import ALONE, Alone, Tenancy, come
 from etude.tune import sampling
 from etude.tune.question import Question
 from etude.tune.sampler import recalls
@@ -207,8 +207,7 @@ class Study(AtWork):
             )
         self._safekeeping = Safekeeping(recipe.mirrors, self._crew)
         self._artifacts = Artifacts(depot_at(recipe.serve.states, Path(recipe.serve.trials)), note=self._note)
-        self._tenancy: Tenancy | None = None
-        self._room: int | None = None
+        self._tenancy: Tenancy | Alone = ALONE
         self._worked = False  # whether a trial was handed out
         self._recording: asyncio.Task[None] | None = None
         self._ended: asyncio.Event
@@ -301,29 +300,21 @@ class Study(AtWork):
         self._fill()
 
     def _fill(self) -> None:
-        """Let the driver know if there is another number of trials that there is room for."""
-        if self._tenancy is None:
-            return
+        """Let the driver know if there is room for another number of trials than before."""
         self._tenancy.fill()
         if self._tenancy.note:
             self._note(self._tenancy.note)
-        if self._tenancy.room != self._room:
-            self._room = self._tenancy.room
-            self._tell(Room(at=self.clock.now_s(), trials=self._room))
+        if (room := self._tenancy.news()) is not None:
+            self._tell(Room(at=self.clock.now_s(), trials=room))
 
     def _make_room(self, event: AnyEvent) -> None:
         """Give back what a trial held that is over, before the driver hands out the next one."""
-        if self._tenancy is None:
-            return
         if type(event) is Ended:
             self._tenancy.ended(event.trial)
         elif type(event) is Left and (worker := self.history.workers.get(event.worker)) and worker.trial is not None:
             self._tenancy.ended(worker.trial)
-        else:
-            return
-        if self._tenancy.room != self._room:
-            self._room = self._tenancy.room
-            self._desk.sort(self._driver.handle(Room(at=event.at, trials=self._room)), answer=self._events.append)
+        if (room := self._tenancy.news()) is not None:
+            self._desk.sort(self._driver.handle(Room(at=event.at, trials=room)), answer=self._events.append)
 
     def _wind_down(self, reason: str) -> None:
         super()._wind_down(reason)
@@ -337,8 +328,7 @@ class Study(AtWork):
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         await self._crew.close()
-        if self._tenancy is not None:
-            self._tenancy.close()
+        self._tenancy.close()
         if self._sampler is not None:
             self._sampler.close()
         self._record_provenance()
@@ -517,9 +507,8 @@ class Study(AtWork):
             case Assign():
                 self._crew.send(command.worker, messages.Run.of(command))
                 self._worked = True
-                if self._tenancy is not None:
-                    self._tenancy.begun(trial)
-            case Retune(order=order) if self._tenancy is None or self._tenancy.resize(trial, order.setting):
+                self._tenancy.begun(trial)
+            case Retune(order=order) if self._tenancy.resize(trial, order.setting):
                 self._crew.send(command.worker, messages.Retune(trial, attempt, order))
             case Stop():
                 self._crew.send(command.worker, messages.Halt(trial, attempt))

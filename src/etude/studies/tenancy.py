@@ -46,6 +46,7 @@ class Tenancy:
             int, int
         ] = {}  # slot -> the cores of its trial, where that settled on other than it was given
         self._made = 0
+        self._told: int | None = None
         self._most = most
         ledger.join(name, self._want())
         self.fill()
@@ -59,6 +60,13 @@ class Tenancy:
     def note(self) -> str:
         """What users should be told; empty if nothing."""
         return self._ledger.trouble or ("" if self.room else WAITS)
+
+    def news(self) -> int | None:
+        """Return how many trials may run at a time, if that is another number than when it was asked last."""
+        if self.room == self._told:
+            return None
+        self._told = self.room
+        return self._told
 
     def fill(self) -> None:
         """Look who has come and gone: give back what is too much, and take what there is room for. Each second."""
@@ -127,6 +135,35 @@ class Tenancy:
         return self._ledger.share.held.fits(self._ledger.share.granted)
 
 
+class Alone:
+    """The place of a study that minds nobody else."""
+
+    note = ""
+
+    def news(self) -> int | None:
+        """There is never any."""
+        return None
+
+    def fill(self) -> None:
+        """There is nothing to take."""
+
+    def begun(self, trial: int) -> None:
+        """Nobody has to know."""
+
+    def ended(self, trial: int) -> None:
+        """Nobody has to know."""
+
+    def resize(self, trial: int, setting: Setting) -> bool:
+        """There is always room."""
+        return True
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+
+ALONE: Final = Alone()
+
+
 def come(
     system: System | None,
     name: str,
@@ -136,8 +173,8 @@ def come(
     resources: Resources | None,
     wanted: Callable[[], int],
     most: int,
-) -> Tenancy | None:
-    """Let a study come to the ledger of this machine; None if it goes on as if it were alone.
+) -> Tenancy | Alone:
+    """Let a study come to the ledger of this machine, unless it goes on as if it were alone.
 
     Args:
         system: How machines are tuned: who has them tuned shares them, unless it says otherwise.
@@ -149,7 +186,7 @@ def come(
         most: How many at most, ever.
     """
     if system is None or system.ledger is False:
-        return None
+        return ALONE
     from etude.system.budget import Amount
     from etude.system.ledger import Ledger
 
