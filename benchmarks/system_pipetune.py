@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
+from benchmarks.pipetune import tables
 from benchmarks.pipetune.compared import APPROACHES, compare
 from benchmarks.pipetune.workloads import load, missing
-from benchmarks.tenants import jobs, tables
+from benchmarks.tenants import jobs
 from benchmarks.tenants.jobs import Job
+from benchmarks.tenants.made_up import made_up
 
 LIVE: Final = ("lenet5 mnist", "lenet5 fashion", "cnn news", "lstm news", "jacobi", "bfs", "k-means", "one thread")
 SMALL_LIVE: Final = ("bfs",)
@@ -64,7 +66,7 @@ def _live(args: Mapping[str, Any]) -> Result:
 
 
 def _replayed(args: Mapping[str, Any]) -> Result:
-    found = tables.read(Path(args["file"])) if args["file"] else tables.made_up()
+    found = tables.read(Path(args["file"])) if args["file"] else made_up()
     each = {table.name: [one_job(found, table, args, seed) for seed in range(args["seeds"])] for table in found}
     rich = [name for name, table in zip(each, found, strict=True) if table.gain >= SOMETHING]
     poor = [name for name, table in zip(each, found, strict=True) if table.gain <= NOTHING]

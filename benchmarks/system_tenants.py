@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
-from benchmarks.tenants import jobs, queue, tables
+from benchmarks.pipetune import tables
+from benchmarks.tenants import jobs, queue
 from benchmarks.tenants.jobs import Job
+from benchmarks.tenants.made_up import made_up
 
 MIXES: Final = {"type I": ("I",), "type II": ("II",), "types I and II": ("I", "II"), "type III": ("III",)}
 """Half of the jobs are of each type of a mix, and its workloads take turns, as in section 7.4 of the paper."""
@@ -33,7 +35,7 @@ def cells(small: bool, seeds: int, trace: int, most: int, file: str) -> Sequence
 
 
 def work(args: Mapping[str, Any], place: Path) -> Result:
-    all_tables = tables.read(Path(args["file"])) if args["file"] else tables.made_up()
+    all_tables = tables.read(Path(args["file"])) if args["file"] else made_up()
     seeds = [one_seed(all_tables, args["mix"], seed, args["trace"], args["most"]) for seed in range(args["seeds"])]
     judged = f"{LOADS[0]} %"
     found: dict[str, Any] = {f"{name}_s": statistics.fmean(one[judged][name] for one in seeds) for name in NAMES}

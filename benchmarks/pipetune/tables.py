@@ -48,6 +48,11 @@ class Row:
         """The median of its epochs."""
         return statistics.median(self.epoch_s)
 
+    @property
+    def extra_s(self) -> float:
+        """By how much the first one takes longer."""
+        return max(0.0, self.first_epoch_s - self.seconds)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -79,13 +84,18 @@ class Table:
         """How many times the default's throughput the best setting has."""
         return self.row({}).seconds / self.best.seconds
 
+    @property
+    def best_change(self) -> Setting:
+        """What the best setting changes of the default; nothing, if that is best."""
+        return self._changed(self.best.setting)
+
     def changes(self) -> tuple[dict[str, Value], ...]:
         """Return all settings but the default, each by what it changes of that."""
-        changed = [
-            {name: value for name, value in row.setting.items() if self.default.get(name) != value}
-            for row in self.rows.values()
-        ]
+        changed = [self._changed(row.setting) for row in self.rows.values()]
         return tuple(setting for setting in changed if setting)
+
+    def _changed(self, setting: Setting) -> dict[str, Value]:
+        return {name: value for name, value in setting.items() if self.default.get(name) != value}
 
     def axes(self) -> Axes:
         """Return how its settings are tried: threads and workers, which share the cores, jointly.

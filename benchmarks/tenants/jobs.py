@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.tenants.tables import Table
+from benchmarks.pipetune.tables import Table
 from etude.core.system import Phase
 from etude.system.entries import Entry, Hardware, Probed
-from etude.system.knobs import Setting, key, setting_of
-from etude.system.probing import DEFAULT, Grid
+from etude.system.knobs import Setting, setting_of
+from etude.system.probing import DEFAULT
 from etude.system.recall import Learned, reuse_or_probe
 from etude.system.similarity import Nearest
 from etude.system.tuner import Decision, Known, Tuner
@@ -137,7 +137,7 @@ class Approach:
                 for trial in trials:
                     noise = random.Random(f"{job.seed} {trial.number} {upto}")  # the same with all approaches
                     while trial.epochs < upto:
-                        row = job.table.rows[key(trial.now.setting)]
+                        row = job.table.row(trial.now.setting)
                         lasted_s = trial.scale * noise.choice(row.epoch_s)
                         took_s += lasted_s + (row.extra_s if trial.epochs == 0 else 0.0)
                         epochs, trial.epochs = epochs + 1, trial.epochs + 1
@@ -148,7 +148,7 @@ class Approach:
         return Went(took_s, epochs, probes, reused)
 
     def _stands(self, trial: Trial, job: Job) -> float:
-        return self.score(trial.quality, trial.scale * job.table.rows[key(trial.now.setting)].seconds)
+        return self.score(trial.quality, trial.scale * job.table.row(trial.now.setting).seconds)
 
 
 class V1(Approach):
@@ -160,7 +160,7 @@ class V2(Approach):
 
     def begin(self, job: Job, draw: random.Random) -> None:
         """Take up a job."""
-        self._settings, self._draw = (DEFAULT, *job.table.changes), draw
+        self._settings, self._draw = (DEFAULT, *job.table.changes()), draw
 
     def first(self, trial: int) -> Decision:
         """Return any setting."""
@@ -176,7 +176,7 @@ class Best(Approach):
 
     def begin(self, job: Job, draw: random.Random) -> None:
         """Look into the table."""
-        self._best = job.table.best
+        self._best = job.table.best_change
 
     def first(self, trial: int) -> Decision:
         """Return the best setting."""
@@ -198,7 +198,7 @@ class PipeTune(Approach):
     def begin(self, job: Job, draw: random.Random) -> None:
         """Take up a job with a tuner that knows nothing but the history."""
         self._draw, self._rates = draw, job.rates
-        self._tuner: Tuner[Mapping[str, float]] = Tuner(Grid(job.table.changes), most=self._most, look_up=self._known)
+        self._tuner: Tuner[Mapping[str, float]] = Tuner(job.table.axes(), most=self._most, look_up=self._known)
 
     def first(self, trial: int) -> Decision:
         """Return what the tuner says."""
@@ -226,8 +226,9 @@ def campaign(jobs: Sequence[Job], draw: random.Random) -> list[Entry]:
     found = []
     for job in jobs:
         for _ in range(CAMPAIGN):
-            seconds = {one: draw.choice(row.epoch_s) for one, row in job.table.rows.items()}
-            costs = tuple(Probed(setting_of(one), took / seconds[key(DEFAULT)]) for one, took in seconds.items())
+            by_default = draw.choice(job.table.row(DEFAULT).epoch_s)
+            took = [(one, draw.choice(job.table.row(one).epoch_s)) for one in job.table.changes()]
+            costs = (Probed(DEFAULT, 1.0), *(Probed(one, seconds / by_default) for one, seconds in took))
             best = min(costs, key=lambda probed: probed.cost).setting
             found.append(entry(job, profile_of(job.rates, draw), best, costs))
     return found

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from benchmarks import system_tenants
-from benchmarks.tenants import jobs, queue, tables
+from benchmarks.pipetune import tables
+from benchmarks.tenants import jobs, queue
 from benchmarks.tenants.jobs import Job
+from benchmarks.tenants.made_up import made_up
 
 from etude.system.budget import Amount, Want
-from etude.system.knobs import key
 
-TABLES = tables.made_up()
+TABLES = made_up()
 
 
 def job(table: tables.Table, draw: random.Random, nth: int = 0) -> Job:
@@ -70,7 +71,7 @@ def test_what_is_unknown_is_probed_and_what_the_campaign_showed_is_not():
     unseen = jobs.PipeTune(history, most=12).run(job(TABLES[0], draw), 9)
     assert (seen.reused, seen.probes) == (True, 0)
     assert not unseen.reused
-    assert unseen.probes == len(TABLES[0].changes)
+    assert unseen.probes == len(TABLES[0].changes())
 
 
 def test_one_in_five_jobs_is_like_none_before_and_types_take_turns():
@@ -92,7 +93,7 @@ def test_a_table_of_the_file_is_read_by_what_a_setting_changes(tmp_path: Path):
     one = {"type": "I", "default": "threads=2,loader_workers=0", "settings": told}
     file.write_text(json.dumps({"machine": {}, "workloads": {"a net": one}}))
     (table,) = tables.read(file)
-    assert (table.name, table.kind, table.best, table.gain) == ("a net", "I", {"threads": 1}, pytest.approx(4 / 3))
-    assert (table.rows[key({})].seconds, table.rows[key({})].extra_s) == (2.0, 2.0)
-    assert table.changes == ({"threads": 1},)
-    assert key(table.best) in table.rows
+    assert (table.name, table.kind, table.gain) == ("a net", "I", pytest.approx(4 / 3))
+    assert (table.row({}).seconds, table.row({}).extra_s) == (2.0, 2.0)
+    assert table.changes() == ({"threads": 1},)
+    assert table.best_change == {"threads": 1}
