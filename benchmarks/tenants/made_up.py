@@ -28,12 +28,8 @@ def made_up() -> list[Table]:
     tables = []
     for name, (kind, share) in WORKLOADS.items():
         rows = {}
-        for change, seconds in (
-            ({}, 1.0),
-            ({"threads": 1}, share),
-            ({"loader_workers": 2}, 1.1),
-            ({"threads": 4}, 1.3),
-        ):
+        costs = (({}, 1.0), ({"threads": 1}, share), (TWO_WORKERS, 1.1), ({"threads": 4}, 1.3))
+        for change, seconds in costs:
             setting: Setting = {**DEFAULT, **change}
             epochs = tuple(seconds * draw.gauss(1, 0.01) for _ in range(5))
             rows[spelled(setting)] = Row(setting, epochs, None, seconds + 0.2)
