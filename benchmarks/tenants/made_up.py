@@ -28,7 +28,12 @@ def made_up() -> list[Table]:
     tables = []
     for name, (kind, share) in WORKLOADS.items():
         rows = {}
-        costs = (({}, 1.0), ({"threads": 1}, share), (TWO_WORKERS, 1.1), ({"threads": 4}, 1.3))
+        costs: tuple[tuple[Setting, float], ...] = (
+            ({}, 1.0),
+            ({"threads": 1}, share),
+            (TWO_WORKERS, 1.1),
+            ({"threads": 4}, 1.3),
+        )
         for change, seconds in costs:
             setting: Setting = {**DEFAULT, **change}
             epochs = tuple(seconds * draw.gauss(1, 0.01) for _ in range(5))
