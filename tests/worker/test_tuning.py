@@ -14,7 +14,7 @@ from etude.system.profile import Profiler
 from etude.system.sources.counted import Counted
 from etude.worker import tuning as module
 from etude.worker.run import NoLine, Run
-from etude.worker.tuning import Tuning
+from etude.worker.tuning import Guarded, Tuning
 
 
 class Meter:
@@ -174,3 +174,74 @@ def test_a_training_that_nobody_tunes_costs_one_call_an_epoch() -> None:
     run = Run(metrics=["loss"], params={}, seed=0, line=NoLine())
     assert list(run.epochs(3)) == [0, 1, 2]
     assert isinstance(run.tuning, module.NoTuning)
+
+
+# --- whatever goes wrong --------------------------------------------------------------------------
+
+
+class Failing:
+    """A tuning that fails where it is told to."""
+
+    def __init__(self, at: str) -> None:
+        self.at = at
+        self.ended = False
+
+    def __getattr__(self, name: str) -> Any:
+        def act(*given: Any) -> Any:
+            if name == self.at:
+                raise RuntimeError("no machine today")
+            return given[0] if given else 0.0
+
+        return act
+
+    def end(self) -> None:
+        self.ended = True
+
+
+@pytest.mark.parametrize("at", ["see_data", "see_model", "see_kept", "begin", "rest", "saves"])
+def test_no_failure_of_a_tuning_ends_a_training_and_it_is_said_once(at: str) -> None:
+    said: list[str] = []
+    failing: Any = Failing(at)
+    run = Run(metrics=["loss"], params={}, seed=0, line=NoLine())
+    run.tuning = Guarded(lambda: failing, said.append)
+    assert run.tuning.see_data("loader") == "loader"
+    assert run.tuning.see_model("net") == "net"
+    run.keep(best=0.0)
+    assert list(run.epochs(3)) == [0, 1, 2]
+    assert said == ["The machine is not tuned any more in this trial, since RuntimeError was raised: no machine today"]
+    assert failing.ended
+
+
+def test_one_that_cannot_even_be_made_is_none() -> None:
+    said: list[str] = []
+
+    def make() -> Tuning:
+        raise OSError("too many open files")
+
+    run = Run(metrics=["loss"], params={}, seed=0, line=NoLine())
+    run.tuning = Guarded(make, said.append)
+    assert list(run.epochs(2)) == [0, 1]
+    assert said == ["The machine is not tuned any more in this trial, since OSError was raised: too many open files"]
+
+
+def test_what_goes_wrong_within_a_loader_is_told_when_the_epoch_is_over(clock: VirtualClock) -> None:
+    tuning = made(clock, Advice(PROBE))
+    found: Any = tuning
+    found._appliers.apply = lambda setting: 1 / 0 if setting == {"prefetch": 4} else None
+    said: list[str] = []
+    run = Run(metrics=["loss"], params={}, seed=0, line=NoLine())
+    run.tuning = Guarded(lambda: tuning, said.append)
+    for _ in run.epochs(3):
+        for _ in range(10):
+            clock.advance(1.0)
+            tuning._stepped(1.0, 0.0)
+    assert said == [
+        "The machine is not tuned any more in this trial, since ZeroDivisionError was raised: division by zero"
+    ]
+
+
+def test_a_setting_from_elsewhere_is_set_as_far_as_it_fits(clock: VirtualClock, capsys: Any) -> None:
+    watched = Watched(setting={"threads": 1, "cores": 64, "warp": 9})
+    appliers = train(made(clock, Advice(), watched=watched), clock, epochs=1)
+    assert appliers.set == [{"threads": 1}]
+    assert "cores=64 (int) cannot be. Pass" in capsys.readouterr().out

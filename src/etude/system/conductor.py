@@ -108,21 +108,16 @@ class SystemConductor:
 
     def begin(self, trial: int, machine: str, earlier: int | None = None) -> Order:
         """Return the setting of the first epoch of an attempt."""
-        if (kind := self._on.get(machine)) is not None and self._of.get(trial) is not kind:
+        kind = self._on.get(machine)
+        if kind is not None and self._of.get(trial) is not kind and self._given_up is None:
             self._of[trial] = kind
-            self._orders[trial] = self._order(trial, kind, kind.tuner.begin(trial, earlier))
+            self._orders[trial] = self._safely(lambda: self._order(trial, kind, kind.tuner.begin(trial, earlier)))
         return self._orders.get(trial, FIRST)
 
     def next(self, trial: int, machine: str, taken: Taken) -> Order:
         """Return the setting of the next epoch; the default, if we fail."""
-        try:
-            order = self._given_up or self._decided(trial, machine, taken)
-        except Exception as error:  # our own mistake: training goes on
-            why = f"Machines are not tuned any more, since {type(error).__name__} was raised: {error}"
-            self._note(why)
-            order = self._given_up = Order({}, Phase.DEFAULT, why)
-        self._orders[trial] = order
-        return order
+        self._orders[trial] = self._safely(lambda: self._decided(trial, machine, taken))
+        return self._orders[trial]
 
     def ended(self, trial: int) -> None:
         """Forget what a trial was about to try; others may."""
@@ -162,6 +157,15 @@ class SystemConductor:
                     for one in seen[:MOST_ENTRIES]
                 ]
         return found
+
+    def _safely(self, decide: Callable[[], Order]) -> Order:
+        try:
+            return self._given_up or decide()
+        except Exception as error:  # our own mistake: training goes on
+            why = f"Machines are not tuned any more, since {type(error).__name__} was raised: {error}"
+            self._note(why)
+            self._given_up = Order({}, Phase.DEFAULT, why)
+            return self._given_up
 
     def _decided(self, trial: int, machine: str, taken: Taken) -> Order:
         kind = self._kind_of(trial, machine, taken)

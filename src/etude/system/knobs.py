@@ -200,7 +200,7 @@ ROWS: Final = (
     _Row("checkpoint_every", Effect.SAME, lambda _: [1, 2, 5, 10], lambda _: (1, MOST_EPOCHS), if_named=True),
     _Row("threads", Effect.ROUNDING, _down_from, lambda m: (1, m.cores), wants=(wants.CORES,)),
     _Row("channels_last", Effect.ROUNDING, _off_on, wants=(wants.TORCH,)),
-    _Row("compile", Effect.ROUNDING, _off_on, wants=(wants.COMPILER,)),
+    _Row("compile", Effect.ROUNDING, _off_on, wants=(wants.COMPILER,), if_named=True),
     _Row("cpu_governor", Effect.SAME, lambda m: m.governors, wants=(wants.GOVERNORS, wants.CLOCK), if_named=True),
     _Row(
         "cpu_frequency",

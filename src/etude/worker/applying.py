@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from etude.core.errors import ConfigError
 from etude.core.system import Choices, Setting, SettingValue, Watched
 from etude.frameworks import keras_adapter, torch_adapter, torch_knobs_adapter
 from etude.frameworks.keras_knobs import KerasKnobs
@@ -19,7 +20,7 @@ from etude.system.applied.host import host_knobs
 from etude.system.entries import Hardware
 from etude.system.knobs import Knob, catalogue
 from etude.system.machine import Machine, read_machine
-from etude.system.settings import chosen, knob_of
+from etude.system.settings import check_setting, chosen, knob_of
 
 CHECKPOINTS: Final = "checkpoint_every"
 
@@ -175,8 +176,7 @@ def choices_of(
         rung: How closely the kernel lets us look.
         meter: What tells energies.
     """
-    framework = "torch" if torch_adapter() is not None else "keras" if keras_adapter() is not None else ""
-    knobs = catalogue(read_machine(cores=cores, gpus=gpus), framework)
+    knobs = catalogue(read_machine(cores=cores, gpus=gpus), _framework())
     wanted = _wanted(watched, knobs)
     now, lacks = appliers.now, appliers.lacks
     lacking = {k.name: k.needs or lacks.get(k.name, NOTHING) for k in wanted if k.needs or k.name not in now}
@@ -190,6 +190,29 @@ def choices_of(
         rung=rung,
         meter=meter,
     )
+
+
+def fits_here(setting: Setting, *, cores: int, gpus: tuple[str, ...]) -> tuple[Setting, list[str]]:
+    """Return what of a setting can be here, and why the rest cannot.
+
+    Args:
+        setting: Knob -> value.
+        cores: How many the attempt may use.
+        gpus: The GPUs that it sees.
+    """
+    knobs = catalogue(read_machine(cores=cores, gpus=gpus), _framework())
+    found, whys = dict(setting), []
+    for name, value in setting.items():
+        try:
+            check_setting(knobs, {name: value})
+        except ConfigError as error:
+            del found[name]
+            whys.append(str(error))
+    return found, whys
+
+
+def _framework() -> str:
+    return "torch" if torch_adapter() is not None else "keras" if keras_adapter() is not None else ""
 
 
 NOTHING: Final = "the training function has nothing that it could be set on."

@@ -69,7 +69,7 @@ from etude.worker.run import Stop as StopSeen
 from etude.worker.start import load_optimizers, load_start
 from etude.worker.states import OfAll, States
 from etude.worker.together import Together
-from etude.worker.tuning import Silent, Tuning
+from etude.worker.tuning import Guarded, Silent, Tuning
 
 MAX_REASON: Final = 2000
 REHEARSALS: Final = 16
@@ -216,15 +216,19 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         inherits=partial(load_optimizers, serve.trials, job.start) if job.start is not None else dict,
     )
     if serve.system is not None and run.probing is None:
-        run.tuning = Tuning(
-            serve.system,
-            job.order,
-            advice=line if job.leads else Silent(line),
-            cores=serve.threads,
-            gpus=serve.gpus or (),
-            ranks=together.ranks,
-            say=say,
-            always=frozenset(serve.named),
+        run.tuning = Guarded(
+            partial(
+                Tuning,
+                serve.system,
+                job.order,
+                advice=line if job.leads else Silent(line),
+                cores=serve.threads,
+                gpus=serve.gpus or (),
+                ranks=together.ranks,
+                say=say,
+                always=frozenset(serve.named),
+            ),
+            say,
         )
     me = os.getpid()
     start = partial(load_start, serve.trials, job.start) if job.start is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from etude.core.clock import WallClock
@@ -13,7 +14,7 @@ from etude.worker.bind import Bound
 from etude.worker.processes import available_cores
 from etude.worker.run import Run, default_device
 from etude.worker.seeds import kept_generators
-from etude.worker.tuning import Tuning
+from etude.worker.tuning import Guarded, Tuning
 
 if TYPE_CHECKING:
     from etude.system.asked import System
@@ -57,7 +58,8 @@ def _tuned(experiment: Definition, params: Mapping[str, Any], run: Run, system: 
 
 def conducted(experiment: Definition, params: Mapping[str, Any], run: Run, system: System, here: Here) -> Any:
     """Return what the training function returns, with the settings that somebody orders in this process."""
-    run.tuning = Tuning(system.watched(), here.first(), advice=here, cores=available_cores(), say=_say)
+    make = partial(Tuning, system.watched(), here.first(), advice=here, cores=available_cores(), say=_say)
+    run.tuning = Guarded(make, _say)
     try:
         returned = Bound(experiment.functions, experiment.signature, params, run).train()
         run.tuning.rest()

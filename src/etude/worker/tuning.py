@@ -8,11 +8,12 @@ comes later holds from the epoch after.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from etude.core.clock import Clock, WallClock
-from etude.core.system import Choices, Order, Phase, Taken, Watched
+from etude.core.system import Choices, Order, Phase, Setting, Taken, Watched
 from etude.system.comparable import comparable
 from etude.system.energy import as_joules
 from etude.system.machine import read_machine
@@ -20,7 +21,9 @@ from etude.system.meters.best import best_meter
 from etude.system.meters.meter import Meter
 from etude.system.profile import Profiler, profiler
 from etude.system.sources.counted import Counted
-from etude.worker.applying import Appliers, choices_of
+from etude.worker.applying import Appliers, choices_of, fits_here
+
+T = TypeVar("T")
 
 WAIT: Final = 0.01
 """Of an epoch's seconds, how long its decision is waited for at most, while settings are tried."""
@@ -98,7 +101,7 @@ class Tuning:
         watches: Callable[[Counted], Profiler] | None = None,
         meter: Meter | None = None,
     ) -> None:
-        self._watched, self._advice = watched, advice
+        self._watched, self._advice, self._say = watched, advice, say
         self._cores, self._gpus = cores, gpus
         self._always = always
         self._clock = clock or WallClock()
@@ -117,6 +120,7 @@ class Tuning:
         self._steps = 0
         self._steps_before = 0
         self._cut: tuple[float, int] | None = None
+        self._late: Exception | None = None
 
     # --- what is to be set ------------------------------------------------------------------------
 
@@ -142,9 +146,11 @@ class Tuning:
         """Come to the beginning of an epoch: the one before is told of, and the machine is set."""
         if self._watched.setting is not None:
             if self._epoch is None:
-                self._appliers.apply(self._watched.setting)
+                self._appliers.apply(self._fitting(self._watched.setting))
             self._epoch = epoch
             return
+        if self._late is not None:
+            raise self._late
         took_s = self.rest()
         newer = self._advice.ordered(self._patience_s(took_s))
         self._order = newer or self._order
@@ -214,7 +220,21 @@ class Tuning:
             meter=f"{self._meter.label}: {self._meter.source}",
         )
 
+    def _fitting(self, setting: Setting) -> Setting:
+        """Return what can be of a setting that was found elsewhere, perhaps on another machine."""
+        fitting, whys = fits_here(setting, cores=self._cores, gpus=self._gpus)
+        for why in whys:
+            self._say(f"It is not set as was found elsewhere: {why}")
+        return fitting
+
     def _stepped(self, step_s: float, waited_s: float) -> None:
+        """Take in a step, from within a loader, where nothing may be raised."""
+        try:
+            self._step(step_s, waited_s)
+        except Exception as error:
+            self._late = error
+
+    def _step(self, step_s: float, waited_s: float) -> None:
         """Count a step, and go on with the best that is known if the setting is clearly worse."""
         self._counted.step(step_s, waited_s=waited_s)
         self._steps += 1
@@ -225,6 +245,65 @@ class Tuning:
         if so_far_s > limit_s * self._steps:
             self._cut = so_far_s, self._steps
             self._appliers.apply(self._order.meanwhile)
+
+
+class Guarded:
+    """The machine of one attempt, whatever goes wrong with it: then it is put back, that is said, and training goes on.
+
+    Args:
+        make: Makes the tuning.
+        say: Tells users something.
+    """
+
+    def __init__(self, make: Callable[[], Tuning | NoTuning], say: Callable[[str], None]) -> None:
+        self._say = say
+        self._own: Tuning | NoTuning = NO_TUNING
+        self._own = self._do(make, none_at_all())
+
+    def see_data(self, found: Any) -> Any:
+        """Take the loaders of what the data function gave in hand."""
+        return self._do(lambda: self._own.see_data(found), found)
+
+    def see_model(self, built: Any) -> Any:
+        """Take a model in hand."""
+        return self._do(lambda: self._own.see_model(built), built)
+
+    def see_kept(self, things: Mapping[str, Any]) -> None:
+        """Take what is kept in hand."""
+        self._do(lambda: self._own.see_kept(things), None)
+
+    def saves(self, done: int, epochs: int) -> bool:
+        """Say whether a state is saved after so many epochs."""
+        return self._do(lambda: self._own.saves(done, epochs), True)
+
+    def begin(self, epoch: int, epochs: int) -> None:
+        """Come to the beginning of an epoch."""
+        self._do(lambda: self._own.begin(epoch, epochs), None)
+
+    def rest(self) -> float:
+        """Tell of the epoch that is over, if one is."""
+        return self._do(self._own.rest, 0.0)
+
+    def end(self) -> None:
+        """Put everything back."""
+        self._do(self._own.end, None)
+
+    def _do(self, act: Callable[[], T], otherwise: T) -> T:
+        try:
+            return act()
+        except Exception as error:
+            self._say(
+                f"The machine is not tuned any more in this trial, since {type(error).__name__} was raised: {error}"
+            )
+            own, self._own = self._own, NO_TUNING
+            with contextlib.suppress(Exception):
+                own.end()
+            return otherwise
+
+
+def none_at_all() -> Tuning | NoTuning:
+    """Return what a run has whose machine is left alone."""
+    return NO_TUNING
 
 
 class NoTuning:
