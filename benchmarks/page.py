@@ -54,6 +54,13 @@ PAGES: Final = {
             "importance_verdict",
         ),
     ),
+    "system": (
+        "Machines tuned while models train, measured",
+        (
+            *("system_lossless", "system_overhead", "system_regret", "system_pipetune", "system_tenants"),
+            "system_recognise",
+        ),
+    ),
 }
 """Page -> its title, and the benchmarks on it."""
 

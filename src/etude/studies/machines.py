@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from etude.core.history import History
     from etude.system.asked import System
     from etude.system.conductor import SystemConductor
     from etude.system.remembered import Remembered
+
+OF_THE_HOST: Final = frozenset({"cpu_governor", "cpu_frequency", "gpu_power_limit"})
+"""Knobs that stay as they are set when a process dies."""
 
 
 class Machines:
@@ -30,6 +33,8 @@ class Machines:
     def __init__(self, system: System | None, workload: str, *, trials: int, varied: bool = False) -> None:
         self._workload = workload
         self._said = 0
+        named = (*(system.knobs or ()), *(system.setting or ())) if system is not None else ()
+        self._leaves = any(name in OF_THE_HOST for name in named)
         self._known: Container[int] = ()
         self._past: Remembered | None = None
         self.conductor: SystemConductor | None = None
@@ -52,5 +57,9 @@ class Machines:
 
     def close(self, at_s: float) -> None:
         """Remember what was learned."""
+        if self._leaves:
+            from etude.system.applied.restoring import restore
+
+            restore()  # what an attempt left changed that was killed, and that no later one has put back
         if self.conductor is not None and self._past is not None:
             self._past.keep(self.conductor, self._workload, at_s=at_s, apart_from=self._known)
