@@ -337,6 +337,13 @@ def test_a_model_without_cpu_seconds_is_unavailable() -> None:
         Modelled(0)
 
 
+def test_a_stretch_shorter_than_a_tick_of_the_kernel_counts() -> None:
+    meter = Modelled()
+    meter.begin()
+    sum(range(20_000))
+    assert meter.end().joules
+
+
 def test_cpu_seconds_are_those_of_a_process_and_all_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def process(pid: int, times: str, children: str) -> None:
         (tmp_path / f"{pid}/task/{pid}").mkdir(parents=True)
