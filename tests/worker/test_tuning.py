@@ -12,9 +12,10 @@ from etude.core.system import Order, Phase, SettingValue, Taken, Watched
 from etude.system.energy import Energy, Label
 from etude.system.profile import Profiler
 from etude.system.sources.counted import Counted
-from etude.worker import tuning as module
+from etude.worker import tuned as module
 from etude.worker.run import NoLine, Run
-from etude.worker.tuning import Guarded, Tuning
+from etude.worker.tuned import Tuning
+from etude.worker.tuning import NO_TUNING, Guarded
 
 
 class Meter:
@@ -173,7 +174,7 @@ def test_a_setting_that_nobody_tunes_is_set_and_nothing_is_measured(clock: Virtu
 def test_a_training_that_nobody_tunes_costs_one_call_an_epoch() -> None:
     run = Run(metrics=["loss"], params={}, seed=0, line=NoLine())
     assert list(run.epochs(3)) == [0, 1, 2]
-    assert isinstance(run.tuning, module.NoTuning)
+    assert run.tuning is NO_TUNING
 
 
 # --- whatever goes wrong --------------------------------------------------------------------------

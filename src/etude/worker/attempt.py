@@ -69,7 +69,7 @@ from etude.worker.run import Stop as StopSeen
 from etude.worker.start import load_optimizers, load_start
 from etude.worker.states import OfAll, States
 from etude.worker.together import Together
-from etude.worker.tuning import Guarded, Silent, Tuning
+from etude.worker.tuning import Advice, Guarded, Machine, Silent
 
 MAX_REASON: Final = 2000
 REHEARSALS: Final = 16
@@ -216,20 +216,8 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         inherits=partial(load_optimizers, serve.trials, job.start) if job.start is not None else dict,
     )
     if serve.system is not None and run.probing is None:
-        run.tuning = Guarded(
-            partial(
-                Tuning,
-                serve.system,
-                job.order,
-                advice=line if job.leads else Silent(line),
-                cores=serve.threads,
-                gpus=serve.gpus or (),
-                ranks=together.ranks,
-                say=say,
-                always=frozenset(serve.named),
-            ),
-            say,
-        )
+        make = partial(_tuned, serve, job, line if job.leads else Silent(line), ranks=together.ranks, say=say)
+        run.tuning = Guarded(make, say)
     me = os.getpid()
     start = partial(load_start, serve.trials, job.start) if job.start is not None else None
     outcome = execute(functions, signature, job.params, run, start, looked, job.arm)
@@ -258,6 +246,23 @@ def _prints(bound: Bound, looked: Looked | None) -> dict[str, Any]:
     rows = {ROWS: looked.prints} if looked is not None and looked.prints else {}
     found = {**bound.fingerprints.get(FINGERPRINTS, {}), **rows}
     return {FINGERPRINTS: found} if found or bound.fingerprints else {}
+
+
+def _tuned(serve: Serve, job: Run, advice: Advice, *, ranks: int, say: Callable[[str], None]) -> Machine:
+    """Return the machine of an attempt, to be tuned while it trains."""
+    from etude.worker.tuned import Tuning
+
+    assert serve.system is not None
+    return Tuning(
+        serve.system,
+        job.order,
+        advice=advice,
+        cores=serve.threads,
+        gpus=serve.gpus or (),
+        ranks=ranks,
+        say=say,
+        always=frozenset(serve.named),
+    )
 
 
 def _together(serve: Serve, job: Run, line: ChildLine) -> Together | Alone:

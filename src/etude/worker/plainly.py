@@ -14,7 +14,7 @@ from etude.worker.bind import Bound
 from etude.worker.processes import available_cores
 from etude.worker.run import Run, default_device
 from etude.worker.seeds import kept_generators
-from etude.worker.tuning import Guarded, Tuning
+from etude.worker.tuning import Guarded
 
 if TYPE_CHECKING:
     from etude.system.asked import System
@@ -58,6 +58,8 @@ def _tuned(experiment: Definition, params: Mapping[str, Any], run: Run, system: 
 
 def conducted(experiment: Definition, params: Mapping[str, Any], run: Run, system: System, here: Here) -> Any:
     """Return what the training function returns, with the settings that somebody orders in this process."""
+    from etude.worker.tuned import Tuning
+
     make = partial(Tuning, system.watched(), here.first(), advice=here, cores=available_cores(), say=_say)
     run.tuning = Guarded(make, _say)
     try:

@@ -23,7 +23,7 @@ from etude.worker.probing import Probing
 from etude.worker.result import as_number
 from etude.worker.seeds import seed_generators
 from etude.worker.steps import PLACE, Within
-from etude.worker.tuning import NO_TUNING, Guarded, NoTuning, Tuning
+from etude.worker.tuning import NO_TUNING, Machine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -186,7 +186,7 @@ class Run:
         self.rank, self.ranks = together.number, together.ranks
         self.importance: Importance | NoImportance = NO_IMPORTANCE
         """Which examples are whose, by what the criterion sees; our own part of the handle."""
-        self.tuning: Tuning | Guarded | NoTuning = NO_TUNING
+        self.tuning: Machine = NO_TUNING
         """How the machine is set while it trains; our own part of the handle."""
         self.probing = probing
         """How much it trains, if it only shows how a run would begin; our own part of the handle."""
