@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,7 +219,7 @@ system:
     found = files.of("configs/study.yaml", "system.within=0.1").arguments["system"]
     assert found.knobs == ("threads", "loader_workers")
     assert (found.objective.time, found.objective.energy) == (1, 2)
-    assert (found.history, found.within) == ("configs/here.sqlite", 0.1)
+    assert (found.history, found.within) == (os.path.abspath("configs/here.sqlite"), 0.1)
     assert files.ask(f"{head}verb: tune\nsystem: {{setting: {{threads: 1}}}}\n").arguments["system"].setting == {
         "threads": 1
     }

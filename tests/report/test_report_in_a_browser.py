@@ -42,7 +42,7 @@ def tuned(n: int) -> list[Tuning]:
     first = Taken(0, 2, 5.0 + n % 7, 10, joules)
     return [
         Tuning(first, probe),
-        Tuning(Taken(1, 2, 3.0, 10, joules, setting=probe.setting, phase=Phase.PROBE), probe),
+        Tuning(Taken(1, 2, 3.0, 10, joules, setting=probe.setting, phase=Phase.PROBE, why=probe.why), probe),
     ]
 
 

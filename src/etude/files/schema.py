@@ -44,6 +44,7 @@ def _system() -> dict[str, Any]:
             "probes": {"type": ["integer", "string", "null"]},
             "similarity": TEXT,
             "history": {"type": ["string", "boolean", "null"]},
+            "ledger": {"type": ["string", "boolean", "null"]},
             "power_meter": TEXT,
             "setting": {"type": ["object", "null"]},
             "best": TEXT,

@@ -260,7 +260,7 @@ def _option_of_system(option: str, node: Node, around: Around) -> Any:
     from etude.results.going_on import SIMILARITIES
 
     value = plain(node)
-    if option == "history" and isinstance(value, str):
+    if option in ("history", "ledger") and isinstance(value, str):
         return _folder(option, node, around)
     if option == "similarity" and isinstance(value, str) and value not in SIMILARITIES:
         return getattr(around.script.module, value, value)
