@@ -74,7 +74,11 @@ class Workload:
 
 def missing(name: str) -> str:
     """Return what a workload lacks here, in words; empty if nothing."""
-    file = FILES.get(name)
+    return lacking(FILES.get(name))
+
+
+def lacking(file: str | None) -> str:
+    """Return that a file of data is not here, in words; empty if it is, or if there is none to look for."""
     if file is None or (FOLDER / file).is_file():
         return ""
     return f"There is no {FOLDER / file}. ETUDE_DATA_SETS names the folder with the data sets."

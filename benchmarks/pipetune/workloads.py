@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import etude
-from benchmarks.live.workload import FOLDER
+from benchmarks.live.workload import lacking
 
 BATCH_SIZE: Final = (32, 1024)
 DROPOUT: Final = (0.0, 0.5)
@@ -111,10 +111,7 @@ class Workload:
 
 def missing(name: str) -> str:
     """Return what a workload lacks here, in words; empty if nothing."""
-    file = FILES.get(name)
-    if file is None or (FOLDER / file).is_file():
-        return ""
-    return f"There is no {FOLDER / file}. ETUDE_DATA_SETS names the folder with the data sets."
+    return lacking(FILES.get(name))
 
 
 def load(name: str) -> Workload:

@@ -164,14 +164,20 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+def a_clock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Places]:
+    """Return the file of a clock that was made up, and where `etude system restore` looks for it."""
+    file = folder / "cpu" / "cpu0" / "cpufreq" / "scaling_max_freq"
+    file.parent.mkdir(parents=True)
+    file.write_text("3600000")
+    places = Places(cpus=folder / "cpu", locks=folder / "locks")
+    monkeypatch.setattr("etude.system.applied.restoring.restore", lambda: restore(places))
+    return file, places
+
+
 def test_a_clock_that_a_killed_study_left_low_is_put_back(
     etude: Etude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "cpu" / "cpu0" / "cpufreq" / "scaling_max_freq"
-    file.parent.mkdir(parents=True)
-    file.write_text("3600000")
-    places = Places(cpus=tmp_path / "cpu", locks=tmp_path / "locks")
-    monkeypatch.setattr("etude.system.applied.restoring.restore", lambda: restore(places))
+    file, places = a_clock(tmp_path, monkeypatch)
     nothing = "No study has changed the clock or a power limit since this machine was started.\n"
     assert etude("system", "restore").out == nothing
     subprocess.run([sys.executable, "-c", SETS_AND_DIES, str(places.cpus), str(places.locks)], check=False)
@@ -187,11 +193,7 @@ def test_a_clock_that_a_killed_study_left_low_is_put_back(
 def test_a_clock_that_cannot_be_put_back_is_an_error(
     etude: Etude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "cpu" / "cpu0" / "cpufreq" / "scaling_max_freq"
-    file.parent.mkdir(parents=True)
-    file.write_text("3600000")
-    places = Places(cpus=tmp_path / "cpu", locks=tmp_path / "locks")
-    monkeypatch.setattr("etude.system.applied.restoring.restore", lambda: restore(places))
+    file, places = a_clock(tmp_path, monkeypatch)
     subprocess.run([sys.executable, "-c", SETS_AND_DIES, str(places.cpus), str(places.locks)], check=False)
     file.unlink()
     file.mkdir()  # nothing can be written into it

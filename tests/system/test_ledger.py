@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from somebody_else import as_somebody_else
 
 from etude.core.clock import VirtualClock
 from etude.system import ledger_file
@@ -317,18 +318,6 @@ def check_it_goes_on_alone(path: Path, trouble: str) -> None:
         assert ledger.tick().held.cores == 3
         assert ledger.trouble == trouble
     assert (path.read_bytes() if path.is_file() else None) == before
-
-
-@contextmanager
-def as_somebody_else() -> Iterator[None]:
-    """Let file permissions count, also where tests are run by root."""
-    before = os.geteuid()
-    if before == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(before)
 
 
 MOVE = "Move it away, or remove it: nothing in it is needed when no study runs."

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up_runs import HERE, entry
+from somebody_else import as_somebody_else
 
 from etude.core.errors import ConfigError
 from etude.system.entries import Entry, Hardware, Probed
@@ -29,18 +30,6 @@ def known(path: Path | None, machine: Hardware = HERE, objective: str = "time") 
     with History.open(path) as history:
         assert history.trouble == ""
         return history.entries(machine=machine.digest, objective=objective)
-
-
-@contextmanager
-def as_somebody_else() -> Iterator[None]:
-    """Let file permissions count, also where tests are run by root."""
-    before = os.geteuid()
-    if before == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(before)
 
 
 def check_it_works_without_file(path: Path, trouble: str) -> None:

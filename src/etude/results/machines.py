@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from etude.core.history import History, Trial
 from etude.core.metrics import Metrics
-from etude.core.ranking import ranked
+from etude.core.ranking import best_of, ranked
 from etude.core.text import count
 from etude.system.decisions import Decided, decided_in
 from etude.system.energy import Energy, total
@@ -193,14 +193,14 @@ def chosen(history: History, meta: Mapping[str, Any]) -> Trial | None:
         meta: What was recorded about it.
     """
     asked = (meta.get("call") or {}).get("system") or {}
-    found = ranked(list(history.finished), history.metrics)
-    best = next(iter(found), None)
+    finished = list(history.finished)
+    best = best_of(finished, history.metrics)
     by = str(asked.get("best", "")).partition(", then ")[2]
     if best is None or best.value is None or not by:
         return best
     rank = history.metrics.rank
     bound = rank(best.value)[1] + asked.get("within", WITHIN) * abs(best.value)
-    near = [trial.number for trial in found if rank(trial.value) <= (False, bound)]
+    near = [trial.number for trial in ranked(finished, history.metrics) if rank(trial.value) <= (False, bound)]
     number = quickest(history, near, by=by)
     return best if number is None else history.trials[number]
 

@@ -8,12 +8,11 @@ from etude.core.errors import ConfigError
 from etude.core.system import Choices, Order, Phase, Setting, Taken
 from etude.system.asked import System
 from etude.system.campaign import MOST, REPEATS, campaign, learned
+from etude.system.conductor import FIRST
 from etude.system.energy import as_energy
 from etude.system.entries import Entry, Hardware, Probed
 from etude.system.knobs import NAMES, Effect, Knob
 from etude.system.objective import Cost
-
-FIRST = Order({}, Phase.PROFILE, "the first epoch shows what kind of work it is")
 
 
 class Campaign:

@@ -33,11 +33,8 @@ ALIKE: Final = 0.25
 CPU: Final = ("user s", "system s")
 MOST_ENTRIES: Final = 10
 """Of one kind of work so many runs are remembered of a study: more say nothing new."""
-
-
 FEWEST: Final = 3
 """Epochs below which nothing can be tried: the first two show what the default costs."""
-
 FIRST: Final = Order({}, Phase.PROFILE, "the first epoch shows what kind of work it is")
 
 
@@ -128,9 +125,9 @@ class SystemConductor:
         """Return what is worth remembering of this study.
 
         Args:
-            apart_from: Trials of which it is remembered already.
             digest: Returns the digest of a kind of work of this study.
             at_s: When it was learned, in seconds since 1970.
+            apart_from: Trials of which it is remembered already.
         """
         found = []
         for kind in self._kinds.values():

@@ -15,7 +15,8 @@ known to all: each setting is compared with the default in the same trial, since
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Mapping
+from bisect import insort
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final, Generic, TypeVar
@@ -91,7 +92,7 @@ class Learned:
 
 @dataclass
 class _Work:
-    """A kind of work, and what its settings cost beside the default."""
+    """A kind of work, and what its settings cost beside the default; ``ratios`` are kept sorted."""
 
     known: Known
     most: int
@@ -104,7 +105,7 @@ class _Work:
 
     @property
     def tried(self) -> dict[Key, float]:
-        return {setting: median(ratios) for setting, ratios in self.ratios.items()}
+        return {setting: _middle(ratios) for setting, ratios in self.ratios.items()}
 
 
 @dataclass
@@ -196,7 +197,7 @@ class Tuner(Generic[P]):
             told.default.append(cost)
             work.baseline = told.baseline
         elif told.baseline is not None:
-            work.ratios.setdefault(here, []).append(cost / told.baseline)
+            insort(work.ratios.setdefault(here, []), cost / told.baseline)
             if work.tried[here] > HARM:
                 work.harmful.add(here)
             if is_first and decision.phase is Phase.KEEP and cost > HARM * told.baseline:
@@ -307,6 +308,12 @@ class Tuner(Generic[P]):
         told.last.clear()
         told.refused.clear()
         told.slower = 0
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    """Return the median of what is sorted already."""
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def _evidence(tried: Mapping[Key, float], setting: Key) -> Mapping[str, float]:
