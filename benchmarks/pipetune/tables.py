@@ -101,16 +101,26 @@ class Table:
         """Return how its settings are tried: threads and workers, which share the cores, jointly.
 
         Workers that are begun anew in each epoch are left out: where epochs are short they look bad for what is no
-        fault of theirs, and hide what those bring that stay. Most threads come first: they bring most where code asks
-        for one, and what comes later is cut short if it is much slower than the best so far.
+        fault of theirs, and hide what those bring that stay. Most threads come first, and of these half as many
+        workers: they bring most where code asks for one and none, and what comes later is cut short if it is much
+        slower than the best so far.
         """
+        most = max(_threads(row.setting) for row in self.rows.values())
+
+        def order(change: Setting) -> tuple[int, float]:
+            setting = {**self.default, **change}
+            return -_threads(setting), abs(int(setting.get(WORKERS) or 0) - most / 2)
+
         joint = [one for one in self.changes() if one.get(STAY, not one.get(WORKERS))]
-        joint.sort(key=lambda one: -int({**self.default, **one}["threads"] or 1))
-        return Axes((Axis(tuple(joint), ordered=False),))
+        return Axes((Axis(tuple(sorted(joint, key=order)), ordered=False),))
 
 
 WORKERS: Final = "loader_workers"
 STAY: Final = "persistent_workers"
+
+
+def _threads(setting: Setting) -> int:
+    return int(setting["threads"] or 1)
 
 
 def spelled(setting: Setting) -> str:

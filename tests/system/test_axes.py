@@ -30,10 +30,10 @@ def asked(knobs: dict[str, tuple[SettingValue, ...]], costs: dict[str, float]) -
 def test_threads_and_loader_workers_share_the_cores_in_one_axis() -> None:
     both = {name: ALL[name] for name in ("loader_workers", "threads")}
     assert asked(both, {}) == [
-        {"loader_workers": 1},
-        {"threads": 3, "loader_workers": 1},
         {"loader_workers": 2},
         {"threads": 2, "loader_workers": 2},
+        {"loader_workers": 1},
+        {"threads": 3, "loader_workers": 1},
         {"loader_workers": 4},
         {"threads": 1},
         {"threads": 2},

@@ -116,10 +116,10 @@ def test_what_was_cut_short_counts_as_it_was_by_then() -> None:
 
 def test_what_one_study_learned_the_next_one_reuses_without_a_probe() -> None:
     past = Past()
-    for study in range(3):
+    for study in range(4):
         conductor = SystemConductor(System(probes=6), past, trials=3)
         orders = [train(conductor, trial, cpu_s=1.0 + 0.01 * study) for trial in range(3)]
-        if study < 2:
+        if study < 3:
             assert any(order.phase is Phase.PROBE for order in orders[0])
             past.found += conductor.learned(lambda work: "abcdef0123456789", at_s=1.7e9 + study)
     phases = {order.phase for order in orders[0]}
@@ -147,7 +147,7 @@ def test_entries_say_what_was_learned_and_nothing_of_trials_that_are_known_alrea
     for trial in range(3):
         train(conductor, trial)
     [first, *_] = found = conductor.learned(lambda work: "abcdef0123456789", at_s=1.7e9)
-    assert len(found) == 3
+    assert len(found) == 2  # the third trial began with the best, so it has no profile by default
     assert first.best == {"loader_workers": 1}
     costs = {key(one.setting): round(one.cost, 3) for one in first.costs}
     assert (costs[key({})], costs[key({"loader_workers": 1})]) == (1.0, 0.6)

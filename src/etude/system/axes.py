@@ -29,8 +29,10 @@ def axes_of(knobs: Values) -> Axes:
     """Return what is tried of knobs.
 
     Loader workers and the threads that compute share the cores, so they are one axis: as many workers as threads leave
-    cores for, and the same with all threads. Workers stay from epoch to epoch then, where that can be: else their start
-    hides what they bring to short epochs. Low precision and the order of images in memory are one axis as well.
+    cores for, and the same with all threads. Half as many workers as cores come first: where loading takes long they
+    bring most of what there is, and what comes later is cut short if it is much slower. Workers stay from epoch to
+    epoch then, where that can be: else their start hides what they bring to short epochs. Low precision and the order
+    of images in memory are one axis as well.
 
     Args:
         knobs: What can be set.
@@ -71,17 +73,18 @@ def _shared_cores(knobs: Values) -> Axis:
         return _alone(only, knobs) if only else Axis(())
     all_threads, own = _numbers(knobs[compute]), (knobs[compute][0], knobs[LOADER][0])
     most = max(all_threads)
-    pairs = [(left, n) for n in _numbers(knobs[LOADER]) for left in (most, most - n)]
+    workers = sorted(_numbers(knobs[LOADER]), key=lambda n: abs(n - most / 2))
+    pairs = [(left, n) for n in workers for left in (most, most - n)]
     pairs += [(threads, 0) for threads in all_threads]
     stay = {STAY: True} if knobs.get(STAY, (True,))[0] is False else {}
     settings: list[Setting] = []
-    for threads, workers in dict.fromkeys(pairs):
-        if threads >= 1 and (threads, workers) != own:
+    for threads, n in dict.fromkeys(pairs):
+        if threads >= 1 and (threads, n) != own:
             named = {
                 **({compute: threads} if threads != own[0] else {}),
-                **({LOADER: workers} if workers != own[1] else {}),
+                **({LOADER: n} if n != own[1] else {}),
             }
-            settings.append({**named, **(stay if workers else {})})
+            settings.append({**named, **(stay if n else {})})
     return Axis(tuple(settings), ordered=False)
 
 

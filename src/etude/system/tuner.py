@@ -1,44 +1,63 @@
 """Who decides on the setting of each epoch: PipeTune's loop, as a machine that is told of epochs and answers.
 
 It has no clock, no thread and no file. All trials of a study tell the same machine, so that what one of them tries is
-known to all: each setting is compared with the default in the same trial, since trials differ in what an epoch costs.
+known to all (``system.costs``).
 
     profile   the first epoch, by default: what kind of work is it?
     baseline  the next one, by default as well: a first epoch pays for much that comes only once
               (work that others have tried needs none)
     reuse     what was best for similar work
-    probe     one setting for one epoch
+    probe     one setting for one epoch: each once, and what may still be the best once more
     keep      the best that is known, for the rest
     default   nothing was better, or something turned out to do harm
+
+Epochs are not exact, and one slow epoch by default would make all else look good. So what is to be kept has to be
+better by more than chance gives, and as long as that is not sure, an epoch by default comes in between.
 """
 
 from __future__ import annotations
 
-import copy
-from bisect import insort
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final, Generic, TypeVar
 
 from etude.core.system import Phase
-from etude.system.knobs import Key, Setting, key
-from etude.system.probing import DEFAULT, Prober, best_of
+from etude.system.costs import Beside, Costs, Ratio, Seen
+from etude.system.knobs import Key, Setting, key, setting_of
+from etude.system.probing import DEFAULT, STEP, Prober
 
 P = TypeVar("P")
 
 HARM: Final = 1.02
 """A setting that costs more than so much of the default does harm."""
+SHY: Final = 0.5
+"""So many standard errors a setting has to be better than the default to be kept."""
+DOUBT: Final = 1.0
+"""What may be better than what is kept, if its estimate is too high by so many, is tried once more."""
+ONCE_MORE: Final = 0.75
+"""But not with the last of the probes: another job may come."""
+SURE: Final = 3.0
+"""What is so many away from the default is better than it, or worse, and needs no further epoch to show it."""
+OFTEN: Final = 3
+"""As long as that is not shown, an epoch by default follows so many with the setting."""
 DRIFT: Final = 0.25
-"""A trial whose epochs cost more by this share than its own earlier ones runs beside another job that has come."""
-TWICE: Final = 2
-"""So often in a row, since any epoch may be a slow one."""
+"""A trial whose epochs cost more by this share than its own earlier ones, or less, runs beside another job that has
+come, or gone."""
+CHANCE: Final = 3.0
+"""But not if so many standard deviations are more than that: then such epochs come by chance."""
+ROW: Final = 3
+"""So often in a row, and beyond all earlier ones, or twice as often: any epoch may be a slow one."""
 ALIKE: Final = 3
 """After so many trials of one kind, and none of another, the next ones are taken for the same from the start."""
+FEWEST: Final = 2
+"""Where a first epoch by default costs much more than what is kept, so many have to do."""
 CLEARLY: Final = 1.25
 """A probe that costs so much of the best that is known is cut short."""
 SHOWN: Final = 0.1
 """So much of an epoch says whether a probe is clearly worse."""
+
+BY_DEFAULT: Final = key(DEFAULT)
 
 
 @dataclass(frozen=True)
@@ -92,36 +111,64 @@ class Learned:
 
 @dataclass
 class _Work:
-    """A kind of work, and what its settings cost beside the default; ``ratios`` are kept sorted."""
+    """A kind of work, what its settings cost, and who is trying which."""
 
     known: Known
     most: int
     trials: int = 0
     baseline: float | None = None
-    ratios: dict[Key, list[float]] = field(default_factory=dict)
+    costs: Costs = field(default_factory=Costs)
     probing: dict[Key, Hashable] = field(default_factory=dict)
     probes: int = 0
-    harmful: set[Key] = field(default_factory=set)
 
     @property
     def tried(self) -> dict[Key, float]:
-        return {setting: _middle(ratios) for setting, ratios in self.ratios.items()}
+        return {setting: self.costs.ratio(setting).value for setting in self.costs.settings}
+
+    @property
+    def reused(self) -> Key | None:
+        """What history says, unless it was shown to do harm."""
+        if self.known.setting is None:
+            return None
+        setting = key(self.known.setting)
+        does_harm = setting in self.costs.settings and self.costs.ratio(setting).below(SURE) > HARM
+        return None if does_harm else setting
+
+    @property
+    def best(self) -> tuple[Key, Ratio]:
+        """What is kept, and what it costs beside the default: that itself, if nothing was shown to be better."""
+        least, best = 1 - STEP, (BY_DEFAULT, Ratio(1.0, 0.0, 0.0))
+        for setting in self.costs.settings:
+            ratio = self.costs.ratio(setting)
+            cost = ratio.value - STEP if setting == self.reused else ratio.above(SHY)  # history has tried it before
+            if cost < least:
+                least, best = cost, (setting, ratio)
+        return best
+
+    @property
+    def contender(self) -> Key | None:
+        """What may well be better than what is kept, and was tried too seldom to tell."""
+        kept, ratio = self.best
+        least, found = ratio.value * (1 - STEP), None
+        for setting in self.costs.settings:
+            cost = self.costs.ratio(setting).below(DOUBT, alone=kept != BY_DEFAULT)
+            if cost < least and setting != kept and setting not in self.probing:
+                least, found = cost, setting
+        return found
 
 
 @dataclass
 class _Trial:
-    """A trial, and what its epochs cost; ``refused`` is what was best for others, and did harm here."""
+    """A trial, and what its epochs cost; ``off`` counts those in a row that cost more than earlier ones, or less."""
 
     work: _Work | None = None
     first: float | None = None
-    default: list[float] = field(default_factory=list)
-    last: dict[Key, float] = field(default_factory=dict)
-    slower: int = 0
-    refused: set[Key] = field(default_factory=set)
+    seen: Seen = field(default_factory=lambda: Seen(BY_DEFAULT))
+    off: int = 0
 
     @property
     def baseline(self) -> float | None:
-        return median(self.default) if self.default else None
+        return self.seen.baseline
 
 
 class Tuner(Generic[P]):
@@ -146,15 +193,22 @@ class Tuner(Generic[P]):
             earlier: One that it carries on: it knows what that knew.
         """
         if (before := self._trials.get(earlier)) is not None and before.work is not None:
-            told = self._trials[trial] = copy.deepcopy(before, {id(before.work): before.work})
+            told = self._trials[trial] = replace(before, seen=before.seen.copy())
             return self._next(trial, told, before.work)
         told = self._trials[trial] = _Trial()
-        works = list(self._works.values())
-        if len(works) == 1 and works[0].trials >= ALIKE and self._wanted(works[0]) is None:
-            told.work = works[0]
-            told.work.trials += 1
-            return self._kept(told, told.work)
+        if (work := self._only()) is not None:
+            told.work = work
+            work.trials += 1
+            return self._kept(told, work)
         return Decision(DEFAULT, Phase.PROFILE, "the first epoch shows what kind of work it is")
+
+    def _only(self) -> _Work | None:
+        """Return the kind of work that all trials were so far, if there were enough and all is tried; else None."""
+        if len(self._works) != 1:
+            return None
+        (work,) = self._works.values()
+        enough = max(FEWEST, ALIKE * work.best[1].value)
+        return work if work.trials >= enough and self._wanted(work) is None else None
 
     def allow(self, most: int) -> None:
         """Let more epochs be probes, if that is more than before: there are more of them than was known."""
@@ -180,28 +234,22 @@ class Tuner(Generic[P]):
             profile: What kind of work it showed; after the first epoch.
         """
         told = self._trials[trial]
+        is_first, told.first = told.first is None, cost if told.first is None else told.first
         if told.work is None:
             return self._look_into(told, cost, profile)
         work, here = told.work, key(decision.setting)
-        is_first = here not in told.last
         for setting in [one for one, who in work.probing.items() if who == trial]:
             del work.probing[setting]  # what was to be tried has been, or the order came too late
-        if drifted := self._has_drifted(told, here, cost):
+        if is_first:
+            return self._next(trial, told, work)
+        if drifted := self._has_drifted(told, work, here, cost):
             self._begin_anew(work, told)
-            return Decision(DEFAULT, Phase.BASELINE, "epochs cost more than before: all is measured anew", drifted)
-        by_default = here == key(DEFAULT)
-        if told.baseline is None and not by_default and told.first is not None and cost > HARM * told.first:
-            told.refused.add(here)  # first epochs are slow ones, so this one is more than that
-            return Decision(DEFAULT, Phase.BASELINE, "what was best for other trials does harm in this one")
-        if by_default:
-            told.default.append(cost)
-            work.baseline = told.baseline
-        elif told.baseline is not None:
-            insort(work.ratios.setdefault(here, []), cost / told.baseline)
-            if work.tried[here] > HARM:
-                work.harmful.add(here)
-            if is_first and decision.phase is Phase.KEEP and cost > HARM * told.baseline:
-                told.refused.add(here)
+            return Decision(DEFAULT, Phase.BASELINE, "epochs cost other than before: all is measured anew", drifted)
+        told.seen.take(here, cost)
+        if told.baseline is None and told.first < cost / work.costs.of(Beside(1.0, 1, 1)).above(SURE):
+            why = "what was best for other trials does harm in this one"  # first epochs are slow ones, so this is more
+            return Decision(DEFAULT, Phase.BASELINE, why)
+        self._say(trial, told, work)
         return self._next(trial, told, work)
 
     def _look_into(self, told: _Trial, cost: float, profile: P | None) -> Decision:
@@ -209,11 +257,21 @@ class Tuner(Generic[P]):
         if profile is None:
             return Decision(DEFAULT, Phase.DEFAULT, "nothing is known of what kind of work it is")
         known = self._look_up(profile)
-        told.work, told.first = self._works.setdefault(known.work, _Work(known, self._most)), cost
-        told.work.trials += 1
-        if told.work.ratios and self._wanted(told.work) is None:
-            return self._kept(told, told.work)
+        work = told.work = self._works.setdefault(known.work, _Work(known, self._most))
+        work.trials += 1
+        if work.tried and self._wanted(work) is None:
+            return self._kept(told, work)
         return Decision(DEFAULT, Phase.BASELINE, "a second epoch by default: a first one pays for what comes once")
+
+    @staticmethod
+    def _say(trial: Hashable, told: _Trial, work: _Work) -> None:
+        """Tell other trials what settings cost in this one."""
+        if told.baseline is None:
+            return
+        work.baseline = told.baseline
+        for setting in told.seen.settings:
+            if setting != BY_DEFAULT and (beside := told.seen.beside(setting)) is not None:
+                work.costs.say(trial, setting, beside)
 
     def is_clearly_worse(self, trial: Hashable, cost: float, done: float) -> bool:
         """Say whether a probe is to be cut short, and the rest of its epoch to go on as ``meanwhile`` says.
@@ -234,12 +292,12 @@ class Tuner(Generic[P]):
         told = self._trials.get(trial)
         if told is None or told.work is None or told.baseline is None:
             return None
-        return CLEARLY * told.baseline * self._best(told.work)[1]
+        return CLEARLY * told.baseline * told.work.best[1].value
 
     def meanwhile(self, trial: Hashable) -> Setting:
         """Return the best setting that is known of a trial's work; the default, if there is none."""
         told = self._trials.get(trial)
-        return self._best(told.work)[0] if told is not None and told.work is not None else DEFAULT
+        return setting_of(told.work.best[0]) if told is not None and told.work is not None else DEFAULT
 
     def work_of(self, trial: Hashable) -> Hashable | None:
         """Return which kind of work a trial is; None if nobody knows yet."""
@@ -249,71 +307,80 @@ class Tuner(Generic[P]):
     def learned(self) -> Mapping[Hashable, Learned]:
         """Return what was learned of each kind of work of which something was tried."""
         return {
-            of: Learned(self._best(work)[0], work.tried, work.baseline)
+            of: Learned(setting_of(work.best[0]), work.tried, work.baseline)
             for of, work in self._works.items()
-            if work.ratios and work.baseline is not None
+            if work.baseline is not None and work.tried
         }
 
     def _next(self, trial: Hashable, told: _Trial, work: _Work) -> Decision:
         reused = work.known.setting
-        if reused is not None and key(reused) not in work.ratios:
+        if reused is not None and key(reused) not in work.costs.settings:
             return Decision(reused, Phase.REUSE, work.known.why, work.known.evidence)
         wanted = self._wanted(work) if told.baseline is not None else None
         if wanted is None:
             return self._kept(told, work)
+        again = key(wanted) in work.costs.settings
+        few = len(told.seen.of(BY_DEFAULT)) <= len(told.seen.of(key(wanted)))
+        if again and few and work.best[0] == BY_DEFAULT:
+            return Decision(DEFAULT, Phase.BASELINE, "what is tried once more is compared with more than one epoch")
         work.probes += 1
         work.probing[key(wanted)] = trial
-        why = f"probe {work.probes} of {work.most} at most"
-        return Decision(wanted, Phase.PROBE, why, {"best so far": self._best(work)[1]})
+        why = f"probe {work.probes} of {work.most} at most" + (", once more: it may be the best" if again else "")
+        return Decision(wanted, Phase.PROBE, why, {"best so far": work.best[1].value})
 
     def _wanted(self, work: _Work) -> Setting | None:
-        """Return what is to be tried of a kind of work; None if that is done, or what was reused does."""
-        reused = work.known.setting
-        if work.probes >= work.most or (reused is not None and key(reused) not in work.harmful):
+        """Return what is to be tried of a kind of work; None if that is done."""
+        if work.probes >= work.most:
             return None
-        beside = dict.fromkeys(work.probing, 1.0)  # others are at it
-        return self._prober.propose({**beside, **work.tried})
-
-    @staticmethod
-    def _best(work: _Work) -> tuple[Setting, float]:
-        return best_of(work.tried, unless=tuple(work.harmful))
+        if work.reused is None:
+            beside = dict.fromkeys(work.probing, 1.0)  # others are at it
+            if (setting := self._prober.propose({**beside, **work.tried})) is not None:
+                return setting
+        if work.probes >= ONCE_MORE * work.most:
+            return None
+        return None if (again := work.contender) is None else setting_of(again)
 
     def _kept(self, told: _Trial, work: _Work) -> Decision:
-        tried, (best, _) = work.tried, self._best(work)
-        if best and key(best) in told.refused:
+        tried, (best, ratio) = work.tried, work.best
+        if best == BY_DEFAULT:
+            least = min(tried, key=tried.__getitem__, default=BY_DEFAULT)
+            return Decision(DEFAULT, Phase.DEFAULT, "nothing that was tried was better", _evidence(tried, least))
+        mine, default = len(told.seen.of(best)), len(told.seen.of(BY_DEFAULT))
+        beside = told.seen.beside(best)
+        if beside is not None and work.costs.of(beside).below(SURE) > 1:
             return Decision(DEFAULT, Phase.DEFAULT, "what is best for other trials does harm in this one")
-        if best:
-            return Decision(best, Phase.KEEP, "the best of what was tried", _evidence(tried, key(best)))
-        return Decision(
-            DEFAULT,
-            Phase.DEFAULT,
-            "nothing that was tried was better",
-            _evidence(tried, min(tried, key=tried.__getitem__, default=key(DEFAULT))),
-        )
+        if ratio.above(SURE) >= 1 and mine >= OFTEN * max(1, default):
+            return Decision(DEFAULT, Phase.BASELINE, "what is kept is hardly better: is it?", _evidence(tried, best))
+        return Decision(setting_of(best), Phase.KEEP, "the best of what was tried", _evidence(tried, best))
 
     @staticmethod
-    def _has_drifted(told: _Trial, here: Key, cost: float) -> Mapping[str, float] | None:
-        before = told.last.setdefault(here, cost)
-        told.slower = told.slower + 1 if cost > (1 + DRIFT) * before else 0
-        if told.slower < TWICE:
-            told.last[here] = min(before, cost) if not told.slower else before
+    def _has_drifted(told: _Trial, work: _Work, here: Key, cost: float) -> Mapping[str, float] | None:
+        """Return what epochs cost now and before, if these are two things."""
+        epochs = told.seen.of(here)
+        earlier = epochs[: len(epochs) - abs(told.off)]
+        if len(earlier) < 2 * ROW:
             return None
-        return {"now": cost, "before": before}
+        before, far = median(earlier), 1 + max(DRIFT, CHANCE * work.costs.spread)
+        if cost > far * before:
+            told.off = max(told.off, 0) + 1
+        elif cost < before / far:
+            told.off = min(told.off, 0) - 1
+        else:
+            told.off = 0
+        late = (*epochs[len(earlier) :], cost)
+        beyond = min(late) > max(earlier) or max(late) < min(earlier)
+        if abs(told.off) >= (ROW if beyond else 2 * ROW):
+            return {"now": cost, "before": before}
+        work.costs.follow(epochs[-1], cost)
+        return None
 
     def _begin_anew(self, work: _Work, told: _Trial) -> None:
-        work.ratios.clear()
-        work.harmful.clear()
-        work.most = min(work.most + self._most, 2 * self._most)  # however often others come and go
-        told.default.clear()
-        told.last.clear()
-        told.refused.clear()
-        told.slower = 0
-
-
-def _middle(ordered: Sequence[float]) -> float:
-    """Return the median of what is sorted already."""
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+        """Forget what was measured; what was best is tried first, as if it had been known from other studies."""
+        best = setting_of(work.best[0])
+        work.known = replace(work.known, setting=best or None, why="what was best before", evidence={})
+        work.costs.clear()
+        told.seen.clear()
+        told.off = 0
 
 
 def _evidence(tried: Mapping[Key, float], setting: Key) -> Mapping[str, float]:
