@@ -203,15 +203,10 @@ def restore(as_json: AsJson = False) -> None:
 def _this_machine() -> tuple[Machine, Hardware]:
     from etude.system import nvml
     from etude.system.entries import Hardware
-    from etude.system.machine import read_machine
-    from etude.system.meters.nvml import power_limits_w
     from etude.worker import machine as workers
 
     gpus = workers.gpus()
-    machine = read_machine(
-        memory_gb=workers.memory_gb(), gpus=gpus, gpu_power_w=(power_limits_w(gpus) or ()) if gpus else ()
-    )
-    return machine, Hardware.here(nvml.models(gpus))
+    return workers.tunable(None, gpus), Hardware.here(nvml.models(gpus))
 
 
 def _opened(path: Path | None) -> History:
