@@ -197,12 +197,13 @@ def read_system(given: object) -> System | None:
 
 def _file(name: str, given: object) -> str | bool | None:
     """Return the path of a file, whole, since a study may go on from another folder; False for none."""
-    is_path = isinstance(given, str | os.PathLike)
-    if not (is_path or given is None or given is False) or (is_path and os.fspath(given) in ("", b"")):
-        raise ConfigError(
-            f"{name}={brief(given)} is no file. Pass a path, or False for none, or leave it out for the user's."
-        )
-    return os.path.abspath(given) if isinstance(given, str | os.PathLike) else given
+    if isinstance(given, str | os.PathLike) and os.fspath(given):
+        return os.path.abspath(given)
+    if given is None or given is False:
+        return given
+    raise ConfigError(
+        f"{name}={brief(given)} is no file. Pass a path, or False for none, or leave it out for the user's."
+    )
 
 
 def _knobs(given: object) -> tuple[str, ...]:
@@ -210,8 +211,8 @@ def _knobs(given: object) -> tuple[str, ...]:
         raise ConfigError(f"knobs={brief(given)} are no names. Pass a list of them, such as ['threads'].")
     if not (found := chosen(_ANYWHERE, given)):
         raise ConfigError(
-            "knobs=[] names none, so nothing could be tuned. Leave it out for all that are there; with probes=0 epochs are "
-            "measured, and nothing is tried."
+            "knobs=[] names none, so nothing could be tuned. Leave it out for all that are there; with probes=0 epochs "
+            "are measured and nothing is tried."
         )
     return tuple(knob.name for knob in found)
 
@@ -239,7 +240,9 @@ def _setting(given: object, knobs: Sequence[str] | None) -> dict[str, SettingVal
     for name, value in given.items():
         knob_of(_ANYWHERE, name)
         if not isinstance(value, bool | int | float | str | None):
-            raise ConfigError(f"setting={brief(given)}: {name}={brief(value)} cannot be. Pass one number, word or bool.")
+            raise ConfigError(
+                f"setting={brief(given)}: {name}={brief(value)} cannot be. Pass one number, word or bool."
+            )
     return dict(given)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from etude.core.system import Choices, Order, Phase, Setting, Taken
+from etude.core.system import Choices, Order, Phase, Setting, SettingValue, Taken
 from etude.core.text import count
 from etude.system.asked import System
 from etude.system.axes import Values, axes_of, worth_trying
@@ -210,7 +210,7 @@ class SystemConductor:
     def _new_kind(self, hardware: Hardware, choices: Choices, tried: Values, epochs: int) -> _Kind:
         past = self._past.entries(machine=hardware.digest, objective=str(self._system.objective))
         prober: Prober = Grid(tuple(_product(tried))) if self._system.probing == "grid" else axes_of(tried)
-        tuner = Tuner(prober, most=self._most(epochs), look_up=lambda taken: self._look_up(kind, taken))
+        tuner: Tuner[Taken] = Tuner(prober, most=self._most(epochs), look_up=lambda taken: self._look_up(kind, taken))
         kind = _Kind(hardware, choices, tried, past, tuner)
         self._say_what_is_lacking(choices, prober, epochs)
         return kind
@@ -292,7 +292,7 @@ def _is_alike(one: Taken, other: Taken) -> bool:
     return max(mine, theirs) <= (1 + ALIKE) * min(mine, theirs)
 
 
-def _is_among(setting: Setting, knobs: Values) -> bool:
+def _is_among(setting: Mapping[str, SettingValue], knobs: Values) -> bool:
     """Say whether each value of a setting is one that can be tried: what others wrote down may be anything."""
     return all(
         any(value == known and type(value) is type(known) for known in knobs.get(name, ()))

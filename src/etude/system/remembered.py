@@ -46,7 +46,9 @@ class Remembered:
         try:
             self._keep(conductor, workload, at_s, apart_from)
         except Exception as error:  # our own mistake: what was trained is there
-            self.trouble = f"What was learned of this machine is not remembered, since {type(error).__name__} was raised: {error}"
+            self.trouble = (
+                f"What was learned of this machine is not remembered, since {type(error).__name__} was raised: {error}"
+            )
 
     def _keep(self, conductor: SystemConductor, workload: str, at_s: float, apart_from: Container[int]) -> None:
         with History.open(self._path) as history:

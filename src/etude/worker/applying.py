@@ -163,9 +163,7 @@ class Appliers:
         return self._found
 
 
-def choices_of(
-    watched: Watched, appliers: Appliers, *, machine: Machine, rung: str, meter: str
-) -> Choices:
+def choices_of(watched: Watched, appliers: Appliers, *, machine: Machine, rung: str, meter: str) -> Choices:
     """Return what can be set where an attempt runs.
 
     Args:

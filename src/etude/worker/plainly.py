@@ -71,7 +71,15 @@ def conducted(experiment: Definition, params: Mapping[str, Any], run: Run, syste
 
 def named(experiment: Definition) -> str:
     """Return what tells an experiment from others, for the digest of its work."""
-    return " ".join(function.__qualname__ for function in experiment.functions.values())
+    return " ".join(_named(function) for function in experiment.functions.values())
+
+
+def _named(function: Any) -> str:
+    """Return where a function comes from, and its name; ``train`` of one script is none of another's."""
+    of = function if hasattr(function, "__qualname__") else type(function)  # a partial call, or an object
+    module = sys.modules.get(of.__module__)
+    place = getattr(module, "__file__", None) or "" if of.__module__ == "__main__" else of.__module__
+    return f"{place}:{of.__qualname__}"
 
 
 def measured(experiment: Definition, params: Mapping[str, Any], system: System, campaign: Conductor) -> None:

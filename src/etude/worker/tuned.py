@@ -33,8 +33,8 @@ OF_ONE_RANK: Final = {
 }
 """Knob -> why it is not set where several ranks train a trial."""
 NO_EPOCHS: Final = (
-    "The machine was left as it was: it is set and measured from epoch to epoch, and the training function has begun none. "
-    "Have it train in `for epoch in run.epochs(n):`."
+    "The machine was left as it was: it is set from epoch to epoch, and the training function has begun none. Have it "
+    "train in `for epoch in run.epochs(n):`."
 )
 SETTLED: Final = (Phase.KEEP, Phase.DEFAULT)
 SHOWN: Final = 0.1
