@@ -212,7 +212,7 @@ def _knobs(given: object) -> tuple[str, ...]:
     if not (found := chosen(_ANYWHERE, given)):
         raise ConfigError(
             "knobs=[] names none, so nothing could be tuned. Leave it out for all that are there; with probes=0 epochs "
-            "are measured and nothing is tried."
+            "are measured, and nothing is tried."
         )
     return tuple(knob.name for knob in found)
 
