@@ -224,9 +224,11 @@ def test_a_campaign_fills_the_history_of_a_script(etude: Etude, tmp_path: Path) 
     said = json.loads(told.out)
     assert (told.code, said["settings"]) == (0, 2)
     with History.open() as history:
-        [(_, _, best, costs)] = [(e.hardware, e.objective, e.best, e.costs) for e in _all(history, tmp_path)]
-    assert said["best"] == dict(best)
-    assert {"threads": 1} in [dict(one.setting) for one in costs]
+        entries = _all(history, tmp_path)
+    assert len(entries) == said["trainings"] >= 1
+    assert {json.dumps(dict(one.best)) for one in entries} == {json.dumps(said["best"])}
+    assert all({"threads": 1} in [dict(one.setting) for one in entry.costs] for entry in entries)
+    assert all(entry.rates for entry in entries)
 
 
 def test_a_campaign_of_too_few_epochs_says_so(etude: Etude, tmp_path: Path) -> None:
@@ -234,6 +236,28 @@ def test_a_campaign_of_too_few_epochs_says_so(etude: Etude, tmp_path: Path) -> N
     told = etude("system", "campaign", str(tmp_path / "short_work.py"), "epochs=1")
     assert told.code == 2
     assert "it has fewer than two epochs. Pass more: epochs=20." in told.err
+
+
+def test_of_a_campaign_that_ends_early_what_was_measured_is_remembered(etude: Etude, tmp_path: Path) -> None:
+    fails = SCRIPT.replace("return 1.0", "runs.append(1)\n    if len(runs) == 3:\n        raise KeyboardInterrupt")
+    script = tmp_path / "work_that_ends.py"
+    script.write_text(f"runs = []\n{fails}")
+    told = etude("system", "campaign", str(script), "--knob", "threads", "--repeats", "9")
+    assert told.code == 130
+    assert "The campaign ends early. What 12 of 19 epochs have shown is remembered; the best is " in told.err
+    with History.open() as history:
+        entries = _all(history, tmp_path)
+    assert len(entries) == 3
+    assert all({"threads": 1} in [dict(one.setting) for one in entry.costs] for entry in entries)
+
+
+def test_a_campaign_with_nothing_to_try_says_what_is_lacking(etude: Etude, tmp_path: Path) -> None:
+    (tmp_path / "loaderless_work.py").write_text(SCRIPT)
+    told = etude("system", "campaign", str(tmp_path / "loaderless_work.py"), "--knob", "loader_workers")
+    assert told.code == 2
+    assert "have no other value to try" in told.err
+    assert "No loader_workers: data() gave no DataLoader of torch." in told.err
+    assert not default_path().exists()
 
 
 def _all(history: History, folder: Path) -> list[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -113,4 +114,44 @@ def test_keras_has_threads_and_says_why_not_the_others() -> None:
     assert {"loader_workers", "batch_size", "compile", "amp"} <= set(knobs.lacks)
     knobs.apply({"threads": 1, "loader_workers": 4})
     assert torch.get_num_threads() == 1
+    knobs.close()
+
+
+def test_threads_that_the_training_function_sets_before_anything_is_tuned_are_the_default() -> None:
+    knobs = ThreadKnobs(say=print)
+    torch.set_num_threads(1)
+    assert knobs.now["threads"] == 1
+    knobs.apply({"threads": 2})
+    assert torch.get_num_threads() == 1
+    knobs.close()
+
+
+def test_who_sets_threads_in_the_middle_has_their_way() -> None:
+    said: list[str] = []
+    knobs = ThreadKnobs(say=said.append)
+    cpus = os.sched_getaffinity(0)
+    knobs.apply({"threads": 1, "cores": 1})
+    torch.set_num_threads(2)  # by the training function
+    for setting in ({"threads": 1}, {}, {"cores": 1}):
+        knobs.apply(setting)
+        assert (torch.get_num_threads(), masks()) == (2, {frozenset(cpus)})
+    assert knobs.now == {}
+    assert set(knobs.lacks) == {"threads", "cores"}
+    assert said == [
+        "threads and cores are left alone from now on: the training function sets how many threads compute. Leave that "
+        "out of it, or out of the knobs."
+    ]
+    torch.set_num_threads(1)
+    knobs.close()
+    assert torch.get_num_threads() == 1
+
+
+def test_where_nothing_computes_in_threads_there_is_no_such_knob(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    knobs = ThreadKnobs(say=print)
+    assert set(knobs.now) == {"cores"}
+    assert "threadpoolctl" in knobs.lacks["threads"]
+    monkeypatch.undo()  # the training function loads it
+    assert set(knobs.now) == {"threads", "cores"}
     knobs.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etude.core.system import Setting, SettingValue
-from etude.system.axes import axes_of
+from etude.system.axes import axes_of, worth_trying
 from etude.system.knobs import key
 
 ALL: dict[str, tuple[SettingValue, ...]] = {
@@ -68,3 +68,12 @@ def test_all_choices_without_an_order_are_tried() -> None:
 
 def test_nothing_to_try_is_no_axis() -> None:
     assert axes_of({"threads": (2,)}).axes == ()
+
+
+def test_where_an_epoch_waited_for_no_loader_only_fewer_workers_are_tried() -> None:
+    assert worth_trying(ALL, None) == ALL
+    assert worth_trying(ALL, 0.3) == ALL
+    of_loaders = {"loader_workers", "prefetch", "persistent_workers"}
+    assert worth_trying(ALL, 0.0) == {name: values for name, values in ALL.items() if name not in of_loaders}
+    own = {"loader_workers": (2, 0, 1, 4), "cache": (False, True), "pin_memory": (False, True)}
+    assert worth_trying(own, 0.0) == {"loader_workers": (2, 0, 1), "pin_memory": (False, True)}

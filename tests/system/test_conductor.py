@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 
 from etude.core.system import Choices, Joules, Order, Phase, SettingValue, Taken
 from etude.system.asked import System
 from etude.system.conductor import SystemConductor
-from etude.system.entries import Entry
+from etude.system.entries import Entry, Probed
 from etude.system.knobs import key
 
 KNOBS: dict[str, tuple[SettingValue, ...]] = {"threads": (2, 1), "loader_workers": (0, 1, 2)}
@@ -241,3 +243,54 @@ def test_one_of_twenty_epochs_may_try_something_and_a_few_of_a_short_study() -> 
 
     assert probes(10, 1) == 3  # a third of a short training
     assert probes(60, 1) == 5  # of six that it may, all that there are
+
+
+def waiting(share: float | None, setting: Order, epoch: int, *, cpu_s: float = 1.0) -> Taken:
+    """Return an epoch of which a share was waiting for loaders."""
+    said = taken(setting, epoch, epochs=20, cost=busy_loader, cpu_s=cpu_s, tells=epoch == 0)
+    return msgspec.structs.replace(said, waited_s=None if share is None else share * said.seconds)
+
+
+@pytest.mark.parametrize(
+    ("system", "share", "tries_workers"),
+    [
+        (System(probes=9), 0.4, True),
+        (System(probes=9), 0.001, False),
+        (System(probes=9), None, True),  # nobody counted
+        (System(knobs=["threads", "loader_workers"], probes=9), 0.001, True),  # they were named
+    ],
+)
+def test_loader_knobs_are_left_untried_where_the_first_epoch_waited_for_nothing(
+    system: System, share: float | None, tries_workers: bool
+) -> None:
+    conductor = SystemConductor(system, trials=1)
+    orders = [conductor.begin(0, "here")]
+    for epoch in range(12):
+        orders.append(conductor.next(0, "here", waiting(share, orders[-1], epoch)))
+    tried = {name for order in orders for name in order.setting if order.phase is Phase.PROBE}
+    assert tried == ({"threads", "loader_workers"} if tries_workers else {"threads"})
+
+
+def test_work_that_waits_and_work_that_does_not_are_two_and_stay_what_they_are() -> None:
+    conductor = SystemConductor(System(probes=9), trials=4)
+    works = []
+    for trial, (share, cpu_s) in enumerate([(0.0, 1.0), (0.4, 9.0), (0.4, 1.0), (0.0, 9.0)]):
+        order = conductor.begin(trial, "here")
+        for epoch in range(12):
+            order = conductor.next(trial, "here", waiting(share, order, epoch, cpu_s=cpu_s))
+        conductor.ended(trial)
+        works.append(order.work)
+        assert order.setting == ({} if cpu_s == 1.0 else {"loader_workers": 1})
+    assert works == ["work 1", "work 2", "work 1", "work 2"]
+
+
+def test_a_value_that_somebody_wrote_into_a_history_is_not_set_where_it_cannot_be() -> None:
+    past = Past()
+    teacher = SystemConductor(System(probes=6), trials=6)
+    for trial in range(6):
+        train(teacher, trial, cpu_s=1.0 + 0.001 * trial)
+    good = teacher.learned(lambda work: "abcdef0123456789", at_s=1.7e9)
+    for best in ({"loader_workers": 500}, {"loader_workers": True}, {"loader_workers": -1}):
+        past.found = [dataclasses.replace(one, best=best, costs=(Probed({}, 1.0), Probed(best, 0.1))) for one in good]
+        orders = train(SystemConductor(System(probes=0), past, trials=1), 0)
+        assert all(order.setting == {} for order in orders)

@@ -142,3 +142,20 @@ def test_the_real_proc_tells_of_work_that_a_child_did() -> None:
     assert after["user s"] + after["system s"] > before["user s"] + before["system s"]
     assert after["minor faults"] > before["minor faults"]
     assert after["resident GB"] > before["resident GB"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [("self/io", "something: else\n"), ("self/stat", "1 (a) S\n"), ("self/task/12/schedstat", "x\n")]
+)
+def test_a_proc_that_says_something_else_is_missed_and_says_why(root: Path, file: str, text: str) -> None:
+    write(root, {file: text})
+    found = proc(str(root))
+    assert isinstance(found, Missing)
+    assert "says something else than Linux" in found.why
+
+
+def test_without_a_scheduler_that_tells_the_rest_is_told(root: Path) -> None:
+    (root / "self/task/12/schedstat").unlink()
+    said = opened(root).read()
+    assert "on core s" not in said
+    assert said["user s"] == pytest.approx(100 * TICK_S)

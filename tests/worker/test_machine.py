@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from etude.system.knobs import catalogue
+from etude.system.meters import nvml
 from etude.worker import machine
-from etude.worker.machine import gpu_memory_mb, gpus, memory_gb, name, this_machine
+from etude.worker.machine import gpu_memory_mb, gpus, memory_gb, name, this_machine, tunable
 
 TWO_GPUS = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaa)
@@ -145,3 +148,14 @@ def test_jobs_with_memory_of_their_own_are_machines_of_their_own(tmp_path: Path)
     assert one != two
     assert one == other, "the group whose memory they share"
     assert in_group("/elsewhere") == name(str(tmp_path / "nowhere")) == one.removesuffix(":/job-1")
+
+
+def test_what_can_be_tuned_of_a_trial_has_its_memory_and_the_power_of_its_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory_gb", lambda: 12.0)
+    monkeypatch.setattr(nvml, "power_limits_w", lambda ids: (100.0, 300.0, 250.0) if ids == ("0",) else None)
+    found = tunable(2, ("0",))
+    assert (found.cores, found.memory_gb, found.gpus, found.gpu_power_w) == (2, 12.0, ("0",), (100.0, 300.0, 250.0))
+    assert tunable(2, ()).gpu_power_w == ()
+    knobs = catalogue(dataclasses.replace(found, controllers=("memory",), cgroup=2, may_set_power=True), "torch")
+    assert knobs["memory_limit"].values == (None, 6.0, 3.0)
+    assert knobs["gpu_power_limit"].values[:2] == (250, 225)

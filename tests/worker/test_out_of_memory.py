@@ -10,10 +10,15 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from etude.core.events import How
+from etude.core.system import Watched
+from etude.system.applied import tree
+from etude.system.applied.tree import kills_of_attempt
 from etude.wire.channel import Channel
+from etude.wire.messages import Serve
 from etude.worker import attempt, processes
 from etude.worker.ends import outcome_of
 from etude.worker.supervisor import Supervisor
@@ -59,10 +64,10 @@ def test_a_kill_is_the_kernels_if_our_group_counts_one_more(tmp_path: Path, monk
         supervisor = Supervisor(Channel(its))
         with closing(supervisor._selector):
             (tmp_path / "proc" / "vmstat").write_text("oom_kill 100\n")  # somebody else's
-            assert not supervisor._killed_for_memory()
+            assert not supervisor._killed_for_memory(12)
             (tmp_path / "fs" / "jobs" / "7" / "memory.events").write_text(V2[1].format(2))
-            assert supervisor._killed_for_memory()
-            assert not supervisor._killed_for_memory(), "one kill is one end"
+            assert supervisor._killed_for_memory(12)
+            assert not supervisor._killed_for_memory(12), "one kill is one end"
 
 
 def killed_by(number: int) -> int:
@@ -86,3 +91,47 @@ def test_torchs_own_error_is_out_of_memory() -> None:
     torch = pytest.importorskip("torch")
     assert attempt.is_memory_error(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."))
     assert not attempt.is_memory_error(RuntimeError("CUDA error: device-side assert triggered"))
+
+
+@pytest.mark.parametrize(
+    ("groups", "ours", "version"),
+    [
+        ("4:memory:/job\n", "memory/job/etude-12", V1),
+        ("0::/job\n", "job/etude-12", V2),
+        ("0::/job/etude-rest\n", "job/etude-12", V2),  # where we were moved out of its way
+    ],
+)
+def test_a_kill_in_the_group_that_an_attempt_has_of_its_own_is_counted(
+    groups: str, ours: str, version: tuple[str, str], tmp_path: Path
+) -> None:
+    name, text = version
+    (tmp_path / "fs" / "cpu").mkdir(parents=True)
+    place = tmp_path / "fs" / groups.strip().replace("4:memory:", "memory").replace("0::/", "")
+    place.mkdir(parents=True)
+    if version is V2:
+        (tmp_path / "fs" / "cgroup.controllers").write_text("cpu memory\n")
+    machine(tmp_path, groups, {})
+    at = {"proc": tmp_path / "proc", "groups": tmp_path / "fs"}
+    assert kills_of_attempt(12, **at) == 0  # it has none
+    (tmp_path / "fs" / ours).mkdir(parents=True)
+    (tmp_path / "fs" / ours / name).write_text(text.format(0))
+    assert kills_of_attempt(12, **at) == 0
+    (tmp_path / "fs" / ours / name).write_text(text.format(1))
+    assert kills_of_attempt(12, **at) == 1
+    assert kills_of_attempt(13, **at) == 0
+
+
+def test_the_group_of_an_attempt_is_asked_where_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "oom_kills", lambda: 0)
+    monkeypatch.setattr(tree, "kills_of_attempt", lambda pid: pid == 12)
+    ours, its = socket.socketpair()
+    with closing(ours), closing(its):
+        supervisor = Supervisor(Channel(its))
+        with closing(supervisor._selector):
+            serve = Serve("", b"", (), (), "", ("value",), "value", "", "")
+            supervisor._serve = serve
+            assert not supervisor._killed_for_memory(12)
+            for watched in (Watched(knobs=("memory_limit",)), Watched(setting={"memory_limit": 1.0})):
+                supervisor._serve = msgspec.structs.replace(serve, system=watched)
+                assert supervisor._killed_for_memory(12)
+                assert not supervisor._killed_for_memory(13)

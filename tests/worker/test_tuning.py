@@ -246,3 +246,29 @@ def test_a_setting_from_elsewhere_is_set_as_far_as_it_fits(clock: VirtualClock, 
     appliers = train(made(clock, Advice(), watched=watched), clock, epochs=1)
     assert appliers.set == [{"threads": 1}]
     assert "cores=64 (int) cannot be. Pass" in capsys.readouterr().out
+
+
+def test_a_training_that_begins_no_epoch_is_told_how_its_machine_could_be_set(clock: VirtualClock, capsys: Any) -> None:
+    for watched in (Watched(), Watched(setting={"threads": 1})):
+        advice = Advice()
+        tuning = made(clock, advice, watched=watched)
+        tuning.rest()  # as after the training function
+        tuning.rest()
+        assert capsys.readouterr().out == (
+            "The machine was left as it was: it is set from epoch to epoch, and the training function has begun none. "
+            "Have it train in `for epoch in run.epochs(n):`.\n"
+        )
+        assert advice.told == []
+
+
+def test_what_loaders_had_a_training_wait_for_is_told_for_each_epoch(clock: VirtualClock) -> None:
+    advice = Advice()
+    train(made(clock, advice), clock, epochs=2)
+    assert [t.waited_s for t in advice.told] == [2.5, 2.5]
+    nobody = Advice()
+    tuning = made(clock, nobody)
+    run = Run(metrics=["loss"], params={}, seed=0, line=NoLine())
+    run.tuning = tuning
+    for _ in run.epochs(1):
+        clock.advance(1.0)
+    assert nobody.told[0].waited_s is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -15,7 +16,8 @@ from etude.core.errors import ConfigError
 from etude.core.text import count
 
 if TYPE_CHECKING:
-    from etude.system.entries import Hardware
+    from etude.system.campaigning import Campaign
+    from etude.system.entries import Entry, Hardware
     from etude.system.history import History
     from etude.system.knobs import Knob
     from etude.system.machine import Machine
@@ -148,11 +150,9 @@ def campaign(
 ) -> None:
     """Measure many settings of a training on purpose, one an epoch, in as many runs as it takes: a first history."""
     from etude.cli.options import read_start
-    from etude.core.clock import WallClock
     from etude.files import scripts
     from etude.system.asked import System
     from etude.system.campaigning import Campaign
-    from etude.system.history import History
     from etude.worker.plainly import measured, named
 
     system = System(knobs=knob or None, objective=objective, history=history)
@@ -160,26 +160,35 @@ def campaign(
     with standard_output_kept(as_json):
         found, _ = scripts.load(experiment)
         params = found.checked(read_start(" ".join(parameters), lead="") if parameters else {})
-        while not at_work.epochs or at_work.done < at_work.epochs:
-            before = at_work.done, at_work.epochs
-            measured(found, params, system, at_work)
-            if before == (at_work.done, at_work.epochs):
-                raise ConfigError(
-                    "A run of the training measured no setting: it has fewer than two epochs. Pass more: epochs=20."
+        try:
+            while not at_work.epochs or at_work.done < at_work.epochs:
+                before = at_work.done, at_work.epochs
+                measured(found, params, system, at_work)
+                if at_work.trouble:
+                    raise ConfigError(at_work.trouble)
+                if before == (at_work.done, at_work.epochs):
+                    raise ConfigError(
+                        "A run of the training measured no setting: it has fewer than two epochs. Pass more: epochs=20."
+                    )
+        except BaseException:
+            if at_work.has_compared:
+                [entry, *_] = _remember(at_work, named(found), history)
+                print(
+                    f"The campaign ends early. What {at_work.done} of {count(at_work.epochs, 'epoch')} have shown is "
+                    f"remembered; the best is {_spelled(entry.best)}.",
+                    file=sys.stderr,
                 )
-    with History.open(history) as opened:
-        entry = at_work.entry(opened.digest, named(found), at_s=WallClock().now_s())
-        opened.add(entry)
-        trouble = opened.trouble
-    if trouble:
-        raise ConfigError(trouble)
-    best = ", ".join(f"{name}={value!r}" for name, value in entry.best.items()) or "the default"
+            raise
+    entries = _remember(at_work, named(found), history)
+    best, settings = entries[0].best, entries[0].costs
     _tell(
         as_json,
-        f"{count(at_work.done, 'epoch')} of {count(len(entry.costs), 'setting')} measured; the best is {best}.",
+        f"{count(at_work.done, 'epoch')} of {count(len(settings), 'setting')} measured in "
+        f"{count(len(entries), 'training')}; the best is {_spelled(best)}.",
         epochs=at_work.done,
-        settings=len(entry.costs),
-        best=dict(entry.best),
+        settings=len(settings),
+        trainings=len(entries),
+        best=dict(best),
     )
 
 
@@ -203,15 +212,10 @@ def restore(as_json: AsJson = False) -> None:
 def _this_machine() -> tuple[Machine, Hardware]:
     from etude.system import nvml
     from etude.system.entries import Hardware
-    from etude.system.machine import read_machine
-    from etude.system.meters.nvml import power_limits_w
     from etude.worker import machine as workers
 
     gpus = workers.gpus()
-    machine = read_machine(
-        memory_gb=workers.memory_gb(), gpus=gpus, gpu_power_w=(power_limits_w(gpus) or ()) if gpus else ()
-    )
-    return machine, Hardware.here(nvml.models(gpus))
+    return workers.tunable(None, gpus), Hardware.here(nvml.models(gpus))
 
 
 def _opened(path: Path | None) -> History:
@@ -222,6 +226,25 @@ def _opened(path: Path | None) -> History:
     if not at.exists():
         raise ConfigError(f"There is no system history yet: {at} is not there. Tune the machine, or import one.")
     return History.open(at)
+
+
+def _remember(at_work: Campaign, workload: str, path: Path | None) -> list[Entry]:
+    """Remember what a campaign has shown, and return it."""
+    from etude.core.clock import WallClock
+    from etude.system.history import History
+
+    with History.open(path) as opened:
+        entries = at_work.entries(opened.digest, workload, at_s=WallClock().now_s())
+        for entry in entries:
+            opened.add(entry)
+        trouble = opened.trouble
+    if trouble:
+        raise ConfigError(trouble)
+    return entries
+
+
+def _spelled(setting: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in setting.items()) or "the default"
 
 
 def _place(path: Path | None) -> Path:

@@ -84,6 +84,7 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
         phase: What it was for, as was ordered.
         why: Why it was ordered, in a sentence for people.
         evidence: The numbers behind that, by name.
+        waited_s: How long of that the training waited for its loaders; None where nobody counted that.
         cut: Seconds and steps until it was cut short, since it was clearly worse; None if it was not. What came after
             was with the best setting that is known.
         choices: What can be set there; told with the first epoch of an attempt.
@@ -100,6 +101,7 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
     phase: Phase = Phase.PROFILE
     why: str = ""
     evidence: dict[str, float] = {}
+    waited_s: float | None = None
     cut: tuple[float, int] | None = None
     choices: Choices | None = None
 

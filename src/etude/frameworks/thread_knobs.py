@@ -18,19 +18,23 @@ Value = bool | int | float | str | None
 
 NAMES: Final = ("threads", "cores")
 TASKS: Final = "/proc/self/task"
+THEIR_OWN: Final = "the training function sets how many threads compute. Leave that out of it, or out of the knobs."
+NO_POOLS: Final = (
+    "nothing is loaded whose threads could be set. Compute with torch, or with numpy where threadpoolctl is installed."
+)
 POOLS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class ThreadKnobs:
     """Sets how many threads compute, and on how many cores.
 
-    What the process had when this was made is its share: no setting gives it more.
+    What the process had before the first setting is its share: no setting gives it more. Where the training function
+    sets threads itself after that, it has its way, and they are left alone from then on.
 
     Args:
         say: Called with a line where something goes wrong.
 
     Attributes:
-        now: Knob -> its value as the process had it.
         lacks: Knob -> why it cannot be set, and the mend.
     """
 
@@ -41,11 +45,15 @@ class ThreadKnobs:
         self._limits: Any = None
         self._set: tuple[int, int] | None = None
         self._share = (threads_now(len(self._cpus)), len(self._cpus))
-        self.now: dict[str, Value] = dict(zip(NAMES, self._share, strict=True))
         self.lacks: dict[str, str] = {}
         if not self._cpus:
-            del self.now["cores"]
             self.lacks["cores"] = "this system does not say on which cores a process may run; Linux does."
+
+    @property
+    def now(self) -> dict[str, Value]:
+        """Knob -> its value as the process had it."""
+        self._look()
+        return {name: own for name, own in zip(NAMES, self._share, strict=True) if name not in self.lacks}
 
     def apply(self, setting: Mapping[str, Value]) -> None:
         """Set them; what the setting does not name is as it was when this was made.
@@ -53,6 +61,7 @@ class ThreadKnobs:
         Args:
             setting: Knob -> value; other knobs are left alone.
         """
+        self._look()
         threads, cores = (
             min(int(setting.get(name) or most), most) if name not in self.lacks else most
             for name, most in zip(NAMES, self._share, strict=True)
@@ -75,6 +84,23 @@ class ThreadKnobs:
         with contextlib.suppress(Exception):
             if self._set is not None:
                 self._move(*self._share)
+
+    def _look(self) -> None:
+        """Take in how many threads compute, if somebody else has changed that."""
+        if not can_set_threads():
+            self.lacks.setdefault("threads", NO_POOLS)
+            return
+        if self.lacks.get("threads") == NO_POOLS:  # what was not loaded before is now
+            del self.lacks["threads"]
+        threads, cores = threads_now(len(self._cpus)), self._share[1]
+        if self._set is None:
+            self._share = threads, cores
+        elif threads != self._set[0]:
+            with contextlib.suppress(Exception):
+                self._pin(cores)
+            self._share, self._set = (threads, cores), None
+            self.lacks |= dict.fromkeys(NAMES, THEIR_OWN)
+            self._say(f"threads and cores are left alone from now on: {THEIR_OWN}")
 
     def _move(self, threads: int, cores: int) -> None:
         before = (self._set or self._share)[1]
@@ -125,6 +151,18 @@ def threads_now(cores: int) -> int:
             return max(found)
     named = [os.environ.get(name, "") for name in POOLS]
     return next((int(n) for n in named if n.isdecimal() and int(n)), 0) or cores or os.cpu_count() or 1
+
+
+def can_set_threads() -> bool:
+    """Say whether something is loaded that computes in threads, and can be told in how many."""
+    if "torch" in sys.modules:
+        return True
+    if "numpy" in sys.modules:
+        with contextlib.suppress(ImportError):
+            import threadpoolctl
+
+            return bool(threadpoolctl.threadpool_info())
+    return False
 
 
 def least_taken(cpus: set[int]) -> list[int]:

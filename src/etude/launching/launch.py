@@ -129,10 +129,10 @@ class Launch:
             return
         system.check_metric(self._question.metrics.main)
         if isinstance(self._call.engine, LocalEngine):
-            from etude.system.machine import read_machine
+            from etude.worker.machine import tunable
 
             framework = next((name for name in ("torch", "keras") if name in self._code.packages), "")
-            system.check(read_machine(cores=self._call.threads, gpus=self._call.gpus), framework)
+            system.check(tunable(self._call.threads, self._call.gpus), framework)
 
     def _named(self) -> str:
         return _name(self._experiment, self._code, self._parts, verb=self._question.meta.get("verb", ""))

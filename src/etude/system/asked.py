@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -71,9 +71,8 @@ class System:
 
     def __post_init__(self) -> None:
         if self.knobs is not None:
-            object.__setattr__(self, "knobs", tuple(k.name for k in chosen(_ANYWHERE, self.knobs)))
-        said = Weighted(**self.objective) if isinstance(self.objective, Mapping) else self.objective
-        object.__setattr__(self, "objective", objective_of(said))
+            object.__setattr__(self, "knobs", _knobs(self.knobs))
+        object.__setattr__(self, "objective", _objective(self.objective))
         if self.probing not in PROBING:
             raise ConfigError(
                 f"probing={brief(self.probing)} is not known. Pass one of {', '.join(map(repr, PROBING))}."
@@ -83,6 +82,7 @@ class System:
         for name in ("history", "ledger"):
             object.__setattr__(self, name, _file(name, getattr(self, name)))
         _similarity(self.similarity)
+        _check_power_meter(self.power_meter)
         if not isinstance(self.best, str) or self.best.partition(THEN)[2] not in ("", "time", "energy"):
             raise ConfigError(
                 f"best={brief(self.best)} is not known. Pass 'metric', 'metric, then time', or 'metric, then energy'."
@@ -197,18 +197,52 @@ def read_system(given: object) -> System | None:
 
 def _file(name: str, given: object) -> str | bool | None:
     """Return the path of a file, whole, since a study may go on from another folder; False for none."""
-    if given is True or not isinstance(given, str | os.PathLike | bool | None):
+    if isinstance(given, str | os.PathLike) and os.fspath(given):
+        return os.path.abspath(given)
+    if given is None or given is False:
+        return given
+    raise ConfigError(
+        f"{name}={brief(given)} is no file. Pass a path, or False for none, or leave it out for the user's."
+    )
+
+
+def _knobs(given: object) -> tuple[str, ...]:
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"knobs={brief(given)} are no names. Pass a list of them, such as ['threads'].")
+    if not (found := chosen(_ANYWHERE, given)):
         raise ConfigError(
-            f"{name}={brief(given)} is no file. Pass a path, or False for none, or leave it out for the user's."
+            "knobs=[] names none, so nothing could be tuned. Leave it out for all that are there; with probes=0 epochs "
+            "are measured, and nothing is tried."
         )
-    return os.path.abspath(given) if isinstance(given, str | os.PathLike) else given
+    return tuple(knob.name for knob in found)
 
 
-def _setting(given: Mapping[str, SettingValue], knobs: Sequence[str] | None) -> dict[str, SettingValue]:
+def _objective(given: object) -> Weighted:
+    if not isinstance(given, Mapping):
+        return objective_of(given)
+    if unknown := [name for name in given if name not in ("time", "energy")]:
+        raise ConfigError(f"objective={brief(given)} has {unknown[0]!r}. Pass {{'time': 1, 'energy': 1}}.")
+    return objective_of(Weighted(**given))
+
+
+def _check_power_meter(given: object) -> None:
+    if given != "":
+        from etude.system.meters.power_meter import PowerMeter
+
+        PowerMeter(given)  # type: ignore[arg-type] # it refuses what is no address
+
+
+def _setting(given: object, knobs: Sequence[str] | None) -> dict[str, SettingValue]:
     if knobs is not None:
         raise ConfigError("System(knobs=, setting=) asks for two things: to tune, and not to. Pass one of them.")
-    for name in given:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"setting={brief(given)} is no setting. Pass knobs and values, such as {{'threads': 1}}.")
+    for name, value in given.items():
         knob_of(_ANYWHERE, name)
+        if not isinstance(value, bool | int | float | str | None):
+            raise ConfigError(
+                f"setting={brief(given)}: {name}={brief(value)} cannot be. Pass one number, word or bool."
+            )
     return dict(given)
 
 

@@ -21,6 +21,11 @@ ORDER: Final = (
     *("cpu_governor", "cpu_frequency", "gpu_power_limit", "cpu_share", "memory_limit"),
 )
 """After threads and loader workers, knobs in the order in which they are tried; others come last."""
+OF_LOADERS: Final = ("cache", *OF_WORKERS)
+"""Knobs that can save nothing but waiting for loaders, beside the number of their workers."""
+WAITS: Final = 0.01
+"""A training that waits for its loaders for no more than this share of its time has nothing to gain there: as little
+makes a setting no better."""
 CHOICES: Final = frozenset({"cpu_governor"})
 """Knobs whose values have no order, beside those that are off or on."""
 
@@ -43,6 +48,32 @@ def axes_of(knobs: Values) -> Axes:
     """
     found = [_shared_cores(knobs), *(_alone(name, knobs) for name in _in_order(knobs)), _precision(knobs)]
     return Axes(tuple(axis for axis in found if axis.settings))
+
+
+def worth_trying(knobs: Values, waited: float | None) -> dict[str, tuple[SettingValue, ...]]:
+    """Return the knobs with what is worth trying of them, after an epoch by default.
+
+    Where it did not wait for its loaders, nothing is tried that could only shorten the wait. Fewer workers are, where
+    the training function has some: they give cores back to those that compute.
+
+    Args:
+        knobs: What can be set.
+        waited: For which share of its time the epoch waited for its loaders; None if nobody knows.
+
+    Example:
+        >>> worth_trying({"loader_workers": (0, 1, 2), "prefetch": (2, 4), "threads": (2, 1)}, 0.001)
+        {'threads': (2, 1)}
+        >>> worth_trying({"loader_workers": (2, 0, 1, 4)}, 0.001)
+        {'loader_workers': (2, 0, 1)}
+    """
+    found = {name: tuple(values) for name, values in knobs.items()}
+    if waited is None or waited > WAITS or LOADER not in found:
+        return found
+    own, *others = found[LOADER]
+    found[LOADER] = (own, *(n for n in others if isinstance(n, int) and isinstance(own, int) and n < own))
+    return {
+        name: values for name, values in found.items() if name not in OF_LOADERS and (name != LOADER or len(values) > 1)
+    }
 
 
 def _in_order(knobs: Values) -> list[str]:

@@ -7,15 +7,16 @@ has, and it is as it was.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from etude.core.system import Choices, Order, Phase, Setting, Taken
+from etude.core.system import Choices, Order, Phase, Setting, SettingValue, Taken
 from etude.core.text import count
 from etude.system.asked import System
-from etude.system.axes import Values, axes_of
+from etude.system.axes import Values, axes_of, worth_trying
 from etude.system.energy import as_energy
 from etude.system.entries import Entry, Hardware, Probed
 from etude.system.knobs import setting_of
@@ -54,13 +55,14 @@ class NoPast:
         return ()
 
 
-@dataclass
+@dataclass(eq=False)
 class _Kind:
-    """A kind of machine with the same knobs, its tuner, and the profiles of trials there.
+    """A kind of machine with the same knobs that are worth trying, its tuner, and the profiles of trials there.
 
     Attributes:
         hardware: What it is.
         choices: What can be set there.
+        tried: What of it is worth trying for work of this kind.
         past: What is remembered of it.
         tuner: Decides on settings there.
         profiles: Trial -> what its first epoch took.
@@ -70,6 +72,7 @@ class _Kind:
 
     hardware: Hardware
     choices: Choices
+    tried: Values
     past: Sequence[Entry]
     tuner: Tuner[Taken]
     profiles: dict[int, Taken] = field(default_factory=dict)
@@ -95,7 +98,7 @@ class SystemConductor:
         self._past = past or NoPast()
         self._similarity = system.compares
         self._trials, self._varied = trials, varied
-        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._kinds: dict[tuple[str, str], list[_Kind]] = {}  # of machines that are equal
         self._on: dict[str, _Kind] = {}  # machine -> its kind
         self._of: dict[int, _Kind] = {}  # trial -> the kind of machine that it runs on
         self._orders: dict[int, Order] = {}
@@ -130,7 +133,7 @@ class SystemConductor:
             apart_from: Trials of which it is remembered already.
         """
         found = []
-        for kind in self._kinds.values():
+        for kind in itertools.chain.from_iterable(self._kinds.values()):
             for work, learned in kind.tuner.learned().items():
                 ratios = [(setting_of(setting), ratio) for setting, ratio in learned.tried.items()]
                 costs = (Probed({}, learned.baseline), *(Probed(s, ratio * learned.baseline) for s, ratio in ratios))
@@ -176,33 +179,41 @@ class SystemConductor:
     def _kind_of(self, trial: int, machine: str, taken: Taken) -> _Kind | None:
         """Return the kind of machine that a trial runs on; None if an attempt has not said it yet."""
         if taken.choices is not None:
-            self._on[machine] = self._kind(taken.choices, taken.epochs)
+            self._on[machine] = self._kind(taken, taken.choices, self._on.get(machine))
         kind = self._on.get(machine)
         if kind is not None and self._of.get(trial) is not kind:  # its first epoch there
             self._of[trial] = kind
             kind.tuner.begin(trial)
         return kind
 
-    def _kind(self, choices: Choices, epochs: int) -> _Kind:
+    def _kind(self, taken: Taken, choices: Choices, before: _Kind | None) -> _Kind:
+        """Return the kind that a machine is for a trial, by its first epoch there, and by what it was before."""
         hardware = Hardware(choices.cpu, choices.cores, choices.gpus)
-        key = (hardware.digest, repr(sorted(choices.knobs.items())))
-        if key not in self._kinds:
-            prober = self._prober(choices)
-            past = self._past.entries(machine=hardware.digest, objective=str(self._system.objective))
+        kinds = self._kinds.setdefault((hardware.digest, repr(sorted(choices.knobs.items()))), [])
+        tried = self._worth_trying(taken, choices)
+        if taken.setting:  # which says nothing of the default
+            kind = before if before in kinds else next(iter(kinds), None)
+        else:
+            known = (one for one in kinds if any(_is_alike(first, taken) for first in one.groups.values()))
+            kind = next(known, None) or next((one for one in kinds if one.tried == tried), None)
+        if kind is None:
+            kind = self._new_kind(hardware, choices, tried, taken.epochs)
+            kinds.append(kind)
+        kind.tuner.allow(self._most(taken.epochs))
+        return kind
 
-            def look_up(taken: Taken) -> Known:
-                return self._look_up(self._kinds[key], taken)
+    def _worth_trying(self, taken: Taken, choices: Choices) -> Values:
+        """Return what is worth trying after the first epoch of a trial; what was named is."""
+        known = self._system.knobs is None and not taken.setting and taken.waited_s is not None
+        return worth_trying(choices.knobs, (taken.waited_s or 0.0) / taken.seconds if known else None)
 
-            most = self._most(epochs)
-            self._kinds[key] = _Kind(hardware, choices, past, Tuner(prober, most=most, look_up=look_up))
-            self._say_what_is_lacking(choices, prober, epochs)
-        self._kinds[key].tuner.allow(self._most(epochs))
-        return self._kinds[key]
-
-    def _prober(self, choices: Choices) -> Prober:
-        if self._system.probing == "grid":
-            return Grid(tuple(_product(choices.knobs)))
-        return axes_of(choices.knobs)
+    def _new_kind(self, hardware: Hardware, choices: Choices, tried: Values, epochs: int) -> _Kind:
+        past = self._past.entries(machine=hardware.digest, objective=str(self._system.objective))
+        prober: Prober = Grid(tuple(_product(tried))) if self._system.probing == "grid" else axes_of(tried)
+        tuner: Tuner[Taken] = Tuner(prober, most=self._most(epochs), look_up=lambda taken: self._look_up(kind, taken))
+        kind = _Kind(hardware, choices, tried, past, tuner)
+        self._say_what_is_lacking(choices, prober, epochs)
+        return kind
 
     def _most(self, epochs: int) -> int:
         if self._system.probes is not None:
@@ -239,16 +250,16 @@ class SystemConductor:
         kind.known = recall.learned
         score = recall.match.score
         evidence = {"distance": score} if math.isfinite(score) else {}
-        can_be = recall.setting is not None and set(recall.setting) <= set(kind.choices.knobs)
+        can_be = recall.setting is not None and _is_among(recall.setting, kind.choices.knobs)
         return Known(group, recall.setting if can_be else None, recall.why, evidence)
 
-    @staticmethod
-    def _group(kind: _Kind, taken: Taken) -> str:
+    def _group(self, kind: _Kind, taken: Taken) -> str:
         """Return the kind of work that a trial does: that of the first trial whose steps take as much CPU time."""
         for name, first in kind.groups.items():
             if _is_alike(first, taken):
                 return name
-        name = f"work {len(kind.groups) + 1}"
+        beside = next(kinds for kinds in self._kinds.values() if kind in kinds)
+        name = f"work {sum(len(one.groups) for one in beside) + 1}"
         kind.groups[name] = taken
         return name
 
@@ -279,6 +290,14 @@ def _is_alike(one: Taken, other: Taken) -> bool:
     if mine <= 0 or theirs <= 0:
         mine, theirs = one.seconds / one.steps, other.seconds / other.steps
     return max(mine, theirs) <= (1 + ALIKE) * min(mine, theirs)
+
+
+def _is_among(setting: Mapping[str, SettingValue], knobs: Values) -> bool:
+    """Say whether each value of a setting is one that can be tried: what others wrote down may be anything."""
+    return all(
+        any(value == known and type(value) is type(known) for known in knobs.get(name, ()))
+        for name, value in setting.items()
+    )
 
 
 def _product(knobs: Values) -> list[Setting]:

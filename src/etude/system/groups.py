@@ -52,6 +52,16 @@ def groups_of(pid: int | str = "self", *, proc: Path = PROC, groups: Path = GROU
     return Groups(version, found)
 
 
+def kills_for_memory(folder: Path) -> int:
+    """Return how many processes the kernel has killed for memory in a group, of either version; 0 if nobody tells."""
+    for name in ("memory.events", "memory.oom_control"):
+        for line in text(folder / name).splitlines():
+            said, _, count = line.partition(" ")
+            if said == "oom_kill" and count.isdecimal():
+                return int(count)
+    return 0
+
+
 def text(file: Path) -> str:
     """Return what a small file says, without blanks around it; nothing if it cannot be read."""
     with contextlib.suppress(OSError, UnicodeDecodeError):

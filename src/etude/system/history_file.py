@@ -62,7 +62,7 @@ def open_history(path: Path | None) -> Opened:
     try:
         path = default_path() if path is None else path
         return _opened(path, _in_file(path))
-    except (Unusable, OSError, sqlite3.Error, RuntimeError) as error:  # the last if the user has no home
+    except (Unusable, OSError, sqlite3.Error, RuntimeError, ValueError) as error:  # the last two: no home, no such name
         path = Path(FILE) if path is None else path
         if isinstance(error, sqlite3.Error) and code(error) == sqlite3.SQLITE_READONLY:
             with contextlib.suppress(Unusable, sqlite3.Error):

@@ -35,7 +35,7 @@ class Remembered:
         return found
 
     def keep(self, conductor: SystemConductor, workload: str, *, at_s: float, apart_from: Container[int] = ()) -> None:
-        """Remember what was learned.
+        """Remember what was learned. It never raises: what goes wrong is in ``trouble``.
 
         Args:
             conductor: Who has learned it.
@@ -43,6 +43,14 @@ class Remembered:
             at_s: The time, in seconds since 1970.
             apart_from: Trials of which it is remembered already.
         """
+        try:
+            self._keep(conductor, workload, at_s, apart_from)
+        except Exception as error:  # our own mistake: what was trained is there
+            self.trouble = (
+                f"What was learned of this machine is not remembered, since {type(error).__name__} was raised: {error}"
+            )
+
+    def _keep(self, conductor: SystemConductor, workload: str, at_s: float, apart_from: Container[int]) -> None:
         with History.open(self._path) as history:
             learned = conductor.learned(
                 lambda work: history.digest(f"{workload} {work}"), at_s=at_s, apart_from=apart_from

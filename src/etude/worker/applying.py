@@ -19,7 +19,7 @@ from etude.system import nvml
 from etude.system.applied.host import host_knobs
 from etude.system.entries import Hardware
 from etude.system.knobs import Knob, catalogue
-from etude.system.machine import Machine, read_machine
+from etude.system.machine import Machine
 from etude.system.settings import check_setting, chosen, knob_of
 
 CHECKPOINTS: Final = "checkpoint_every"
@@ -163,24 +163,21 @@ class Appliers:
         return self._found
 
 
-def choices_of(
-    watched: Watched, appliers: Appliers, *, cores: int, gpus: tuple[str, ...], rung: str, meter: str
-) -> Choices:
+def choices_of(watched: Watched, appliers: Appliers, *, machine: Machine, rung: str, meter: str) -> Choices:
     """Return what can be set where an attempt runs.
 
     Args:
         watched: What is wanted.
         appliers: What sets knobs here.
-        cores: How many the attempt may use.
-        gpus: The GPUs that it sees.
+        machine: What there is for the attempt.
         rung: How closely the kernel lets us look.
         meter: What tells energies.
     """
-    knobs = catalogue(read_machine(cores=cores, gpus=gpus), _framework())
+    knobs = catalogue(machine, _framework())
     wanted = _wanted(watched, knobs)
     now, lacks = appliers.now, appliers.lacks
     lacking = {k.name: k.needs or lacks.get(k.name, NOTHING) for k in wanted if k.needs or k.name not in now}
-    hardware = Hardware.here(nvml.models(gpus))
+    hardware = Hardware.here(nvml.models(machine.gpus))
     return Choices(
         hardware.cpu,
         hardware.cores,
@@ -192,15 +189,14 @@ def choices_of(
     )
 
 
-def fits_here(setting: Setting, *, cores: int, gpus: tuple[str, ...]) -> tuple[Setting, list[str]]:
+def fits_here(setting: Setting, *, machine: Machine) -> tuple[Setting, list[str]]:
     """Return what of a setting can be here, and why the rest cannot.
 
     Args:
         setting: Knob -> value.
-        cores: How many the attempt may use.
-        gpus: The GPUs that it sees.
+        machine: What there is for the attempt.
     """
-    knobs = catalogue(read_machine(cores=cores, gpus=gpus), _framework())
+    knobs = catalogue(machine, _framework())
     found, whys = dict(setting), []
     for name, value in setting.items():
         try:

@@ -11,10 +11,13 @@ import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from etude.core.resources import VISIBLE_GPUS, Machine
 from etude.worker.processes import available_cores
+
+if TYPE_CHECKING:
+    from etude.system.machine import Machine as Tunable
 
 GB: Final = 2**30
 ANSWER_S: Final = 20.0
@@ -28,6 +31,20 @@ SIZED: Final = re.compile(r"^\s*MIG \d+g\.(?P<gb>\d+)gb.*?\(UUID: (?P<uuid>[^)]+
 def this_machine() -> Machine:
     """Return what this machine has for workers that this process starts."""
     return Machine(available_cores(), gpus(), memory_gb())
+
+
+def tunable(cores: int | None, gpus: Sequence[str]) -> Tunable:
+    """Return what this machine lets be tuned of a trial that has some of its cores and GPUs.
+
+    Args:
+        cores: How many it may use; None for all that this process may.
+        gpus: The ids of its GPUs.
+    """
+    from etude.system.machine import read_machine
+    from etude.system.meters.nvml import power_limits_w
+
+    limits_w = power_limits_w(gpus) if gpus else None
+    return read_machine(cores=cores, gpus=gpus, memory_gb=memory_gb(), gpu_power_w=limits_w or ())
 
 
 def name(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> str:

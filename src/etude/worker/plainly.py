@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from etude.core.clock import WallClock
 from etude.core.signature import Definition
-from etude.core.system import Conductor, Order, Taken
+from etude.core.system import Conductor, Order, Phase, Taken
 from etude.worker.bind import Bound
 from etude.worker.processes import available_cores
 from etude.worker.run import Run, default_device
@@ -46,12 +46,11 @@ def _tuned(experiment: Definition, params: Mapping[str, Any], run: Run, system: 
 
     past = Remembered(system.file) if system.history is not False else None
     conductor = SystemConductor(system, past)
-    here = Here(conductor)
+    here = Here(conductor, notes=conductor.notes)
     returned = conducted(experiment, params, run, system, here)
     if past is not None and system.setting is None:
         past.keep(conductor, named(experiment), at_s=WallClock().now_s())
-        conductor.notes.append(past.trouble)
-    for note in filter(None, [*conductor.notes, *here.told()]):
+    for note in filter(None, [past.trouble if past is not None else "", *here.told()]):
         _say(note)
     return returned
 
@@ -72,7 +71,15 @@ def conducted(experiment: Definition, params: Mapping[str, Any], run: Run, syste
 
 def named(experiment: Definition) -> str:
     """Return what tells an experiment from others, for the digest of its work."""
-    return " ".join(function.__qualname__ for function in experiment.functions.values())
+    return " ".join(_named(function) for function in experiment.functions.values())
+
+
+def _named(function: Any) -> str:
+    """Return where a function comes from, and its name; ``train`` of one script is none of another's."""
+    of = function if hasattr(function, "__qualname__") else type(function)  # a partial call, or an object
+    module = sys.modules.get(of.__module__)
+    place = getattr(module, "__file__", None) or "" if of.__module__ == "__main__" else of.__module__
+    return f"{place}:{of.__qualname__}"
 
 
 def measured(experiment: Definition, params: Mapping[str, Any], system: System, campaign: Conductor) -> None:
@@ -88,10 +95,13 @@ class Here:
 
     Args:
         conductor: Who decides.
+        notes: What users should be told of it, more as it goes on; each is said once, when it has come.
     """
 
-    def __init__(self, conductor: Conductor) -> None:
-        self._conductor = conductor
+    def __init__(self, conductor: Conductor, *, notes: Sequence[str] = ()) -> None:
+        self._conductor, self._notes = conductor, notes
+        self._said = 0
+        self._has_tried = False
         self._order: Order | None = None
         self._last: Order | None = None
 
@@ -101,7 +111,11 @@ class Here:
 
     def measured(self, taken: Taken) -> None:
         """Decide on the next epoch."""
+        self._has_tried = self._has_tried or taken.phase in (Phase.PROBE, Phase.REUSE)
         self._order = self._last = self._conductor.next(0, "", taken)
+        for note in self._notes[self._said :]:
+            _say(note)
+        self._said = len(self._notes)
 
     def ordered(self, wait_s: float) -> Order | None:
         """Return the newest order, once."""
@@ -112,8 +126,11 @@ class Here:
         """Return what became of it, for people."""
         if self._last is None:
             return []
-        best = ", ".join(f"{name}={value!r}" for name, value in self._last.best.items())
-        return [f"The machine was tuned: {best or 'nothing that was tried is better than how it was'}."]
+        if best := ", ".join(f"{name}={value!r}" for name, value in self._last.best.items()):
+            return [f"The machine was tuned: {best}."]
+        if self._has_tried:
+            return ["The machine was tuned: nothing that was tried is better than how it was."]
+        return ["The machine was left as it was: nothing was tried."]
 
 
 def _say(text: str) -> None:

@@ -70,6 +70,7 @@ ABANDON_S: Final = 1.0
 """Seconds that a child has to come to an end by itself when another rank of its trial came to a bad one."""
 GAP_S: Final = 5.0
 """A worker looks at the clock every second. If it did not for this long, it stood still, and so did its children."""
+MEMORY_LIMIT: Final = "memory_limit"
 REST_S: Final = 300.0
 """Seconds that a worker stays warm without a study before it leaves."""
 MAX_TEMPLATES_LOST: Final = 5
@@ -419,7 +420,7 @@ class Supervisor:
         child.log.drain()
         if child.busy:
             usage = Usage(time.monotonic() - child.started, exited.cpu_s, exited.memory_mb)
-            self._say_for(child, exited.status, usage, out_of_memory=self._killed_for_memory())
+            self._say_for(child, exited.status, usage, out_of_memory=self._killed_for_memory(exited.pid))
         if self._spare is child:
             self._spare = None
         self._drop(child)
@@ -446,10 +447,19 @@ class Supervisor:
             self._current = None
         self._tell(ended)
 
-    def _killed_for_memory(self) -> bool:
-        """Say whether the kernel has killed a process of our control group for memory since the last look."""
+    def _killed_for_memory(self, pid: int) -> bool:
+        """Say whether the kernel has killed one of an attempt's processes for memory since the last look."""
         before, self._oom_kills = self._oom_kills, processes.oom_kills()
-        return self._oom_kills > before
+        return self._oom_kills > before or self._killed_in_its_group(pid)
+
+    def _killed_in_its_group(self, pid: int) -> bool:
+        """Say whether that was in the group that an attempt has of its own where memory is limited."""
+        system = self._serve.system if self._serve is not None else None
+        if system is None or MEMORY_LIMIT not in (*(system.knobs or ()), *(system.setting or ())):
+            return False
+        from etude.system.applied.tree import kills_of_attempt
+
+        return kills_of_attempt(pid) > 0
 
     def _drop(self, child: Child) -> None:
         self._stale = True

@@ -79,6 +79,7 @@ class Exited(msgspec.Struct, frozen=True, tag="exited"):
     status: int
     cpu_s: float
     memory_mb: float
+    pid: int = 0
 
 
 class Start(msgspec.Struct, frozen=True, tag="start"):
@@ -283,7 +284,7 @@ class Template:
             if child is not None:  # else an orphan that fell to us
                 processes.kill_orphans(spare=self._pids)
                 memory_mb = processes.peak_memory_mb(usage)
-                self._tell(Exited(child, status, usage.ru_utime + usage.ru_stime, memory_mb))
+                self._tell(Exited(child, status, usage.ru_utime + usage.ru_stime, memory_mb, pid))
 
     def _tell(self, message: FromTemplate) -> None:
         self._control.send(plain_frame(message))

@@ -15,12 +15,12 @@ from etude.core.clock import Clock, WallClock
 from etude.core.system import Choices, Order, Phase, Setting, Taken, Watched
 from etude.system.comparable import comparable
 from etude.system.energy import as_joules
-from etude.system.machine import read_machine
 from etude.system.meters.best import best_meter
 from etude.system.meters.meter import Meter
 from etude.system.profile import Profiler, profiler
 from etude.system.sources.counted import Counted
 from etude.worker.applying import Appliers, choices_of, fits_here
+from etude.worker.machine import tunable
 from etude.worker.tuning import Advice
 
 WAIT: Final = 0.01
@@ -32,6 +32,10 @@ OF_ONE_RANK: Final = {
     "on one rank."
 }
 """Knob -> why it is not set where several ranks train a trial."""
+NO_EPOCHS: Final = (
+    "The machine was left as it was: it is set from epoch to epoch, and the training function has begun none. Have it "
+    "train in `for epoch in run.epochs(n):`."
+)
 SETTLED: Final = (Phase.KEEP, Phase.DEFAULT)
 SHOWN: Final = 0.1
 """So much of an epoch says whether its setting is clearly worse."""
@@ -70,23 +74,26 @@ class Tuning:
         meter: Meter | None = None,
     ) -> None:
         self._watched, self._advice, self._say = watched, advice, say
-        self._cores, self._gpus = cores, gpus
+        self._gpus = gpus
         self._always = always
         self._clock = clock or WallClock()
         self._order = order or Order({}, Phase.PROFILE, "")
         self._counted = Counted()
         self._appliers = Appliers(stepped=self._stepped, say=say, barred={} if ranks == 1 else OF_ONE_RANK)
         named = (*(watched.knobs or ()), *(watched.setting or ()))
-        self._appliers.of_the_host(named, read_machine(cores=cores, gpus=gpus))
+        self._machine = tunable(cores, gpus)
+        self._appliers.of_the_host(named, self._machine)
         self._watches = watches or (lambda counted: profiler(counted, gpu_ids=gpus, clock=self._clock))
         self._profiler: Profiler | None = None
         self._meter = meter
         self._choices: Choices | None = None
         self._epoch: int | None = None
+        self._has_begun = False
         self._epochs = 0
         self._began_s = 0.0
         self._steps = 0
         self._steps_before = 0
+        self._waited_s = 0.0
         self._cut: tuple[float, int] | None = None
         self._late: Exception | None = None
 
@@ -112,10 +119,10 @@ class Tuning:
 
     def begin(self, epoch: int, epochs: int) -> None:
         """Come to the beginning of an epoch: the one before is told of, and the machine is set."""
+        first, self._has_begun = not self._has_begun, True
         if self._watched.setting is not None:
-            if self._epoch is None:
+            if first:
                 self._appliers.apply(self._fitting(self._watched.setting))
-            self._epoch = epoch
             return
         if self._late is not None:
             raise self._late
@@ -125,6 +132,7 @@ class Tuning:
         self._appliers.apply(self._order.setting)
         self._epoch, self._epochs = epoch, epochs
         self._steps_before, self._steps, self._cut = self._steps, 0, None
+        self._waited_s = 0.0
         if self._profiler is None:
             self._profiler = self._watches(self._counted)
         if self._meter is None:
@@ -135,6 +143,9 @@ class Tuning:
 
     def rest(self) -> float:
         """Tell of the epoch that is over, if one is; return how long it took, in seconds."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._say(NO_EPOCHS)
         if self._epoch is None or self._profiler is None or self._meter is None:
             return 0.0
         seconds = self._clock.now_s() - self._began_s
@@ -157,6 +168,7 @@ class Tuning:
                 phase=self._order.phase,
                 why=self._order.why,
                 evidence=dict(self._order.evidence),
+                waited_s=self._waited_s if self._steps else None,
                 cut=self._cut,
                 choices=self._choices if is_first else None,
             )
@@ -182,17 +194,16 @@ class Tuning:
         return choices_of(
             self._watched,
             self._appliers,
-            cores=self._cores,
-            gpus=self._gpus,
+            machine=self._machine,
             rung=self._profiler.told(),
             meter=f"{self._meter.label}: {self._meter.source}",
         )
 
     def _fitting(self, setting: Setting) -> Setting:
-        """Return what can be of a setting that was found elsewhere, perhaps on another machine."""
-        fitting, whys = fits_here(setting, cores=self._cores, gpus=self._gpus)
+        """Return what can be of a setting that was given, and perhaps found on another machine."""
+        fitting, whys = fits_here(setting, machine=self._machine)
         for why in whys:
-            self._say(f"It is not set as was found elsewhere: {why}")
+            self._say(f"Left as it was: {why}")
         return fitting
 
     def _stepped(self, step_s: float, waited_s: float) -> None:
@@ -206,6 +217,7 @@ class Tuning:
         """Count a step, and go on with the best that is known if the setting is clearly worse."""
         self._counted.step(step_s, waited_s=waited_s)
         self._steps += 1
+        self._waited_s += waited_s
         limit_s = self._order.cut_above_s
         if limit_s is None or self._cut is not None or self._steps < max(2, SHOWN * self._steps_before):
             return

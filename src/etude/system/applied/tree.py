@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from etude.system.applied.part import Refused
-from etude.system.groups import PROC, text
+from etude.system.groups import GROUPS, PROC, groups_of, kills_for_memory, text
 
 PROCESSES: Final = "cgroup.procs"
 HANDED_ON: Final = "cgroup.subtree_control"
@@ -27,6 +27,26 @@ ROUNDS: Final = 100
 ALONE: Final = (
     "Start the study in one of its own: systemd-run --user --scope -p Delegate=yes, or by a service with Delegate=yes."
 )
+
+
+def kills_of_attempt(pid: int, *, proc: Path = PROC, groups: Path = GROUPS) -> int:
+    """Return how many processes the kernel has killed for memory in the group that an attempt had of its own.
+
+    In version 1 the groups around it do not count them, nor does in version 2 the one that we were moved into. Each
+    attempt begins with a new group, so all of them are its own.
+
+    Args:
+        pid: The attempt's process, which may have ended.
+        proc: Where /proc is.
+        groups: Where control groups are mounted.
+    """
+    home = groups_of(proc=proc, groups=groups).folders.get("memory")
+    return kills_for_memory(_around(home) / f"{OURS}{pid}") if home is not None else 0
+
+
+def _around(home: Path) -> Path:
+    """Return the group that those of attempts are in, of a process that may have been moved into the rest of it."""
+    return home.parent if home.name == REST else home
 
 
 class Kernel(Protocol):
@@ -95,7 +115,7 @@ class Tree:
         Raises:
             OSError: That is not allowed. Then all is as before.
         """
-        around = home.parent if home.name == REST else home
+        around = _around(home)
         self._sweep(around)
         group = around / f"{OURS}{pid}"
         with contextlib.suppress(OSError):
@@ -124,7 +144,7 @@ class Tree:
             Refused: The group lacks such a controller, or has processes that are not ours to move.
             OSError: It is not allowed.
         """
-        around = home.parent if home.name == REST else home
+        around = _around(home)
         if lacking := sorted(set(controllers) - set(text(around / "cgroup.controllers").split())):
             raise Refused(f"the control group {around} has no controller {', '.join(lacking)}. {ALONE}")
         missing = [name for name in controllers if name not in text(around / HANDED_ON).split()]

@@ -174,6 +174,10 @@ def _tried(source: S, file: str) -> S | Missing:
         source.read()
     except OSError as error:
         return Missing(source.name, f"{file} says {error.strerror}")
+    except (ValueError, LookupError) as error:  # another kernel's
+        return Missing(
+            source.name, f"{os.path.dirname(file)} says something else than Linux: {type(error).__name__}: {error}"
+        )
     return source
 
 
