@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from etude.core.system import Choices, Joules, Order, Phase, SettingValue, Taken
 from etude.system.asked import System
@@ -190,6 +191,49 @@ def test_a_failure_of_ours_leaves_the_machine_as_it_is_and_says_so() -> None:
 def test_without_an_energy_an_objective_of_energy_decides_nothing() -> None:
     conductor = SystemConductor(System(objective="energy", probes=6), trials=1)
     assert all(order.setting == {} for order in train(conductor, 0))
+
+
+@pytest.mark.parametrize(
+    ("label", "notes"),
+    [
+        ("measured", []),
+        (
+            "modelled",
+            [
+                "Energy is only modelled here (a source), and may be off by 40 % and more: a setting that is said to "
+                "take less of it may not."
+            ],
+        ),
+        (
+            "unavailable",
+            [
+                "objective='energy' cannot be made small here, since nothing tells the energy: a source. Pass "
+                "objective='time', or the address of a power meter."
+            ],
+        ),
+    ],
+)
+def test_how_the_energy_is_known_that_is_made_small_is_said_once(label: str, notes: list[str]) -> None:
+    joules = (1.0, 0.6, 1.4) if label != "unavailable" else ()
+    told = Taken(0, 9, 10.0, 10, Joules(label, "a source", *joules), choices=choices())
+    for objective, said in (("energy", notes), ("time", [])):
+        conductor = SystemConductor(System(objective=objective), trials=9)
+        for trial in (0, 1):
+            conductor.begin(trial, "here")
+            conductor.next(trial, "here", told)
+        assert conductor.notes == said
+
+
+def test_nothing_is_learned_from_an_epoch_in_which_a_trial_was_stopped() -> None:
+    conductor = SystemConductor(System(probes=6), trials=8)
+    order = conductor.begin(0, "here")
+    for epoch in range(3):
+        order = conductor.next(0, "here", taken(order, epoch, epochs=20, cost=busy_loader, tells=epoch == 0))
+    assert order.phase is Phase.PROBE
+    stopped = replace(taken(order, 3, epochs=20, cost=lambda _: 0.01), whole=False)
+    before = conductor.learned(lambda work: "abcdef0123456789", at_s=0.0)
+    assert conductor.next(0, "here", stopped) == order
+    assert conductor.learned(lambda work: "abcdef0123456789", at_s=0.0) == before
 
 
 def test_a_training_too_short_to_try_anything_says_so() -> None:

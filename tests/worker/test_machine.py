@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from etude.worker import machine
-from etude.worker.machine import gpu_memory_mb, gpus, memory_gb, name, this_machine
+from etude.worker.machine import gpu_memory_mb, gpus, gpus_of, memory_gb, name, this_machine
 
 TWO_GPUS = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaa)
@@ -145,3 +145,11 @@ def test_jobs_with_memory_of_their_own_are_machines_of_their_own(tmp_path: Path)
     assert one != two
     assert one == other, "the group whose memory they share"
     assert in_group("/elsewhere") == name(str(tmp_path / "nowhere")) == one.removesuffix(":/job-1")
+
+
+def test_a_training_on_a_gpu_uses_what_it_was_given_or_else_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert gpus_of(("1",), "cuda") == ("1",)
+    assert gpus_of(None, "cuda") == ("0", "1")
+    assert gpus_of(None, "cpu") == ()
+    assert gpus_of((), "cuda") == ()

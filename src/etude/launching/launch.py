@@ -130,9 +130,12 @@ class Launch:
         system.check_metric(self._question.metrics.main)
         if isinstance(self._call.engine, LocalEngine):
             from etude.system.machine import read_machine
+            from etude.worker.machine import gpus
 
+            seen = self._call.gpus if self._call.resources is not None else gpus()
             framework = next((name for name in ("torch", "keras") if name in self._code.packages), "")
-            system.check(read_machine(cores=self._call.threads, gpus=self._call.gpus), framework)
+            system.check(read_machine(cores=self._call.threads, gpus=seen), framework)
+            system.told_of_energy(self._call.gpus)
 
     def _named(self) -> str:
         return _name(self._experiment, self._code, self._parts, verb=self._question.meta.get("verb", ""))

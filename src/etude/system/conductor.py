@@ -12,11 +12,12 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from etude.core.errors import ConfigError
 from etude.core.system import Choices, Order, Phase, Setting, Taken
 from etude.core.text import count
 from etude.system.asked import System
 from etude.system.axes import Values, axes_of
-from etude.system.energy import as_energy
+from etude.system.energy import Label, as_energy
 from etude.system.entries import Entry, Hardware, Probed
 from etude.system.knobs import setting_of
 from etude.system.objective import OBJECTIVES, Cost
@@ -166,7 +167,7 @@ class SystemConductor:
 
     def _decided(self, trial: int, machine: str, taken: Taken) -> Order:
         kind = self._kind_of(trial, machine, taken)
-        if kind is None or (cost := self._cost(taken)) is None:
+        if kind is None or not taken.whole or (cost := self._cost(taken)) is None:
             return self._orders.get(trial, FIRST)
         decision = kind.tuner.epoch(trial, Decision(taken.setting, taken.phase, ""), cost, taken)
         if not taken.setting:
@@ -177,6 +178,7 @@ class SystemConductor:
         """Return the kind of machine that a trial runs on; None if an attempt has not said it yet."""
         if taken.choices is not None:
             self._on[machine] = self._kind(taken.choices, taken.epochs)
+            self._say_how_energy_is_known(taken)
         kind = self._on.get(machine)
         if kind is not None and self._of.get(trial) is not kind:  # its first epoch there
             self._of[trial] = kind
@@ -221,6 +223,14 @@ class SystemConductor:
                 f"A training of {count(epochs, 'epoch')} is too short to try anything: the first one shows what kind "
                 "of work it is, the second what it costs. What is known of similar work is used."
             )
+
+    def _say_how_energy_is_known(self, taken: Taken) -> None:
+        try:
+            said = self._system.objective.check(Label(taken.joules.label), taken.joules.source)
+        except ConfigError as error:  # training goes on all the same
+            said = str(error)
+        if said:
+            self._note(said)
 
     def _cost(self, taken: Taken) -> float | None:
         """Return what a step cost by the objective; None where that is not known."""
