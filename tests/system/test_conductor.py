@@ -95,6 +95,29 @@ def test_trials_of_another_kind_of_work_are_tuned_for_themselves() -> None:
     assert {order.work for order in other[1:]} == {"work 2"}
 
 
+@pytest.mark.parametrize(
+    ("cpu_s", "faults", "steps", "is_new"),
+    [
+        (0.058, 79.0, 26, False),  # measured: the same work, on two cores that others used meanwhile
+        (0.058, 107.0, 26, True),  # twice as wide a network
+        (0.058, 79.0, 52, True),
+        (0.030, 79.0, 26, True),
+        (0.095, 107.0, 26, False),  # as much CPU time is enough
+    ],
+)
+def test_on_a_busy_machine_the_same_work_is_known_by_what_others_do_not_change(
+    cpu_s: float, faults: float, steps: int, is_new: bool
+) -> None:
+    conductor = SystemConductor(System(probes=6), trials=8)
+    works = []
+    for trial, (cpu, fault, n) in enumerate([(0.097, 74.0, 26), (cpu_s, faults, steps)]):
+        conductor.begin(trial, "here")
+        rates = {"user s": cpu, "page faults": fault}
+        said = Taken(0, 20, n * cpu, n, NO_ENERGY, rates=rates, choices=choices())
+        works.append(conductor.next(trial, "here", said).work)
+    assert (works[0] != works[1]) == is_new
+
+
 def test_a_probe_may_be_cut_short_and_what_is_kept_may_not() -> None:
     conductor = SystemConductor(System(probes=6), trials=2)
     orders = train(conductor, 0)

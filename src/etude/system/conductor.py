@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from etude.core.errors import ConfigError
 from etude.core.system import Choices, Order, Phase, Setting, Taken
 from etude.core.text import count
+from etude.system.alike import same_work
 from etude.system.asked import System
 from etude.system.axes import Values, axes_of
 from etude.system.energy import Label, as_energy
@@ -29,9 +30,6 @@ SHARE: Final = 0.05
 """Of all epochs of a study, those that may try something."""
 LEAST: Final = 6
 """So many may, however short the study is; but not more than a third of a training's epochs."""
-ALIKE: Final = 0.25
-"""Two trials of a study do the same work if steps take them CPU seconds that differ by no more than this share."""
-CPU: Final = ("user s", "system s")
 MOST_ENTRIES: Final = 10
 """Of one kind of work so many runs are remembered of a study: more say nothing new."""
 FEWEST: Final = 3
@@ -254,10 +252,9 @@ class SystemConductor:
 
     @staticmethod
     def _group(kind: _Kind, taken: Taken) -> str:
-        """Return the kind of work that a trial does: that of the first trial whose steps take as much CPU time."""
-        for name, first in kind.groups.items():
-            if _is_alike(first, taken):
-                return name
+        """Return the kind of work that a trial does: one that this study has seen already, or a new one."""
+        if (known := same_work(kind.groups, taken)) is not None:
+            return known
         name = f"work {len(kind.groups) + 1}"
         kind.groups[name] = taken
         return name
@@ -282,13 +279,6 @@ class SystemConductor:
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
-
-
-def _is_alike(one: Taken, other: Taken) -> bool:
-    mine, theirs = (sum(taken.rates.get(name, 0.0) for name in CPU) for taken in (one, other))
-    if mine <= 0 or theirs <= 0:
-        mine, theirs = one.seconds / one.steps, other.seconds / other.steps
-    return max(mine, theirs) <= (1 + ALIKE) * min(mine, theirs)
 
 
 def _product(knobs: Values) -> list[Setting]:
