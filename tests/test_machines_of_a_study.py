@@ -106,3 +106,60 @@ def test_a_study_with_several_metrics_has_no_best_one_to_tell_of(tmp_path: Path)
     found = etude.open(write_study(tmp_path / "two", trials, metrics={"accuracy": "max", "size": "min"}))
     assert "Machines: what was found saved 0 s" in found.summary()
     assert "ended with" not in found.summary()
+
+
+def test_what_was_saved_of_energy_is_told_with_its_label_where_all_of_a_trial_is_known(study: Any) -> None:
+    def joules(amount: float, label: str = "modelled") -> Joules:
+        bounds = (0.6 * amount, 1.4 * amount) if label == "modelled" else (amount, amount)
+        return Joules(label, "CPU seconds x 15 W", amount, *bounds)
+
+    def trained(label: str) -> Written:
+        keep = Order(TWO, Phase.KEEP, "the best", {"of the default": 0.5})
+        epochs = [
+            Tuning(Taken(0, 4, 9.0, 10, joules(99.0, label)), Order({}, Phase.BASELINE, "")),
+            Tuning(Taken(1, 4, 4.0, 10, joules(50.0, label), phase=Phase.BASELINE), Order(TWO, Phase.PROBE, "")),
+            Tuning(Taken(2, 4, 3.0, 10, joules(60.0, label), setting=TWO, phase=Phase.PROBE), keep),
+            Tuning(Taken(3, 4, 1.0, 10, joules(20.0, label), setting=TWO, phase=Phase.KEEP), keep),
+        ]
+        return Written({"lr": 0.1}, 0.5, tuned=epochs)
+
+    found = study([trained("modelled"), ran(0.4, 4.0, UNAVAILABLE)]).machines
+    assert found.says[2] == (
+        "Of energy, what was found saved about 30 J modelled (18 to 42); trying it cost about 10 J modelled (6 to 14)."
+    )
+    assert [(row["saved_j"], row["probing_j"]) for row in found.rows()] == [(30.0, 10.0), (None, None)]
+
+
+def test_measured_energy_has_no_bounds_of_a_model_and_what_cost_more_is_said_to(study: Any) -> None:
+    keep = Order(TWO, Phase.KEEP, "the best", {"of the default": 0.5})
+    more = Joules("measured", "RAPL", 8.0, 8.0, 8.0)
+    epochs = [
+        Tuning(Taken(0, 4, 9.0, 10, MEASURED), Order({}, Phase.BASELINE, "")),
+        Tuning(Taken(1, 4, 4.0, 10, MEASURED, phase=Phase.BASELINE), Order(TWO, Phase.PROBE, "")),
+        Tuning(Taken(2, 4, 3.0, 10, MEASURED, setting=TWO, phase=Phase.PROBE), keep),
+        Tuning(Taken(3, 4, 1.0, 10, more, setting=TWO, phase=Phase.KEEP), keep),
+    ]
+    found = study([Written({"lr": 0.1}, 0.5, tuned=epochs)]).machines
+    assert found.says[2] == "Of energy, what was found cost 3 J measured; trying it cost 0 J measured."
+
+
+def test_an_epoch_in_which_a_trial_was_stopped_counts_for_what_was_taken_and_for_nothing_else(study: Any) -> None:
+    told = ran(0.9, 4.0).tuned
+    cut_off = Tuning(
+        Taken(3, 9, 0.1, 1, MEASURED, setting=TWO, phase=Phase.KEEP, whole=False), Order(TWO, Phase.KEEP, "")
+    )
+    plain, stopped = study(
+        [ran(0.9, 4.0), Written({"lr": 0.9}, state="stopped", tuned=[*told, cut_off])]
+    ).machines.rows()
+    assert stopped["seconds"] == pytest.approx(plain["seconds"] + 0.1)
+    assert stopped["joules"] == plain["joules"] + 5.0
+    assert stopped["saved_s"] == plain["saved_s"]
+
+
+def test_a_study_whose_setting_was_given_says_which_one(study: Any, tmp_path: Path) -> None:
+    meta = {"call": {"system": {"setting": {"threads": 1}}}}
+    found = etude.open(write_study(tmp_path / "given", [Written({"lr": 0.1}, 0.5)], meta=meta))
+    assert str(found.machines) == (
+        "No machine was tuned in this study: it was set for all trials as was said, threads=1."
+    )
+    assert "Machines: set for all trials as was said, threads=1." in found.summary()

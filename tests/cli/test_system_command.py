@@ -14,12 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 from etude.cli import app
+from etude.core.clock import VirtualClock
 from etude.system.applied.host import Places
 from etude.system.applied.restoring import restore
+from etude.system.budget import Amount, Want
 from etude.system.entries import Entry, Hardware, Probed
 from etude.system.history import History
 from etude.system.history_file import default_path
 from etude.system.knobs import NAMES
+from etude.system.ledger import Ledger
 from etude.system.sources.source import Rung
 
 if TYPE_CHECKING:
@@ -265,3 +268,35 @@ def _all(history: History, folder: Path) -> list[Entry]:
 
     history.export_to(folder / "all.jsonl")
     return [msgspec.json.decode(line, type=Entry) for line in (folder / "all.jsonl").read_text().splitlines()[1:]]
+
+
+def test_who_shares_the_machine_is_shown_and_how_long_studies_took(etude: Etude, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    assert f"No study shares this machine now ({path})." in etude("system", "tenants", "--ledger", str(path)).out
+    assert not path.exists()  # looking makes none
+    machine, clock = Amount.of(cores=4), VirtualClock(1.8e9)
+    with Ledger.open(machine, path, clock=clock) as gone:
+        gone.join("digits", Want.of_trials(Amount(2), most=2))
+        clock.advance(5.0)
+        assert gone.hold(0, Amount(2))
+        clock.advance(55.0)
+    with Ledger.open(machine, path) as here:
+        here.join("faces", Want.of_trials(Amount(1), most=3))
+        assert here.hold(0, Amount(1))
+        told = json.loads(etude("system", "tenants", "--ledger", str(path), "--json").out)
+        said = etude("system", "tenants", "--ledger", str(path)).out
+    (tenant,), (ended,) = told["tenants"], told["ended"]
+    assert (tenant["study"], tenant["cores"], tenant["wants_cores"]) == ("faces", 1, 3)
+    assert (ended["study"], ended["waited_s"], ended["response_s"], ended["died"]) == ("digits", 5.0, 60.0, False)
+    assert "faces" in said
+    assert (
+        "One study has ended here: at the median they began 5 s after they came, and had ended after 1 min 0 s." in said
+    )
+
+
+def test_a_ledger_that_is_none_is_told_of_and_left_alone(etude: Etude, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("this is no ledger")
+    done = etude("system", "tenants", "--ledger", str(path))
+    assert (done.code, "notes.txt" in done.err) == (2, True)
+    assert path.read_text() == "this is no ledger"

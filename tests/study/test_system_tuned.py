@@ -16,6 +16,7 @@ from etude.core.errors import ConfigError
 from etude.core.events import Tuned
 from etude.core.system import Phase
 from etude.system.history import History
+from etude.system.meters import best
 
 SCRIPT = """
     import torch
@@ -152,6 +153,38 @@ def test_a_knob_that_changes_training_is_part_of_what_the_study_is(experiment: e
     experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=etude.System(knobs=["batch_size"]))
     with pytest.raises(etude.DefinitionChangedError):
         experiment.tune(SPACE, sampler="grid", workers=1, name="one")
+
+
+def test_what_a_stopped_trial_took_counts_as_well(experiment: etude.Experiment) -> None:
+    study = experiment.tune(
+        {"lr": etude.uniform(0, 1)},
+        trials=5,
+        workers=1,
+        start=[{"lr": lr} for lr in (0.5, 0.4, 0.3, 0.2, 0.0)],
+        stopper=etude.MedianRule(first_after=1),
+        system=etude.System(history=False),
+    )
+    stopped = [trial for trial in study.trials if trial.state == "stopped"]
+    assert stopped
+    for trial in stopped:
+        facts = study._history.tuned[trial.number]
+        assert len(facts) == len(trial.reports)  # an epoch a report, the last one among them
+
+
+def test_energy_that_nothing_tells_is_refused_before_anything_starts(
+    experiment: etude.Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = best.first_that_measures([])
+    monkeypatch.setattr(best, "best_meter", lambda **_: gone)
+    with pytest.raises(ConfigError) as refused:
+        experiment.tune(SPACE, sampler="grid", workers=1, system=etude.System(objective="energy"), name="refused")
+    assert str(refused.value) == (
+        "objective='energy' cannot be made small here, since nothing tells the energy: there is no meter. "
+        "Pass objective='time', or the address of a power meter."
+    )
+    assert not Path("studies/refused").exists()
+    with pytest.raises(ConfigError):
+        experiment.run(epochs=1, system=etude.System(objective="energy"))
 
 
 def test_an_ablation_tunes_nothing_that_changes_numbers_by_rounding(experiment: etude.Experiment) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from etude.core.system import Choices, Joules, Order, Phase, SettingValue, Taken
 from etude.system.asked import System
@@ -94,6 +95,29 @@ def test_trials_of_another_kind_of_work_are_tuned_for_themselves() -> None:
     other = train(conductor, 1, cpu_s=9.0, cost=lambda setting: 1.0 + 0.2 * len(setting))
     assert other[-1].setting == {}
     assert {order.work for order in other[1:]} == {"work 2"}
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "faults", "steps", "is_new"),
+    [
+        (0.058, 79.0, 26, False),  # measured: the same work, on two cores that others used meanwhile
+        (0.058, 107.0, 26, True),  # twice as wide a network
+        (0.058, 79.0, 52, True),
+        (0.030, 79.0, 26, True),
+        (0.095, 107.0, 26, False),  # as much CPU time is enough
+    ],
+)
+def test_on_a_busy_machine_the_same_work_is_known_by_what_others_do_not_change(
+    cpu_s: float, faults: float, steps: int, is_new: bool
+) -> None:
+    conductor = SystemConductor(System(probes=6), trials=8)
+    works = []
+    for trial, (cpu, fault, n) in enumerate([(0.097, 74.0, 26), (cpu_s, faults, steps)]):
+        conductor.begin(trial, "here")
+        rates = {"user s": cpu, "page faults": fault}
+        said = Taken(0, 20, n * cpu, n, NO_ENERGY, rates=rates, choices=choices())
+        works.append(conductor.next(trial, "here", said).work)
+    assert (works[0] != works[1]) == is_new
 
 
 def test_a_probe_may_be_cut_short_and_what_is_kept_may_not() -> None:
@@ -192,6 +216,49 @@ def test_a_failure_of_ours_leaves_the_machine_as_it_is_and_says_so() -> None:
 def test_without_an_energy_an_objective_of_energy_decides_nothing() -> None:
     conductor = SystemConductor(System(objective="energy", probes=6), trials=1)
     assert all(order.setting == {} for order in train(conductor, 0))
+
+
+@pytest.mark.parametrize(
+    ("label", "notes"),
+    [
+        ("measured", []),
+        (
+            "modelled",
+            [
+                "Energy is only modelled here (a source), and may be off by 40 % and more: a setting that is said to "
+                "take less of it may not."
+            ],
+        ),
+        (
+            "unavailable",
+            [
+                "objective='energy' cannot be made small here, since nothing tells the energy: a source. Pass "
+                "objective='time', or the address of a power meter."
+            ],
+        ),
+    ],
+)
+def test_how_the_energy_is_known_that_is_made_small_is_said_once(label: str, notes: list[str]) -> None:
+    joules = (1.0, 0.6, 1.4) if label != "unavailable" else ()
+    told = Taken(0, 9, 10.0, 10, Joules(label, "a source", *joules), choices=choices())
+    for objective, said in (("energy", notes), ("time", [])):
+        conductor = SystemConductor(System(objective=objective), trials=9)
+        for trial in (0, 1):
+            conductor.begin(trial, "here")
+            conductor.next(trial, "here", told)
+        assert conductor.notes == said
+
+
+def test_nothing_is_learned_from_an_epoch_in_which_a_trial_was_stopped() -> None:
+    conductor = SystemConductor(System(probes=6), trials=8)
+    order = conductor.begin(0, "here")
+    for epoch in range(3):
+        order = conductor.next(0, "here", taken(order, epoch, epochs=20, cost=busy_loader, tells=epoch == 0))
+    assert order.phase is Phase.PROBE
+    stopped = replace(taken(order, 3, epochs=20, cost=lambda _: 0.01), whole=False)
+    before = conductor.learned(lambda work: "abcdef0123456789", at_s=0.0)
+    assert conductor.next(0, "here", stopped) == order
+    assert conductor.learned(lambda work: "abcdef0123456789", at_s=0.0) == before
 
 
 def test_a_training_too_short_to_try_anything_says_so() -> None:

@@ -12,7 +12,7 @@ import pytest
 from etude.system.knobs import catalogue
 from etude.system.meters import nvml
 from etude.worker import machine
-from etude.worker.machine import gpu_memory_mb, gpus, memory_gb, name, this_machine, tunable
+from etude.worker.machine import gpu_memory_mb, gpus, gpus_of, memory_gb, name, this_machine, tunable
 
 TWO_GPUS = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaa)
@@ -159,3 +159,11 @@ def test_what_can_be_tuned_of_a_trial_has_its_memory_and_the_power_of_its_gpus(m
     knobs = catalogue(dataclasses.replace(found, controllers=("memory",), cgroup=2, may_set_power=True), "torch")
     assert knobs["memory_limit"].values == (None, 6.0, 3.0)
     assert knobs["gpu_power_limit"].values[:2] == (250, 225)
+
+
+def test_a_training_on_a_gpu_uses_what_it_was_given_or_else_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert gpus_of(("1",), "cuda") == ("1",)
+    assert gpus_of(None, "cuda") == ("0", "1")
+    assert gpus_of(None, "cpu") == ()
+    assert gpus_of((), "cuda") == ()

@@ -13,7 +13,7 @@ from etude.system.energy import Energy, Label
 from etude.system.profile import Profiler
 from etude.system.sources.counted import Counted
 from etude.worker import tuned as module
-from etude.worker.run import NoLine, Run
+from etude.worker.run import Hold, NoLine, Run, Stop
 from etude.worker.tuned import Tuning
 from etude.worker.tuning import NO_TUNING, Guarded
 
@@ -177,6 +177,42 @@ def test_a_training_that_nobody_tunes_costs_one_call_an_epoch() -> None:
     assert run.tuning is NO_TUNING
 
 
+# --- trials that do not come to their end -----------------------------------------------------------
+
+
+class Line(NoLine):
+    """A line on which the study may ask for a stop or a pause."""
+
+    halted = held = False
+
+
+@pytest.mark.parametrize("asks", ["halted", "held"])
+def test_the_epoch_before_a_stop_or_a_pause_is_told_of(asks: str, clock: VirtualClock) -> None:
+    advice, line = Advice(), Line()
+    run = Run(metrics=["loss"], params={}, seed=0, line=line)
+    run.tuning = made(clock, advice)
+
+    def train() -> None:
+        for epoch in run.epochs(9):
+            clock.advance(3.0)
+            setattr(line, asks, epoch == 1)
+
+    with pytest.raises((Stop, Hold)):
+        train()
+    assert [(t.epoch, t.seconds, t.whole) for t in advice.told] == [(0, 3, True), (1, 3, True)]
+
+
+def test_an_epoch_in_which_a_trial_was_stopped_says_what_it_took_and_shows_no_kind_of_work(clock: VirtualClock) -> None:
+    advice = Advice()
+    tuning = made(clock, advice)
+    tuning.begin(0, 9)
+    clock.advance(2.0)
+    tuning.rest(whole=False)
+    (told,) = advice.told
+    assert (told.seconds, told.joules.joules, told.whole, told.rates) == (2.0, 5.0, False, {})
+    assert tuning.rest() == 0.0  # it is told once
+
+
 # --- whatever goes wrong --------------------------------------------------------------------------
 
 
@@ -188,7 +224,7 @@ class Failing:
         self.ended = False
 
     def __getattr__(self, name: str) -> Any:
-        def act(*given: Any) -> Any:
+        def act(*given: Any, whole: bool = True) -> Any:
             if name == self.at:
                 raise RuntimeError("no machine today")
             return given[0] if given else 0.0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from etude.cli.shell import AsJson, Code, print_json, print_table, standard_output_kept
+from etude.cli.tenants import tenants
 from etude.core.errors import ConfigError
 from etude.core.text import count
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="system",
-    help="Look at what of this machine can be tuned, and at what is remembered of it.",
+    help="Look at what of this machine can be tuned, at what is remembered of it, and at who shares it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -207,6 +208,9 @@ def restore(as_json: AsJson = False) -> None:
             print("No study has changed the clock or a power limit since this machine was started.")
     if any(one.failed for one in found):
         raise typer.Exit(Code.STUDY)
+
+
+app.command()(tenants)
 
 
 def _this_machine() -> tuple[Machine, Hardware]:

@@ -9,13 +9,17 @@ Who decides (``system.conductor``) is pure, and tells nobody but the driver.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 SettingValue = bool | int | float | str | None
 Setting = dict[str, SettingValue]
 """Knob -> value. A knob that is not named stays as the training function has it."""
+
+
+WITHIN: Final = 0.005
+"""How near a trial comes to the best value, as a share of it, where time or energy decides and no call says."""
 
 
 class Phase(StrEnum):
@@ -88,6 +92,8 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
         cut: Seconds and steps until it was cut short, since it was clearly worse; None if it was not. What came after
             was with the best setting that is known.
         choices: What can be set there; told with the first epoch of an attempt.
+        whole: Whether it came to its end. If the trial was stopped in it, it says what was taken, and nothing is
+            learned from it.
     """
 
     epoch: int
@@ -104,6 +110,7 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
     waited_s: float | None = None
     cut: tuple[float, int] | None = None
     choices: Choices | None = None
+    whole: bool = True
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):

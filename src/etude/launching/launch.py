@@ -129,10 +129,12 @@ class Launch:
             return
         system.check_metric(self._question.metrics.main)
         if isinstance(self._call.engine, LocalEngine):
-            from etude.worker.machine import tunable
+            from etude.worker.machine import gpus, tunable
 
+            seen = self._call.gpus if self._call.resources is not None else gpus()
             framework = next((name for name in ("torch", "keras") if name in self._code.packages), "")
-            system.check(tunable(self._call.threads, self._call.gpus), framework)
+            system.check(tunable(self._call.threads, seen), framework)
+            system.told_of_energy(self._call.gpus)
 
     def _named(self) -> str:
         return _name(self._experiment, self._code, self._parts, verb=self._question.meta.get("verb", ""))

@@ -28,6 +28,8 @@ def machines_of(study: Study) -> Machines | None:
             probing_s=one.probing_s,
             setting=one.setting,
             on_front=one.trial in front,
+            saved_j=one.saved_j,
+            probing_j=one.probing_j,
         )
         for one in found.uses
     ]

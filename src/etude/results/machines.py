@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from etude.core.history import History, Trial
 from etude.core.metrics import Metrics
 from etude.core.ranking import best_of, ranked
+from etude.core.system import WITHIN, Setting
 from etude.core.text import count
 from etude.system.decisions import Decided, decided_in
-from etude.system.energy import Energy, total
+from etude.system.energy import STRENGTH, UNSURE, Energy, Label, total
 from etude.system.uses import Use, front, uses_of
-
-WITHIN: Final = 0.005
-"""How near a trial comes to the best value, as a share of it, where no call says."""
 
 
 @dataclass(frozen=True)
@@ -27,18 +25,26 @@ class Machines:
         decided: What was decided on each of their epochs, with its reason and its evidence.
         values: Trial -> its value of the study's main metric, of those that finished.
         metrics: What the study measures.
+        given: The setting of all trials, where the call gave one and nothing was tuned; or else empty.
     """
 
     uses: tuple[Use, ...]
     decided: tuple[Decided, ...]
     values: Mapping[int, float]
     metrics: Metrics
+    given: Setting = field(default_factory=dict)
 
     @classmethod
-    def of(cls, history: History) -> Machines:
-        """Return those of a study."""
+    def of(cls, history: History, meta: Mapping[str, Any] | None = None) -> Machines:
+        """Return those of a study.
+
+        Args:
+            history: The study.
+            meta: What was recorded about it.
+        """
         values = {trial.number: trial.value for trial in history.finished if trial.value is not None}
-        return cls(tuple(uses_of(history.tuned)), tuple(decided_in(history.tuned)), values, history.metrics)
+        uses, decided = tuple(uses_of(history.tuned)), tuple(decided_in(history.tuned))
+        return cls(uses, decided, values, history.metrics, given_in(meta or {}))
 
     @property
     def seconds(self) -> float:
@@ -99,6 +105,8 @@ class Machines:
                 "probes": use.probes,
                 "saved_s": use.saved_s,
                 "probing_s": use.probing_s,
+                "saved_j": use.saved_j,
+                "probing_j": use.probing_j,
                 "setting": dict(use.setting),
                 "on_front": use.trial in best,
             }
@@ -118,13 +126,29 @@ class Machines:
         else:
             tried = f"; trying it {_cost(self.probing_s)} in {count(probes, 'epoch')}" if probes else ""
             found = f"What was found {_saved(self.saved_s)}{tried}."
+        return [*self._sums(found), *self._saved_energy()]
+
+    def _sums(self, found: str) -> list[str]:
         return [
             f"{count(sum(use.epochs for use in self.uses), 'epoch')} of {count(len(self.uses), 'trial')} took "
             f"{self.seconds:.4g} s and {self.energy}.",
             found,
         ]
 
+    def _saved_energy(self) -> Iterator[str]:
+        """Say what was saved of energy, and what trying cost of it, where that is known."""
+        known = [use for use in self.uses if use.saved_j is not None and use.probing_j is not None]
+        saved_j, probing_j = (sum(getattr(use, name) for use in known) for name in ("saved_j", "probing_j"))
+        if not saved_j and not probing_j:
+            return
+        label = max((use.energy.label for use in known), key=STRENGTH.index)
+        found = f"saved {_joules(saved_j, label)}" if saved_j >= 0 else f"cost {_joules(-saved_j, label)}"
+        tried = f"cost {_joules(probing_j, label)}" if probing_j >= 0 else f"saved {_joules(-probing_j, label)}"
+        yield f"Of energy, what was found {found}; trying it {tried}."
+
     def __str__(self) -> str:
+        if not self.uses and self.given:
+            return f"No machine was tuned in this study: it was set for all trials as was said, {said(self.given)}."
         if not self.uses:
             return "No machine was tuned in this study: pass system=True."
         head = (
@@ -216,6 +240,18 @@ def quickest(history: History, near: Sequence[int], *, by: str) -> int | None:
     took = {use.trial: use.seconds if by == "time" else use.energy.joules for use in uses_of(history.tuned)}
     known = {trial: amount for trial in near if (amount := took.get(trial)) is not None}
     return min(known, key=known.__getitem__, default=None)
+
+
+def given_in(meta: Mapping[str, Any]) -> Setting:
+    """Return the setting that the call of a study gave for all of its trials; empty if it gave none."""
+    return dict(((meta.get("call") or {}).get("system") or {}).get("setting") or {})
+
+
+def _joules(joules: float, label: Label) -> str:
+    """Return a difference of energies, which is known no better than they are."""
+    sure = f"{joules:.3g} J {label}"
+    around = f" ({(1 - UNSURE) * joules:.3g} to {(1 + UNSURE) * joules:.3g})"
+    return f"about {sure}{around}" if label is Label.MODELLED else sure
 
 
 def _saved(seconds: float) -> str:

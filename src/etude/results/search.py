@@ -353,7 +353,7 @@ class Search:
     @property
     def machines(self) -> Machines:
         """What trials took of their machines: time and energy beside the metric, and what tuning saved. Print it."""
-        return Machines.of(self._history)
+        return Machines.of(self._history, self.meta)
 
     @property
     def front(self) -> list[TrialResult]:

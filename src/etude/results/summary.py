@@ -14,7 +14,7 @@ from etude.core.ranking import best_of, front, ranked
 from etude.core.text import count, seconds, show
 from etude.core.totals import counts, elapsed_s, parameters, saved, saved_epochs
 from etude.results.going_on import resume_command
-from etude.results.machines import chosen, tuned_line
+from etude.results.machines import chosen, given_in, said, tuned_line
 from etude.store import shared
 
 SHOWN: Final = 5
@@ -126,6 +126,8 @@ def _prefixes(history: History) -> Iterator[str]:
 
 def _machines(history: History, meta: Mapping[str, Any]) -> Iterator[str]:
     if not history.tuned:
+        if given := given_in(meta):
+            yield f"Machines: set for all trials as was said, {said(given)}."
         return
     finished = [trial for trial in history.finished if trial.arm is None]
     best = chosen(history, meta) if len(history.metrics.names) == 1 and finished else None

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from etude.core.errors import ConfigError
 from etude.core.numbers import amount, whole
-from etude.core.system import Setting, SettingValue, Watched
+from etude.core.system import WITHIN, Setting, SettingValue, Watched
 from etude.core.text import brief
 from etude.system.clusterings import similarity as similarity_of
+from etude.system.energy import Label
 from etude.system.knobs import NAMES, ROWS, Effect, Knob, catalogue
 from etude.system.machine import Machine
 from etude.system.objective import OBJECTIVES, Weighted, objective_of
@@ -67,7 +68,7 @@ class System:
     power_meter: str = ""
     setting: Mapping[str, SettingValue] | None = None
     best: str = "metric"
-    within: float = 0.005
+    within: float = WITHIN
 
     def __post_init__(self) -> None:
         if self.knobs is not None:
@@ -142,6 +143,25 @@ class System:
             chosen(knobs, self.knobs)
         check_setting(knobs, self.setting or {})
 
+    def told_of_energy(self, gpus: Sequence[str] = ()) -> str:
+        """Return what there is to be said of the energy that is to be made small on this machine; mostly nothing.
+
+        Args:
+            gpus: Those in use.
+
+        Raises:
+            ConfigError: Nothing tells it.
+        """
+        if self.setting is not None or not self.objective.energy:
+            return ""
+        from etude.system.meters.best import best_meter
+
+        meter = best_meter(url=self.power_meter, gpus=gpus).meter
+        said: str = self.objective.check(
+            meter.label, meter.lacks() if meter.label is Label.UNAVAILABLE else meter.source
+        )
+        return said
+
     @property
     def as_call(self) -> dict[str, Any]:
         """It as plain data, without what is left out: ``read_system`` takes it as well."""
@@ -163,7 +183,7 @@ class System:
         }
         usual = {
             "best": "metric",
-            "within": 0.005,
+            "within": WITHIN,
             "objective": "time",
             "probing": PROBING[0],
             "similarity": "nearest",

@@ -13,11 +13,13 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from etude.core.errors import ConfigError
 from etude.core.system import Choices, Order, Phase, Setting, SettingValue, Taken
 from etude.core.text import count
+from etude.system.alike import same_work
 from etude.system.asked import System
 from etude.system.axes import Values, axes_of, worth_trying
-from etude.system.energy import as_energy
+from etude.system.energy import Label, as_energy
 from etude.system.entries import Entry, Hardware, Probed
 from etude.system.knobs import setting_of
 from etude.system.objective import OBJECTIVES, Cost
@@ -29,9 +31,6 @@ SHARE: Final = 0.05
 """Of all epochs of a study, those that may try something."""
 LEAST: Final = 6
 """So many may, however short the study is; but not more than a third of a training's epochs."""
-ALIKE: Final = 0.25
-"""Two trials of a study do the same work if steps take them CPU seconds that differ by no more than this share."""
-CPU: Final = ("user s", "system s")
 MOST_ENTRIES: Final = 10
 """Of one kind of work so many runs are remembered of a study: more say nothing new."""
 FEWEST: Final = 3
@@ -169,7 +168,7 @@ class SystemConductor:
 
     def _decided(self, trial: int, machine: str, taken: Taken) -> Order:
         kind = self._kind_of(trial, machine, taken)
-        if kind is None or (cost := self._cost(taken)) is None:
+        if kind is None or not taken.whole or (cost := self._cost(taken)) is None:
             return self._orders.get(trial, FIRST)
         decision = kind.tuner.epoch(trial, Decision(taken.setting, taken.phase, ""), cost, taken)
         if not taken.setting:
@@ -180,6 +179,7 @@ class SystemConductor:
         """Return the kind of machine that a trial runs on; None if an attempt has not said it yet."""
         if taken.choices is not None:
             self._on[machine] = self._kind(taken, taken.choices, self._on.get(machine))
+            self._say_how_energy_is_known(taken)
         kind = self._on.get(machine)
         if kind is not None and self._of.get(trial) is not kind:  # its first epoch there
             self._of[trial] = kind
@@ -194,7 +194,7 @@ class SystemConductor:
         if taken.setting:  # which says nothing of the default
             kind = before if before in kinds else next(iter(kinds), None)
         else:
-            known = (one for one in kinds if any(_is_alike(first, taken) for first in one.groups.values()))
+            known = (one for one in kinds if same_work(one.groups, taken) is not None)
             kind = next(known, None) or next((one for one in kinds if one.tried == tried), None)
         if kind is None:
             kind = self._new_kind(hardware, choices, tried, taken.epochs)
@@ -233,6 +233,14 @@ class SystemConductor:
                 "of work it is, the second what it costs. What is known of similar work is used."
             )
 
+    def _say_how_energy_is_known(self, taken: Taken) -> None:
+        try:
+            said = self._system.objective.check(Label(taken.joules.label), taken.joules.source)
+        except ConfigError as error:  # training goes on all the same
+            said = str(error)
+        if said:
+            self._note(said)
+
     def _cost(self, taken: Taken) -> float | None:
         """Return what a step cost by the objective; None where that is not known."""
         seconds, steps = taken.cut or (taken.seconds, taken.steps)
@@ -254,10 +262,9 @@ class SystemConductor:
         return Known(group, recall.setting if can_be else None, recall.why, evidence)
 
     def _group(self, kind: _Kind, taken: Taken) -> str:
-        """Return the kind of work that a trial does: that of the first trial whose steps take as much CPU time."""
-        for name, first in kind.groups.items():
-            if _is_alike(first, taken):
-                return name
+        """Return the kind of work that a trial does: one that this study has seen already, or a new one."""
+        if (known := same_work(kind.groups, taken)) is not None:
+            return known
         beside = next(kinds for kinds in self._kinds.values() if kind in kinds)
         name = f"work {sum(len(one.groups) for one in beside) + 1}"
         kind.groups[name] = taken
@@ -283,13 +290,6 @@ class SystemConductor:
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
-
-
-def _is_alike(one: Taken, other: Taken) -> bool:
-    mine, theirs = (sum(taken.rates.get(name, 0.0) for name in CPU) for taken in (one, other))
-    if mine <= 0 or theirs <= 0:
-        mine, theirs = one.seconds / one.steps, other.seconds / other.steps
-    return max(mine, theirs) <= (1 + ALIKE) * min(mine, theirs)
 
 
 def _is_among(setting: Mapping[str, SettingValue], knobs: Values) -> bool:

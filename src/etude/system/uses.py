@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -32,6 +32,8 @@ class Use:
         probing_s: Seconds that these took beyond what the default would have taken; below 0 if they took less. None if
             nobody knows what the default takes.
         saved_s: Seconds that the others took less than the default would have; likewise.
+        probing_j: Joules that probes took beyond what the default would have; None if nobody knows.
+        saved_j: Joules that the others took less; likewise. Both are known as ``energy`` is.
     """
 
     trial: int
@@ -42,11 +44,13 @@ class Use:
     probes: int
     probing_s: float | None
     saved_s: float | None
+    probing_j: float | None = None
+    saved_j: float | None = None
 
 
 def uses_of(tuned: Facts) -> list[Use]:
     """Return what each trial took whose machine was tuned, by number."""
-    return [_use(trial, [f.taken for f in facts], _default_s(facts)) for trial, facts in sorted(tuned.items()) if facts]
+    return [_use(trial, facts) for trial, facts in sorted(tuned.items()) if facts]
 
 
 def best_setting(tuned: Facts, trial: int) -> Setting:
@@ -76,35 +80,59 @@ def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
-def _use(trial: int, taken: Sequence[Taken], default_s: float | None) -> Use:
-    probes = [epoch for epoch in taken if epoch.phase is Phase.PROBE and epoch.setting]
-    others = [epoch for epoch in taken if epoch.setting and epoch.phase is not Phase.PROBE]
+def _use(trial: int, facts: Sequence[Tuned]) -> Use:
+    taken = [fact.taken for fact in facts]
+    energy = total(as_energy(epoch.joules) for epoch in taken)
+    default_s, default_j = _default_s(facts), _default_j(facts) if energy.joules is not None else None
+    whole = [epoch for epoch in taken if epoch.setting and epoch.whole]
+    probes = [epoch for epoch in whole if epoch.phase is Phase.PROBE]
+    others = [epoch for epoch in whole if epoch.phase is not Phase.PROBE]
     return Use(
         trial,
         len(taken),
         sum(epoch.seconds for epoch in taken),
-        total(as_energy(epoch.joules) for epoch in taken),
+        energy,
         dict(taken[-1].setting),
-        len(probes),
-        0.0 - _saved_s(probes, default_s) if default_s is not None else None,
-        _saved_s(others, default_s) if default_s is not None else None,
+        sum(epoch.phase is Phase.PROBE and bool(epoch.setting) for epoch in taken),
+        0.0 - _saved(probes, default_s, _seconds) if default_s is not None else None,
+        _saved(others, default_s, _seconds) if default_s is not None else None,
+        0.0 - _saved(probes, default_j, _joules) if default_j is not None else None,
+        _saved(others, default_j, _joules) if default_j is not None else None,
     )
 
 
-def _saved_s(epochs: Iterable[Taken], default_s: float) -> float:
-    return sum((default_s * epoch.steps - epoch.seconds for epoch in epochs), 0.0)
+def _saved(epochs: Iterable[Taken], default: float, of: Callable[[Taken], float]) -> float:
+    return sum((default * epoch.steps - of(epoch) for epoch in epochs), 0.0)
+
+
+def _seconds(epoch: Taken) -> float:
+    return epoch.seconds
+
+
+def _joules(epoch: Taken) -> float:
+    return epoch.joules.joules or 0.0
 
 
 def _default_s(facts: Sequence[Tuned]) -> float | None:
-    """Return what a step by default took: measured in this trial; or else as what was found says it; None if neither.
-
-    An attempt's first epoch says nothing of it: it pays for much that comes only once, and beside it every setting
-    would seem to save.
-    """
-    later = [f.taken for before, f in pairwise(facts) if f.attempt == before.attempt]
-    measured = [t.seconds / t.steps for t in later if not t.setting]
-    if measured:
+    """Return what a step by default took: as measured in this trial, or else as what was found says it."""
+    if measured := [t.seconds / t.steps for t in _by_default(facts)]:
         return median(measured)
     told = [(after.taken, before.order.evidence.get(OF_THE_DEFAULT)) for before, after in pairwise(facts)]
-    guessed = [taken.seconds / taken.steps / share for taken, share in told if share]
+    guessed = [taken.seconds / taken.steps / share for taken, share in told if share and taken.whole]
     return median(guessed) if guessed else None
+
+
+def _default_j(facts: Sequence[Tuned]) -> float | None:
+    """Return the joules of a step by default, measured in this trial; None if they are not known."""
+    found = [_joules(t) / t.steps for t in _by_default(facts)]
+    return median(found) if found else None
+
+
+def _by_default(facts: Sequence[Tuned]) -> list[Taken]:
+    """Return the epochs that say what the default takes.
+
+    An attempt's first epoch says nothing of it: it pays for much that comes only once, and beside it every setting
+    would seem to save. Nor does one in which the trial was stopped.
+    """
+    later = [f.taken for before, f in pairwise(facts) if f.attempt == before.attempt]
+    return [taken for taken in later if not taken.setting and taken.whole]

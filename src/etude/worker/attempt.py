@@ -59,6 +59,7 @@ from etude.worker.alone import ALONE, Alone
 from etude.worker.bind import Bound, Functions
 from etude.worker.edits import edited, not_imported
 from etude.worker.looked import Looked
+from etude.worker.machine import gpus_of
 from etude.worker.probing import Probing
 from etude.worker.rank_line import RankLine
 from etude.worker.result import read_result
@@ -216,7 +217,8 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         inherits=partial(load_optimizers, serve.trials, job.start) if job.start is not None else dict,
     )
     if serve.system is not None and run.probing is None:
-        make = partial(_tuned, serve, job, line if job.leads else Silent(line), ranks=together.ranks, say=say)
+        advice = line if job.leads else Silent(line)
+        make = partial(_tuned, serve, job, advice, gpus=gpus_of(serve.gpus, run.device), ranks=together.ranks, say=say)
         run.tuning = Guarded(make, say)
     me = os.getpid()
     start = partial(load_start, serve.trials, job.start) if job.start is not None else None
@@ -248,7 +250,9 @@ def _prints(bound: Bound, looked: Looked | None) -> dict[str, Any]:
     return {FINGERPRINTS: found} if found or bound.fingerprints else {}
 
 
-def _tuned(serve: Serve, job: Run, advice: Advice, *, ranks: int, say: Callable[[str], None]) -> Machine:
+def _tuned(
+    serve: Serve, job: Run, advice: Advice, *, gpus: tuple[str, ...], ranks: int, say: Callable[[str], None]
+) -> Machine:
     """Return the machine of an attempt, to be tuned while it trains."""
     from etude.worker.tuned import Tuning
 
@@ -258,7 +262,7 @@ def _tuned(serve: Serve, job: Run, advice: Advice, *, ranks: int, say: Callable[
         job.order,
         advice=advice,
         cores=serve.threads,
-        gpus=serve.gpus or (),
+        gpus=gpus,
         ranks=ranks,
         say=say,
         always=frozenset(serve.named),
@@ -297,7 +301,7 @@ def execute(
         bound = Bound(functions, signature, params, run, start, looked.take if looked is not None else None, arm)
         returned = bound.train()
         run.check_inherited()
-        run.tuning.rest()
+        run.tuning.rest(whole=not run.stop_seen)
         if run.probing is not None:
             run.end_probe()
         run.finish()
@@ -305,7 +309,7 @@ def execute(
         value, extra = run.reduced(returned, value, extra)
         extra |= {**run.importance.told(), **bound.by_class(), **_prints(bound, looked)}
     except StopSeen:
-        pass
+        run.tuning.rest(whole=False)
     except HoldSeen:
         how = How.PAUSED
     except Invalid as error:

@@ -77,6 +77,18 @@ def gpus() -> tuple[str, ...]:
     return tuple(found)
 
 
+def gpus_of(given: tuple[str, ...] | None, device: str) -> tuple[str, ...]:
+    """Return the GPUs of a training: those that it was given; where nobody gave it any, all, if it trains on one.
+
+    Args:
+        given: Their ids; None if it sees what there is.
+        device: Where it trains by itself.
+    """
+    if given is not None:
+        return given
+    return () if device == "cpu" else gpus()
+
+
 def memory_gb(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> float | None:
     """Return the main memory in GB: the machine's, or what a control group leaves of it; None if it cannot be told."""
     least = min([_all_memory(), *(limit for limit, _ in _limits(proc, groups))])

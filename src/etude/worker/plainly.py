@@ -11,6 +11,7 @@ from etude.core.clock import WallClock
 from etude.core.signature import Definition
 from etude.core.system import Conductor, Order, Phase, Taken
 from etude.worker.bind import Bound
+from etude.worker.machine import gpus_of
 from etude.worker.processes import available_cores
 from etude.worker.run import Run, default_device
 from etude.worker.seeds import kept_generators
@@ -44,6 +45,7 @@ def _tuned(experiment: Definition, params: Mapping[str, Any], run: Run, system: 
     from etude.system.conductor import SystemConductor
     from etude.system.remembered import Remembered
 
+    system.told_of_energy(gpus_of(None, run.device))
     past = Remembered(system.file) if system.history is not False else None
     conductor = SystemConductor(system, past)
     here = Here(conductor, notes=conductor.notes)
@@ -59,7 +61,8 @@ def conducted(experiment: Definition, params: Mapping[str, Any], run: Run, syste
     """Return what the training function returns, with the settings that somebody orders in this process."""
     from etude.worker.tuned import Tuning
 
-    make = partial(Tuning, system.watched(), here.first(), advice=here, cores=available_cores(), say=_say)
+    gpus = gpus_of(None, run.device)
+    make = partial(Tuning, system.watched(), here.first(), advice=here, cores=available_cores(), gpus=gpus, say=_say)
     run.tuning = Guarded(make, _say)
     try:
         returned = Bound(experiment.functions, experiment.signature, params, run).train()

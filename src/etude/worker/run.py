@@ -272,11 +272,7 @@ class Run:
         is_outermost = not self._depth
         self._outermost += is_outermost
         for epoch in range(self._go_on(loop, n) if keeps else 0, n):
-            if self._line.halted:
-                self._stop()
-            if self._line.held:
-                self._line.settle()
-                raise Hold
+            self._look_who_waits()
             self.epoch = epoch
             within = self._look_within(loop, epoch, n) if keeps else None
             self._within = self._within or within
@@ -299,6 +295,17 @@ class Run:
                 self.tuning.rest()
             if over:
                 return
+
+    def _look_who_waits(self) -> None:
+        """Stop or pause between two epochs, if the study says so; the one that is over is told of."""
+        if not (self._line.halted or self._line.held):
+            return
+        if not self._depth:
+            self.tuning.rest()
+        if self._line.halted:
+            self._stop()
+        self._line.settle()
+        raise Hold
 
     def _probed(self, probing: Probing, n: int) -> Generator[int, bool | None, None]:
         """Give the first epoch of n alone."""

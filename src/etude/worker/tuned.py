@@ -141,8 +141,12 @@ class Tuning:
         self._meter.begin()
         self._began_s = self._clock.now_s()
 
-    def rest(self) -> float:
-        """Tell of the epoch that is over, if one is; return how long it took, in seconds."""
+    def rest(self, *, whole: bool = True) -> float:
+        """Tell of the epoch that is over, if one is; return how long it took, in seconds.
+
+        Args:
+            whole: Whether it came to its end; not, if the trial was stopped in it.
+        """
         if not self._has_begun:
             self._has_begun = True
             self._say(NO_EPOCHS)
@@ -162,7 +166,7 @@ class Tuning:
                 seconds,
                 max(1, self._steps),
                 as_joules(energy),
-                rates=comparable(profile) if profile is not None and is_default and is_first else {},
+                rates=comparable(profile) if profile is not None and is_default and is_first and whole else {},
                 rung=profile.rung if profile is not None else "",
                 setting=dict(self._order.setting),
                 phase=self._order.phase,
@@ -171,6 +175,7 @@ class Tuning:
                 waited_s=self._waited_s if self._steps else None,
                 cut=self._cut,
                 choices=self._choices if is_first else None,
+                whole=whole,
             )
         )
         return seconds

@@ -37,8 +37,12 @@ class Machine(Protocol):
         """Come to the beginning of an epoch."""
         ...
 
-    def rest(self) -> float:
-        """Tell of the epoch that is over, if one is; return how long it took, in seconds."""
+    def rest(self, *, whole: bool = True) -> float:
+        """Tell of the epoch that is over, if one is; return how long it took, in seconds.
+
+        Args:
+            whole: Whether it came to its end; not, if the trial was stopped in it.
+        """
         ...
 
     def end(self) -> None:
@@ -97,7 +101,7 @@ class NoTuning:
     def begin(self, epoch: int, epochs: int) -> None:
         """Nothing is set."""
 
-    def rest(self) -> float:
+    def rest(self, *, whole: bool = True) -> float:
         """Nothing is told."""
         return 0.0
 
@@ -141,9 +145,9 @@ class Guarded:
         """Come to the beginning of an epoch."""
         self._do(lambda: self._own.begin(epoch, epochs), None)
 
-    def rest(self) -> float:
+    def rest(self, *, whole: bool = True) -> float:
         """Tell of the epoch that is over, if one is."""
-        return self._do(self._own.rest, 0.0)
+        return self._do(lambda: self._own.rest(whole=whole), 0.0)
 
     def end(self) -> None:
         """Put everything back."""

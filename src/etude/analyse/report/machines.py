@@ -74,7 +74,7 @@ def _used(facts: Facts, used: Sequence[Used], *, on_page: bool = False) -> Table
     energy = _columns_of_energy(on_page=on_page)
     columns = (
         *("trial", facts.metric, "seconds", *energy, "epochs", "probes"),
-        *("saved s", "probing s", "setting", "front"),
+        *("saved s", "probing s", *(() if on_page else ("saved joules", "probing joules")), "setting", "front"),
     )
     rows = tuple(
         (
@@ -86,6 +86,7 @@ def _used(facts: Facts, used: Sequence[Used], *, on_page: bool = False) -> Table
             one.probes,
             one.saved_s,
             one.probing_s,
+            *(() if on_page else (one.saved_j, one.probing_j)),
             _said(one.setting),
             "yes" if one.on_front else None,
         )

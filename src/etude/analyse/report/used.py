@@ -22,6 +22,8 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
         probes: How many of them tried something.
         saved_s: Seconds that settings which were kept saved; None if nobody knows.
         probing_s: Seconds that trying cost; below 0 if it saved some; likewise.
+        saved_j: Joules that settings which were kept saved, known as ``energy`` is; None if nobody knows.
+        probing_j: Joules that trying cost; likewise.
         setting: The setting of the last epoch.
         on_front: Whether it is on the Pareto front.
     """
@@ -36,6 +38,8 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     probing_s: float | None
     setting: Setting
     on_front: bool
+    saved_j: float | None = None
+    probing_j: float | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
