@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,7 +82,10 @@ WRITTEN: Final = {
 }
 """Benchmarks with a page of their own, and what writes it."""
 
-JOINED: Final = {predicts_page.NEEDED: predicts_page.files, pipetune_page.NEEDED: pipetune_page.files}
+JOINED: Final[Mapping[tuple[str, ...], Callable[..., dict[str, str]]]] = {
+    predicts_page.NEEDED: predicts_page.files,
+    pipetune_page.NEEDED: pipetune_page.files,
+}
 """Benchmarks that have a page together, and what writes it from a line of each. Without one there is no page."""
 
 HEAD: Final = """# {title}
