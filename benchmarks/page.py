@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from benchmarks.live import predicts_page
 from benchmarks.paper4 import overheads
 from benchmarks.paper4 import page as paper4_page
 from benchmarks.paper5 import page as paper5_page
+from benchmarks.pipetune import page as pipetune_page
 from benchmarks.writing import commit
 from benchmarks.zoo import page as zoo_page
 
@@ -58,7 +59,7 @@ PAGES: Final = {
         "Machines tuned while models train, measured",
         (
             *("system_lossless", "system_overhead", "system_regret", "system_pipetune", "system_tenants"),
-            "system_recognise",
+            *("system_recognise", "system_sizes"),
         ),
     ),
 }
@@ -81,7 +82,10 @@ WRITTEN: Final = {
 }
 """Benchmarks with a page of their own, and what writes it."""
 
-JOINED: Final = {predicts_page.NEEDED: predicts_page.files}
+JOINED: Final[Mapping[tuple[str, ...], Callable[..., dict[str, str]]]] = {
+    predicts_page.NEEDED: predicts_page.files,
+    pipetune_page.NEEDED: pipetune_page.files,
+}
 """Benchmarks that have a page together, and what writes it from a line of each. Without one there is no page."""
 
 HEAD: Final = """# {title}

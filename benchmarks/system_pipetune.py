@@ -61,7 +61,7 @@ def _live(args: Mapping[str, Any]) -> Result:
         "epoch_s": came.epoch_s,
         "final_percent": 100 * came.final_accuracy,
         "joules_modelled": came.joules,
-        "details": {"setting": dict(came.setting)},
+        "details": {"setting": dict(came.setting), "path": [[round(one, 4) for one in step] for step in came.path]},
     }
 
 

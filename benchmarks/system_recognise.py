@@ -54,8 +54,20 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
         "details": {
             "taken for": _pairs([one for one in repeated if not one.is_recognised]),
             "foreign taken for": _pairs([one for one in foreign if one.known]),
+            "clusters": clusters(runs) if args["similarity"] == "k-means" else {},
         },
     }
+
+
+def clusters(runs: Sequence[profiles.Run]) -> dict[str, list[int]]:
+    """Return of each workload how many of its runs lie in each of two clusters by k-means: the paper's figure 8."""
+    rates = [comparable(run.profiles[0]) for run in runs]
+    parted = _similarity("k-means").fit(rates, [run.workload for run in runs])
+    found: dict[str, list[int]] = {run.workload: [0, 0] for run in runs}
+    for run, one in zip(runs, rates, strict=True):
+        if (nth := parted.look_up(one).nth) is not None:
+            found[run.workload][nth] += 1
+    return found
 
 
 def _similarity(name: str) -> Any:

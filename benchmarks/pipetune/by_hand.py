@@ -11,7 +11,7 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
@@ -38,6 +38,7 @@ class Epoch:
         steps: Training steps; 1 where there is no loader.
         joules: Modelled: CPU seconds of the training and its loader workers, times the watts of a core.
         profile: What it took of its machine; None where nobody asked for it.
+        metrics: What the training reported after it.
     """
 
     setting: Setting
@@ -45,6 +46,7 @@ class Epoch:
     steps: int
     joules: float | None
     profile: Profile | None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 class Feed:
@@ -156,7 +158,7 @@ class ByHand:
                 if not self._feeds:
                     self._stepped(seconds, 0.0)
                 profile = watch.end() if is_profiled else None
-                self._ended(Epoch(setting, seconds, self._steps, joules, profile))
+                self._ended(Epoch(setting, seconds, self._steps, joules, profile, dict(self.last)))
 
     def report(self, **metrics: float) -> None:
         """Keep what was reported last."""

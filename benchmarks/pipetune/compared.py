@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,6 +39,8 @@ class Came:
         final_accuracy: Of that.
         joules: Of the search, modelled.
         setting: Of the final training.
+        path: Each trial of the search that was better than all before, by what it goes by: when it reported, in seconds
+            of the search; its accuracy; seconds of its epochs.
     """
 
     tuning_s: float
@@ -49,6 +51,7 @@ class Came:
     final_accuracy: float
     joules: float
     setting: Mapping[str, Any]
+    path: Sequence[tuple[float, float, float]]
 
 
 class Scored:
@@ -123,7 +126,21 @@ def compare(workload: Workload, approach: str, *, most: int, seed: int, final_ep
         best.system
         if approach == "pipetune"
         else {name: best.params[name] for name in system_space(workload) if name in best.params},
+        path_of([report for trial in search.trials for report in trial.reports], metric),
     )
+
+
+def path_of(reports: Sequence[Any], metric: str) -> list[tuple[float, float, float]]:
+    """Return what was better than all before, of the reports of a search; see ``Came``."""
+    ordered = sorted(reports, key=lambda report: report.at)
+    found, best = [], float("-inf")
+    began_s = min((report.at - report.metrics["epoch_s"] for report in ordered if report.step == 1), default=0.0)
+    for report in ordered:
+        told = report.metrics
+        if told[metric] > best:
+            best = told[metric]
+            found.append((report.at - began_s, told["accuracy"], told["epoch_s"]))
+    return found
 
 
 def system_space(workload: Workload) -> dict[str, object]:

@@ -74,6 +74,24 @@ class Table:
         """Return the row of a setting; knobs that it does not name are as by default."""
         return self.rows[spelled({**self.default, **setting})]
 
+    def late_s(self, setting: Setting, before: Setting | None) -> float:
+        """Return by how much an epoch takes longer than epochs with its setting do, for what begins in it.
+
+        The first epoch of a trial pays for all that comes once. Workers that stay are begun in a later epoch as well,
+        where the one before had none or others: that costs what a first epoch with them paid more than one by default.
+
+        Args:
+            setting: Of the epoch.
+            before: Of the one before it; None for the first one of a trial.
+        """
+        row = self.row(setting)
+        if before is None:
+            return row.extra_s
+        there = self.row(before).setting
+        if not row.setting.get(STAY) or all(row.setting.get(name) == there.get(name) for name in (WORKERS, STAY)):
+            return 0.0
+        return max(0.0, row.extra_s - self.row({}).extra_s)
+
     @property
     def best(self) -> Row:
         """The row of the setting whose epochs take least."""

@@ -4,11 +4,13 @@
     v2        each trial has a setting of its own, drawn with its hyperparameters, and trials are ranked by accuracy
               over duration: what runs fast survives
     pipetune  the tuner decides before each epoch, and what similar jobs have taught is known to it
-    best      each epoch runs with the best setting of the table: nobody could do better
+    best      all epochs run with the one setting with which the job takes least
 
 What is measured is what epochs take. Accuracies are made up, and only decide who survives. A trial that survives goes
 on where it was. How long epochs of one trial are beside those of another is drawn, as batch sizes and widths would have
-it. Probes are never cut short.
+it. An approach sees an epoch that was measured, drawn at random; what is summed up is their median, or else the luck of
+the draw would be in what is saved. All pay alike for what begins in an epoch: first epochs of trials for what comes
+once, and later ones for workers that stay and were not there before.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from etude.system.knobs import Setting, setting_of
 from etude.system.probing import DEFAULT
 from etude.system.recall import Learned, reuse_or_probe
 from etude.system.similarity import Nearest
-from etude.system.tuner import Decision, Known, Tuner
+from etude.system.tuner import SHOWN, Decision, Known, Tuner
 
 HERE: Final = Hardware("the machine of the tables", 1)
 RATES: Final = 12
@@ -59,13 +61,14 @@ class Job:
 
 @dataclass
 class Trial:
-    """A trial: how good it is, how long its epochs are beside others', and the setting of its next one."""
+    """A trial: how good it is, how long its epochs are beside others', and the settings of its next and last."""
 
     number: int
     quality: float
     scale: float
     now: Decision
     epochs: int = 0
+    before: Setting | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,10 @@ class Approach:
         """Return that of the one after an epoch that took so long."""
         return now
 
+    def instead(self, trial: int, now: Decision, seconds: float) -> Setting | None:
+        """Return with what an epoch goes on that would take so long by its beginning; None if it goes on as it is."""
+        return None
+
     def score(self, quality: float, seconds: float) -> float:
         """Return by what trials are ranked."""
         return quality
@@ -137,15 +144,27 @@ class Approach:
                 for trial in trials:
                     noise = random.Random(f"{job.seed} {trial.number} {upto}")  # the same with all approaches
                     while trial.epochs < upto:
-                        row = job.table.row(trial.now.setting)
-                        lasted_s = trial.scale * noise.choice(row.epoch_s)
-                        took_s += lasted_s + (row.extra_s if trial.epochs == 0 else 0.0)
-                        epochs, trial.epochs = epochs + 1, trial.epochs + 1
+                        spent_s, seen_s = self._epoch(trial, job.table, noise)
+                        took_s, epochs, trial.epochs = took_s + spent_s, epochs + 1, trial.epochs + 1
                         probes += trial.now.phase is Phase.PROBE
                         reused |= trial.now.phase is Phase.REUSE
-                        trial.now = self.next(trial.number, trial.now, lasted_s)
+                        trial.now = self.next(trial.number, trial.now, seen_s)
         self.end(job)
         return Went(took_s, epochs, probes, reused)
+
+    def _epoch(self, trial: Trial, table: Table, noise: random.Random) -> tuple[float, float]:
+        """Return what an epoch takes, and what is seen of it; of one that is cut short, of its beginning."""
+        setting = trial.now.setting
+        row, late_s = table.row(setting), table.late_s(setting, trial.before)
+        seen_s = trial.scale * noise.choice(row.epoch_s)
+        by_beginning_s = seen_s + late_s / SHOWN
+        trial.before = self.instead(trial.number, trial.now, by_beginning_s)
+        if trial.before is None:
+            trial.before = setting
+            return trial.scale * row.seconds + late_s, seen_s + late_s
+        late_s += table.late_s(trial.before, setting)
+        rest_s = table.row(trial.before).seconds
+        return trial.scale * (SHOWN * row.seconds + (1 - SHOWN) * rest_s) + late_s, by_beginning_s
 
     def _stands(self, trial: Trial, job: Job) -> float:
         return self.score(trial.quality, trial.scale * job.table.row(trial.now.setting).seconds)
@@ -171,16 +190,24 @@ class V2(Approach):
         return quality / seconds
 
 
-class Best(Approach):
-    """Knows the table."""
+class Static(Approach):
+    """Runs all with one setting."""
 
-    def begin(self, job: Job, draw: random.Random) -> None:
-        """Look into the table."""
-        self._best = job.table.best_change
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
 
     def first(self, trial: int) -> Decision:
-        """Return the best setting."""
-        return Decision(self._best, Phase.KEEP, "")
+        """Return that setting."""
+        return Decision(self._setting, Phase.KEEP, "")
+
+
+class Best(Approach):
+    """Knows with which setting a job takes least, what begins in its many first epochs included."""
+
+    def run(self, job: Job, most: int) -> Went:
+        """Run it with that."""
+        settings = (DEFAULT, *job.table.changes())
+        return min((Static(one).run(job, most) for one in settings), key=lambda went: went.seconds)
 
 
 class PipeTune(Approach):
@@ -208,6 +235,12 @@ class PipeTune(Approach):
         """Return what the tuner says; after the first epoch it is shown a profile."""
         profile = profile_of(self._rates, self._draw) if now.phase is Phase.PROFILE else None
         return self._tuner.epoch(trial, now, seconds, profile)
+
+    def instead(self, trial: int, now: Decision, seconds: float) -> Setting | None:
+        """Return the best that is known, where a setting that is tried or reused is clearly worse."""
+        may_cut = now.phase in (Phase.PROBE, Phase.REUSE)
+        worse = may_cut and self._tuner.is_clearly_worse(trial, seconds, SHOWN)
+        return self._tuner.meanwhile(trial) if worse else None
 
     def end(self, job: Job) -> None:
         """Add what was found to the history."""
