@@ -153,18 +153,20 @@ class Approach:
         return Went(took_s, epochs, probes, reused)
 
     def _epoch(self, trial: Trial, table: Table, noise: random.Random) -> tuple[float, float]:
-        """Return what an epoch takes, and what is seen of it; of one that is cut short, of its beginning."""
+        """Return what an epoch takes, and what is seen of it; of one that is cut short, of its beginning.
+
+        What begins with a setting and stays is paid for, and not held against it.
+        """
         setting = trial.now.setting
         row, late_s = table.row(setting), table.late_s(setting, trial.before)
-        seen_s = trial.scale * noise.choice(row.epoch_s)
-        by_beginning_s = seen_s + late_s / SHOWN
-        trial.before = self.instead(trial.number, trial.now, by_beginning_s)
+        seen_s = trial.scale * noise.choice(row.epoch_s) + (late_s if trial.before is None else 0.0)
+        trial.before = self.instead(trial.number, trial.now, seen_s)
         if trial.before is None:
             trial.before = setting
-            return trial.scale * row.seconds + late_s, seen_s + late_s
+            return trial.scale * row.seconds + late_s, seen_s
         late_s += table.late_s(trial.before, setting)
         rest_s = table.row(trial.before).seconds
-        return trial.scale * (SHOWN * row.seconds + (1 - SHOWN) * rest_s) + late_s, by_beginning_s
+        return trial.scale * (SHOWN * row.seconds + (1 - SHOWN) * rest_s) + late_s, seen_s
 
     def _stands(self, trial: Trial, job: Job) -> float:
         return self.score(trial.quality, trial.scale * job.table.row(trial.now.setting).seconds)

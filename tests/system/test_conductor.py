@@ -97,6 +97,18 @@ def test_trials_of_another_kind_of_work_are_tuned_for_themselves() -> None:
     assert {order.work for order in other[1:]} == {"work 2"}
 
 
+def test_what_comes_only_once_is_not_counted_in_what_a_setting_costs() -> None:
+    conductor = SystemConductor(System(probes=6), trials=8)
+    orders = [conductor.begin(0, "here")]
+    for epoch in range(20):
+        said = taken(orders[-1], epoch, epochs=20, cost=busy_loader, tells=epoch == 0)
+        if orders[-1].phase is Phase.PROBE:
+            said = replace(said, seconds=said.seconds + 5.0, begun_s=5.0)
+        orders.append(conductor.next(0, "here", said))
+    assert orders[-1].setting == {"loader_workers": 1}
+    assert orders[-1].evidence["of the default"] == pytest.approx(0.6)
+
+
 @pytest.mark.parametrize(
     ("cpu_s", "faults", "steps", "is_new"),
     [

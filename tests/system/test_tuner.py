@@ -201,6 +201,22 @@ def test_what_is_hardly_better_is_compared_with_the_default_again_and_what_is_cl
         assert (by_default == 1) if gain == 0.6 else (3 <= by_default <= 20)
 
 
+def test_probes_are_bounded_for_all_kinds_of_work_together_and_then_what_was_best_for_others_is_taken() -> None:
+    tuner = Tuner(Grid(tuple({"workers": n} for n in (1, 2, 4, 8))), most=6, look_up=unknown)
+    costs = table({"workers=1": 0.9, "workers=2": 0.5, "workers=4": 0.8})
+    phases = []
+    for trial, work in enumerate(("first", "second", "third", "fourth")):
+        now = tuner.begin(trial)
+        for _ in range(10):
+            phases.append(now.phase)
+            cost = costs(now.setting) if work != "fourth" or not now.setting else 2.0
+            now = tuner.epoch(trial, now, cost, work)
+        tuner.ended(trial)
+        assert now.setting == ({"workers": 2} if work != "fourth" else {})
+    assert phases.count(Phase.PROBE) == 6
+    assert phases[20:].count(Phase.REUSE) == 2  # and where that does harm, it does so for one epoch
+
+
 def test_a_trial_that_goes_leaves_what_it_was_probing_to_others() -> None:
     tuner = Tuner(Grid(({"workers": 2},)), most=9, look_up=unknown)
     now = {trial: tuner.begin(trial) for trial in (0, 1)}

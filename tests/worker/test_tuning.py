@@ -164,6 +164,30 @@ def test_what_is_no_worse_is_not_cut_short(clock: VirtualClock) -> None:
     assert appliers.set == [{}, {"threads": 1}]
 
 
+def starting(clock: VirtualClock, tuning: Tuning, *, starts_s: float) -> None:
+    """Train for three epochs of ten steps of 0.4 s; the second waits for its first batch."""
+    run = Run(metrics=["loss"], params={}, seed=0, line=NoLine())
+    run.tuning = tuning
+    for epoch in run.epochs(3):
+        for step in range(10):
+            step_s = starts_s if (epoch, step) == (1, 0) else 0.4
+            clock.advance(step_s)
+            tuning._stepped(step_s, 0.0)
+    tuning.end()
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_what_begins_with_a_setting_and_stays_is_not_held_against_it(stays: bool, clock: VirtualClock) -> None:
+    """Workers that end with each epoch begin with each: that is what they cost."""
+    setting: dict[str, SettingValue] = {"loader_workers": 2, "persistent_workers": stays}
+    order = Order(setting, Phase.PROBE, "try it", cut_above_s=0.5, meanwhile={})
+    advice = Advice(order, order)
+    starting(clock, made(clock, advice), starts_s=3.0)
+    _, probe, after = advice.told
+    assert (probe.begun_s, probe.cut is None) == ((3.0, True) if stays else (0.0, False))
+    assert after.begun_s == 0.0
+
+
 def test_a_setting_that_nobody_tunes_is_set_and_nothing_is_measured(clock: VirtualClock) -> None:
     advice = Advice()
     appliers = train(made(clock, advice, watched=Watched(setting={"threads": 1})), clock, epochs=3)

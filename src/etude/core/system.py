@@ -88,6 +88,7 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
         phase: What it was for, as was ordered.
         why: Why it was ordered, in a sentence for people.
         evidence: The numbers behind that, by name.
+        begun_s: How long of that went to what begins with a setting and stays, such as workers: it comes only once.
         waited_s: How long of that the training waited for its loaders; None where nobody counted that.
         cut: Seconds and steps until it was cut short, since it was clearly worse; None if it was not. What came after
             was with the best setting that is known.
@@ -107,6 +108,7 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
     phase: Phase = Phase.PROFILE
     why: str = ""
     evidence: dict[str, float] = {}
+    begun_s: float = 0.0
     waited_s: float | None = None
     cut: tuple[float, int] | None = None
     choices: Choices | None = None

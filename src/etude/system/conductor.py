@@ -242,8 +242,9 @@ class SystemConductor:
             self._note(said)
 
     def _cost(self, taken: Taken) -> float | None:
-        """Return what a step cost by the objective; None where that is not known."""
+        """Return what a step cost by the objective, without what comes only once; None where that is not known."""
         seconds, steps = taken.cut or (taken.seconds, taken.steps)
+        seconds -= min(taken.begun_s, seconds / 2)
         return self._system.objective.of(Cost(seconds, steps, as_energy(taken.joules)))  # type: ignore[no-any-return]
 
     def _look_up(self, kind: _Kind, taken: Taken) -> Known:

@@ -114,7 +114,6 @@ class _Work:
     """A kind of work, what its settings cost, and who is trying which."""
 
     known: Known
-    most: int
     trials: int = 0
     baseline: float | None = None
     costs: Costs = field(default_factory=Costs)
@@ -176,7 +175,7 @@ class Tuner(Generic[P]):
 
     Args:
         prober: Which settings are tried, and in which order.
-        most: How many epochs of each kind of work may be probes.
+        most: How many epochs may be probes.
         look_up: Says what is known of work with a profile, and which kind it is.
     """
 
@@ -212,10 +211,7 @@ class Tuner(Generic[P]):
 
     def allow(self, most: int) -> None:
         """Let more epochs be probes, if that is more than before: there are more of them than was known."""
-        more = max(0, most - self._most)
-        self._most += more
-        for work in self._works.values():
-            work.most += more
+        self._most = max(self._most, most)
 
     def ended(self, trial: Hashable) -> None:
         """Take in that a trial is over, or pauses: what it was probing is for others."""
@@ -257,11 +253,24 @@ class Tuner(Generic[P]):
         if profile is None:
             return Decision(DEFAULT, Phase.DEFAULT, "nothing is known of what kind of work it is")
         known = self._look_up(profile)
-        work = told.work = self._works.setdefault(known.work, _Work(known, self._most))
+        if known.work not in self._works:
+            self._works[known.work] = _Work(self._guessed(known) if self._probes >= self._most else known)
+        work = told.work = self._works[known.work]
         work.trials += 1
         if work.tried and self._wanted(work) is None:
             return self._kept(told, work)
         return Decision(DEFAULT, Phase.BASELINE, "a second epoch by default: a first one pays for what comes once")
+
+    @property
+    def _probes(self) -> int:
+        return sum(work.probes for work in self._works.values())
+
+    def _guessed(self, known: Known) -> Known:
+        """Return what to begin with for work that nothing is known of, and that is not to be probed any more."""
+        bests = [best for work in self._works.values() if (best := work.best[0]) != BY_DEFAULT]
+        if known.setting is not None or not bests:
+            return known
+        return replace(known, setting=setting_of(bests[-1]), why=f"{known.why}: what was best for other work here")
 
     @staticmethod
     def _say(trial: Hashable, told: _Trial, work: _Work) -> None:
@@ -325,18 +334,18 @@ class Tuner(Generic[P]):
             return Decision(DEFAULT, Phase.BASELINE, "what is tried once more is compared with more than one epoch")
         work.probes += 1
         work.probing[key(wanted)] = trial
-        why = f"probe {work.probes} of {work.most} at most" + (", once more: it may be the best" if again else "")
+        why = f"probe {self._probes} of {self._most} at most" + (", once more: it may be the best" if again else "")
         return Decision(wanted, Phase.PROBE, why, {"best so far": work.best[1].value})
 
     def _wanted(self, work: _Work) -> Setting | None:
         """Return what is to be tried of a kind of work; None if that is done."""
-        if work.probes >= work.most:
+        if self._probes >= self._most:
             return None
         if work.reused is None:
             beside = dict.fromkeys(work.probing, 1.0)  # others are at it
             if (setting := self._prober.propose({**beside, **work.tried})) is not None:
                 return setting
-        if work.probes >= ONCE_MORE * work.most:
+        if self._probes >= ONCE_MORE * self._most:
             return None
         return None if (again := work.contender) is None else setting_of(again)
 

@@ -41,6 +41,11 @@ SHOWN: Final = 0.1
 """So much of an epoch says whether its setting is clearly worse."""
 
 
+def begins(setting: Setting) -> bool:
+    """Say whether something begins with a setting that stays: the first step waits for it, and later epochs do not."""
+    return bool(setting.get("loader_workers")) and bool(setting.get("persistent_workers"))
+
+
 class Tuning:
     """The machine of one attempt.
 
@@ -94,6 +99,8 @@ class Tuning:
         self._steps = 0
         self._steps_before = 0
         self._waited_s = 0.0
+        self._begins = False
+        self._begun_s = 0.0
         self._cut: tuple[float, int] | None = None
         self._late: Exception | None = None
 
@@ -128,11 +135,12 @@ class Tuning:
             raise self._late
         took_s = self.rest()
         newer = self._advice.ordered(self._patience_s(took_s))
+        self._begins = newer is not None and newer.setting != self._order.setting and begins(newer.setting)
         self._order = newer or self._order
         self._appliers.apply(self._order.setting)
         self._epoch, self._epochs = epoch, epochs
         self._steps_before, self._steps, self._cut = self._steps, 0, None
-        self._waited_s = 0.0
+        self._waited_s = self._begun_s = 0.0
         if self._profiler is None:
             self._profiler = self._watches(self._counted)
         if self._meter is None:
@@ -172,6 +180,7 @@ class Tuning:
                 phase=self._order.phase,
                 why=self._order.why,
                 evidence=dict(self._order.evidence),
+                begun_s=self._begun_s,
                 waited_s=self._waited_s if self._steps else None,
                 cut=self._cut,
                 choices=self._choices if is_first else None,
@@ -223,10 +232,12 @@ class Tuning:
         self._counted.step(step_s, waited_s=waited_s)
         self._steps += 1
         self._waited_s += waited_s
+        if self._steps == 1 and self._begins:
+            self._begun_s = step_s
         limit_s = self._order.cut_above_s
         if limit_s is None or self._cut is not None or self._steps < max(2, SHOWN * self._steps_before):
             return
         so_far_s = self._clock.now_s() - self._began_s
-        if so_far_s > limit_s * self._steps:
+        if so_far_s - self._begun_s > limit_s * self._steps:
             self._cut = so_far_s, self._steps
             self._appliers.apply(self._order.meanwhile)
