@@ -25,7 +25,7 @@ from torch.utils.data import (
 )
 
 from etude.core.errors import StateError
-from etude.frameworks.torch import generators, give_generator, on_device
+from etude.frameworks.torch import generators, give_generator, on_device, prepare_data
 from etude.frameworks.torch_bits import alike
 from etude.frameworks.torch_drawing import GLOBAL
 from etude.frameworks.torch_feeding import Feeding
@@ -217,6 +217,18 @@ PURE: dict[str, Callable[[int], Any]] = {
     "distributed": sampled(lambda: distribute(RandomSampler(range(N)), rank=0, ranks=2)),
 }
 
+AUGMENTED: dict[str, Callable[[int], Any]] = {
+    name: lambda workers, make=make: prepare_data(make(workers), seed=7, device="cpu")
+    for name, make in {
+        "torch draws": plain(lambda: Drawing(lambda: torch.rand(()).item())),
+        "numpy draws": plain(lambda: Drawing(np.random.rand)),
+        "random draws": plain(lambda: Drawing(random.random), persistent=True),
+        "few are drawn": plain(SometimesDrawing),
+        "few are drawn, persistent": plain(SometimesDrawing, persistent=True),
+        "one by one": plain(lambda: Drawing(lambda: torch.rand(()).item()), batch_size=None),
+    }.items()
+}
+
 DRAWN: dict[str, Callable[[int], Any]] = {
     "torch draws": plain(lambda: Drawing(lambda: torch.rand(()).item())),
     "numpy draws": plain(lambda: Drawing(np.random.rand)),
@@ -336,6 +348,29 @@ def test_a_change_changes_nothing(name: str, workers: int) -> None:
         assert not changes.said, "it is taken for one that draws"
         bars = changes.feeds[0].bars
         assert not bars.keys() & {"loader_workers", "prefetch", "persistent_workers"}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", AUGMENTED)
+def test_what_draws_under_seeds_of_ours_is_changed_like_anything_else(name: str, workers: int) -> None:
+    for changes in compare(AUGMENTED[name], workers, range(2)):
+        assert changes.done > 1
+        assert not changes.said, "it is left alone"
+        assert not changes.feeds[0].bars.keys() & {"loader_workers", "prefetch", "persistent_workers"}
+
+
+def test_examples_that_are_drawn_are_never_kept() -> None:
+    loader = AUGMENTED["few are drawn"](0)
+    feeding = hold(loader, stepped=nothing, barred=nothing)
+    feeding.wanted = Way(keep=True)
+    passes = [list(loader) for _ in range(3)]
+    assert feeding.bars == {
+        "cache": "its data set draws, so that an example is another one in each pass. Leave it out."
+    }
+    assert not feeding.kept.examples
+    release(feeding)
+    untouched = AUGMENTED["few are drawn"](0)
+    assert alike(passes, [list(untouched) for _ in range(3)])
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -420,7 +420,8 @@ def test_a_loader_that_serves_a_second_run_is_divided_anew() -> None:
         assert len(valid.dataset) == -(-N // ranks)
         assert isinstance(stream.dataset, Stream)
     assert type(loader).__mro__.count(DataLoader) == 1
-    assert len(type(loader).__mro__) == len(type(shard(DataLoader([0, 1], 2), rank=0, ranks=2)).__mro__)
+    once = shard(prepare_data(DataLoader(Numbers(2), 2), seed=1, device="cpu"), rank=0, ranks=2)
+    assert len(type(loader).__mro__) == len(type(once).__mro__)
 
 
 def test_a_sampler_of_the_users_own_hears_of_epochs_where_it_stands() -> None:
@@ -446,10 +447,10 @@ def test_generators_are_found_where_they_were() -> None:
     before = generators(data)
     shard(data, rank=0, ranks=2)
     after = generators(data)
-    assert len(before) == 7
+    assert len(before) == 7 + 4, "one for each loader's examples"
     assert [id(generator) for generator in after] == [id(generator) for generator in before]
     prepare_data(data, seed=2, device="cpu")
-    assert len(generators(data)) == 7
+    assert len(generators(data)) == 7 + 4
 
 
 def test_states_of_generators_bring_a_pass_back() -> None:
@@ -484,9 +485,11 @@ def test_what_draws_from_global_generators_draws_alike_and_leaves_them_alone() -
 def test_worker_processes_draw_other_things_on_each_rank_and_on_the_first_what_one_alone_draws() -> None:
     began: list[Any] = []
 
+    def noisy(begin: Any) -> Any:
+        return DataLoader(Numbers(), batch_size=4, num_workers=1, worker_init_fn=begin, collate_fn=_with_noise)
+
     def noise(ranks: int, rank: int) -> list[torch.Tensor]:
-        make = lambda: DataLoader(Noise(), batch_size=4, num_workers=1, worker_init_fn=began.append)  # noqa: E731
-        loader, _ = made(make, ranks=ranks, rank=rank)
+        loader, _ = made(lambda: noisy(began.append), ranks=ranks, rank=rank)
         return list(loader)
 
     alone, first, second = noise(1, 0), noise(2, 0), noise(2, 1)
@@ -494,9 +497,14 @@ def test_worker_processes_draw_other_things_on_each_rank_and_on_the_first_what_o
     pairs = zip(torch.cat(first)[:11].flatten().tolist(), torch.cat(second).flatten().tolist(), strict=True)
     assert not any(a == b for a, b in pairs)
     assert all(torch.equal(a, b) for a, b in zip(second, noise(2, 1), strict=True))
-    own, _ = made(lambda: DataLoader(Noise(), batch_size=4, num_workers=1, worker_init_fn=_seed_all), ranks=2, rank=1)
-    other, _ = made(lambda: DataLoader(Noise(), batch_size=4, num_workers=1, worker_init_fn=_seed_all), ranks=2)
+    own, _ = made(lambda: noisy(_seed_all), ranks=2, rank=1)
+    other, _ = made(lambda: noisy(_seed_all), ranks=2)
     assert torch.equal(next(iter(own)), next(iter(other)))  # what the user does comes last
+
+
+def _with_noise(batch: list[int]) -> torch.Tensor:
+    """Make a batch of noise: examples have seeds of their own, and what makes batches draws as the process does."""
+    return torch.stack([Noise()[index] for index in batch])
 
 
 def _seed_all(worker: int) -> None:

@@ -43,8 +43,9 @@ def model() -> nn.Module:
     )
 
 
-def data() -> Data:
-    return Data(DataLoader(Noisy(48), batch_size=8, shuffle=True), DataLoader(Noisy(24), batch_size=24))
+def data(workers: int = 0) -> Data:
+    train_loader = DataLoader(Noisy(48), batch_size=8, shuffle=True, num_workers=workers)
+    return Data(train_loader, DataLoader(Noisy(24), batch_size=24))
 
 
 def train(model: Any, data: Any, run: Run, epochs: int = EPOCHS) -> dict[str, float]:
@@ -111,6 +112,21 @@ def test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened(
     done = min(after, EPOCHS - 1)  # one that had done all does the last epoch again, for what comes after the loop
     assert killed.reports[:done] + second.reports == whole.reports
     assert weights.keys() == theirs.keys()
+    assert all(torch.equal(weights[name], theirs[name]) for name in weights)
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 0), (0, 2)])
+def test_a_run_that_goes_on_with_other_loader_workers_is_the_same_too(
+    before: int, after: int, undisturbed: tuple[Paper, Any, dict[str, torch.Tensor]], tmp_path: Path
+) -> None:
+    _, expected, weights = undisturbed
+    killed = Paper(tmp_path, dies_after=2)
+    with pytest.raises(KilledError):
+        played(killed, workers=before)
+    second = Paper(tmp_path / "second", states=[state_in(killed.saved[-1])])
+    second.folder.mkdir()
+    found, theirs = played(second, workers=after)
+    assert found == expected
     assert all(torch.equal(weights[name], theirs[name]) for name in weights)
 
 

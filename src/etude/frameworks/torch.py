@@ -17,6 +17,7 @@ from etude.core.errors import StateError
 from etude.core.streams import stream_seed
 from etude.frameworks.coats import Coat, put_on, wears, worn
 from etude.frameworks.loading import Loaded, Parts, match
+from etude.frameworks.torch_marks import mark, passes_of
 
 T = TypeVar("T")
 
@@ -78,6 +79,8 @@ def forget_gpu_peak() -> None:
 def prepare_data(data: Any, *, seed: int, device: str) -> Any:
     """Give each loader a generator of its own where the user set none, and batches on ``device``.
 
+    What a data set draws for an example depends on the seed, the pass and the example alone (``torch_reseeded``).
+
     Args:
         data: What the data function returned: a loader, a ``Data``, or any nesting of tuples, lists
             and dicts of them. It is returned as it is, and so is everything else.
@@ -86,19 +89,22 @@ def prepare_data(data: Any, *, seed: int, device: str) -> Any:
     """
     for number, loader in enumerate(every(DataLoader, data)):
         give_generator(loader, stream_seed(seed, "data", "loader", number, bits=63))
+        mark(loader, stream_seed(seed, "data", "examples", number, bits=63))
         on_device(loader, device)
     return data
 
 
 def generators(data: Any) -> list[torch.Generator]:
-    """Return what loaders and their samplers draw from, in order, each once."""
+    """Return what loaders and their samplers draw from, in order, each once; then what seeds their examples."""
     there: dict[int, torch.Generator] = {}
-    for loader in every(DataLoader, data):
+    loaders = list(every(DataLoader, data))
+    for loader in loaders:
         for place in _places(loader):
             generator = getattr(place, "generator", None)
             if isinstance(generator, torch.Generator):
                 there[id(generator)] = generator
-    return list(there.values())
+    passes = (passes_of(loader) for loader in loaders)
+    return [*there.values(), *(one.generator for one in passes if one is not None)]
 
 
 def modules(model: Any) -> dict[str, torch.nn.Module]:

@@ -87,6 +87,10 @@ class Feeding:
         if new and not quietly:
             self._barred(why)
 
+    def keep_nothing(self) -> None:
+        """Take in that examples are drawn anew in each pass: all but keeping them is as good as before."""
+        self.bars["cache"] = "its data set draws, so that an example is another one in each pass. Leave it out."
+
     @property
     def way(self) -> Way:
         """How batches are to be made, as far as that may be."""

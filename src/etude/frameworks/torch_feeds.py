@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 
 from etude.frameworks.coats import Coat, put_on, take_off, worn
 from etude.frameworks.torch_feeding import Feeding
+from etude.frameworks.torch_marks import passes_of, plain_indices
 from etude.frameworks.torch_stretches import Apart, Stretch, Way
 from etude.frameworks.torch_twins import Indices
 
@@ -73,10 +74,11 @@ class Feed(Iterator[Any]):
         loader, own = feeding.loader, feeding.own
         feeding.begin()
         self._last = time.perf_counter()
-        sampler = loader._index_sampler
+        sampler, passes = plain_indices(loader), passes_of(loader)
+        seed = None if passes is None else passes.seed
         guesses = "loader_workers" not in feeding.bars
         if not own.workers:
-            self._indices = Indices(sampler, guesses=guesses)
+            self._indices = Indices(sampler, guesses=guesses, seed=seed)
         if not again:
             if own.workers:
                 iter(sampler)  # torch asks twice then
@@ -84,7 +86,7 @@ class Feed(Iterator[Any]):
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         self.drawn_ahead = own.workers > 0
         if own.workers:
-            self._indices = Indices(sampler, guesses=guesses)
+            self._indices = Indices(sampler, guesses=guesses, seed=seed)
         self._number = 0
         for _ in range(own.workers * own.prefetch):
             self._indices.draw()
@@ -134,6 +136,8 @@ class Feed(Iterator[Any]):
             found = tried
         if found.differs:
             feeding.bar(DRAWS, quietly=feeding.wanted == feeding.own)
+        elif feeding.kept.drawn:
+            feeding.keep_nothing()
         elif feeding.kept.wrong:  # this one was fetched anew
             feeding.bar("its data set gave another example when it was asked for the same one again")
         return found.batch

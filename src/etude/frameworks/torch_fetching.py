@@ -16,6 +16,7 @@ from torch.utils.data import default_collate, get_worker_info
 
 from etude.frameworks.torch_bits import alike
 from etude.frameworks.torch_drawing import GLOBAL, seed_all, set_all
+from etude.frameworks.torch_reseeded import Marked, drew
 
 SEED: Final = 20_040_509
 """Global generators have it for the second of two fetches that are compared; any number does."""
@@ -125,18 +126,25 @@ class Keeping(Fetcher):
 
     def examples(self, index: Any) -> Any:
         """Return the examples of a batch: those that are kept, and the others as the data set gives them."""
-        kept = self._kept
-        if not all(type(one) is int for one in index):
+        kept, given = self._kept, index.index if type(index) is Marked else index
+        if not all(type(one) is int for one in given):
             return super().examples(index)
-        known = [one for one in index if one in kept.examples]
+        known = [one for one in given if one in kept.examples]
         if kept.unproven > 0 and known:
             found: list[Any] = super().examples(index)
-            kept.compare(index, found)
+            if drew(self.dataset):
+                kept.give_up()
+            else:
+                kept.compare(given, found)
             return found
-        new = list(dict.fromkeys(one for one in index if one not in kept.examples))
-        got = dict(zip(new, super().examples(new), strict=True)) if new else {}
+        new = list(dict.fromkeys(one for one in given if one not in kept.examples))
+        asked = index._replace(index=new) if type(index) is Marked else new
+        got = dict(zip(new, super().examples(asked), strict=True)) if new else {}
+        if drew(self.dataset):
+            kept.give_up()
+            return super().examples(index)
         kept.take(got)
-        return [kept.examples[one] if one in kept.examples else got[one] for one in index]
+        return [kept.examples[one] if one in kept.examples else got[one] for one in given]
 
 
 class Kept:
@@ -146,12 +154,14 @@ class Kept:
         examples: They, by index.
         unproven: How many are still to be compared before they are believed.
         wrong: Whether one was another when it was fetched again.
+        drawn: Whether they are drawn, another one in each pass.
     """
 
     def __init__(self) -> None:
         self.examples: dict[int, Any] = {}
         self.unproven = TRUSTED_AFTER
         self.wrong = False
+        self.drawn = False
         self._left = 0
         self._full = False
 
@@ -172,6 +182,11 @@ class Kept:
             self.take(dict(zip(index, found, strict=True)))
         else:
             self.drop()
+
+    def give_up(self) -> None:
+        """Keep nothing, and never again: examples are drawn."""
+        self.drawn = True
+        self.examples.clear()
 
     def drop(self) -> None:
         """Keep nothing, and never again: examples change."""

@@ -18,6 +18,7 @@ import torch
 from torch.utils.data import Dataset, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 
 from etude.frameworks.torch_drawing import GLOBAL, samplers_in, set_all, sources_in
+from etude.frameworks.torch_marks import marked
 
 AT_ONCE: Final = 16
 """So many guesses are made at once: each time, the global generators are exchanged, which takes a tenth of a ms."""
@@ -93,6 +94,7 @@ class Indices:
     Args:
         sampler: The loader's own.
         guesses: Whether guesses may be asked for.
+        seed: What is sent along with each index; None for nothing.
 
     Attributes:
         drawn: How many the sampler has drawn.
@@ -100,7 +102,8 @@ class Indices:
         wrong: Why guesses cannot be had; empty if they can.
     """
 
-    def __init__(self, sampler: Any, *, guesses: bool) -> None:
+    def __init__(self, sampler: Any, *, guesses: bool, seed: int | None = None) -> None:
+        self._seed = seed
         self.drawn = 0
         self.over = False
         self.wrong = ""
@@ -157,8 +160,9 @@ class Indices:
         return number < self.drawn + len(self._guessed)
 
     def at(self, number: int) -> Any:
-        """Return an index that is known or guessed."""
-        return self._items[number] if number < self.drawn else self._guessed[number - self.drawn]
+        """Return an index that is known or guessed, as the data set is to have it."""
+        item = self._items[number] if number < self.drawn else self._guessed[number - self.drawn]
+        return marked(item, self._seed)
 
     def forget(self, number: int) -> None:
         """Take in that nobody will ask for an index again."""
