@@ -16,7 +16,8 @@ from benchmarks.pipetune.tables import Table, spelled
 from benchmarks.pipetune.workloads import Workload
 from etude.core.system import Phase
 from etude.system.knobs import Setting
-from etude.system.tuner import Known, Tuner
+from etude.system.tuner import Tuner
+from etude.system.works import Known
 
 
 @dataclass(frozen=True)

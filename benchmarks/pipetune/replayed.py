@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from benchmarks.pipetune.tables import Table
 from etude.core.system import Phase
-from etude.system.tuner import SHOWN, Known, Tuner
+from etude.system.tuner import SHOWN, Tuner
+from etude.system.works import Known
 
 EPOCHS: Final = 240
 MOST: Final = 0.05

@@ -28,7 +28,8 @@ from etude.system.knobs import Setting, setting_of
 from etude.system.probing import DEFAULT
 from etude.system.recall import Learned, reuse_or_probe
 from etude.system.similarity import Nearest
-from etude.system.tuner import SHOWN, Decision, Known, Tuner
+from etude.system.tuner import SHOWN, Decision, Tuner
+from etude.system.works import Known
 
 HERE: Final = Hardware("the machine of the tables", 1)
 RATES: Final = 12

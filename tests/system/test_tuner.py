@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from etude.core.system import Phase
 from etude.system.knobs import Setting, key, setting_of
 from etude.system.probing import Axes, Axis, Grid, best_of
-from etude.system.tuner import Decision, Known, Phase, Tuner
+from etude.system.tuner import Decision, Tuner
+from etude.system.works import Known
 
 WORKERS = Axis(tuple({"workers": n} for n in (1, 2, 4)))
 THREADS = Axis(({"threads": 1}, {"threads": 4}), ordered=False)

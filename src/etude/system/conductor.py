@@ -25,7 +25,8 @@ from etude.system.knobs import setting_of
 from etude.system.objective import OBJECTIVES, Cost
 from etude.system.probing import Grid, Prober
 from etude.system.recall import Learned, reuse_or_probe
-from etude.system.tuner import Decision, Known, Tuner
+from etude.system.tuner import Decision, Tuner
+from etude.system.works import Known
 
 SHARE: Final = 0.05
 """Of all epochs of a study, those that may try something."""

@@ -21,7 +21,7 @@ WINDOW: Final = 16
 """Of a trial's epochs under one setting, so many are looked at, the last ones: machines change."""
 USUAL: Final = 0.05
 """Epochs are taken to spread by this share until they have shown it."""
-WEIGHT: Final = 5
+WEIGHT: Final = 10
 """That counts like so many that were seen."""
 APART: Final = 1.128
 """Two draws from a normal distribution lie so many of its standard deviations apart, on average."""

@@ -19,35 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import Final, Generic, TypeVar
 
 from etude.core.system import Phase
-from etude.system.costs import Beside, Costs, Ratio, Seen
+from etude.system.costs import Beside
 from etude.system.knobs import Key, Setting, key, setting_of
-from etude.system.probing import DEFAULT, STEP, Prober
+from etude.system.probing import DEFAULT, Prober
+from etude.system.works import BY_DEFAULT, SURE, Known, Trial, Work
 
 P = TypeVar("P")
 
-HARM: Final = 1.02
-"""A setting that costs more than so much of the default does harm."""
-SHY: Final = 0.5
-"""So many standard errors a setting has to be better than the default to be kept."""
-DOUBT: Final = 1.0
-"""What may be better than what is kept, if its estimate is too high by so many, is tried once more."""
 ONCE_MORE: Final = 0.75
-"""But not with the last of the probes: another job may come."""
-SURE: Final = 3.0
-"""What is so many away from the default is better than it, or worse, and needs no further epoch to show it."""
+"""With this share of the probes at most something is tried once more: another job may come, and then all is."""
 OFTEN: Final = 3
-"""As long as that is not shown, an epoch by default follows so many with the setting."""
-DRIFT: Final = 0.25
-"""A trial whose epochs cost more by this share than its own earlier ones, or less, runs beside another job that has
-come, or gone."""
-CHANCE: Final = 3.0
-"""But not if so many standard deviations are more than that: then such epochs come by chance."""
-ROW: Final = 3
-"""So often in a row, and beyond all earlier ones, or twice as often: any epoch may be a slow one."""
+"""As long as what is kept was not shown to be better, an epoch by default follows so many with it."""
 ALIKE: Final = 3
 """After so many trials of one kind, and none of another, the next ones are taken for the same from the start."""
 FEWEST: Final = 2
@@ -56,8 +41,6 @@ CLEARLY: Final = 1.25
 """A probe that costs so much of the best that is known is cut short."""
 SHOWN: Final = 0.1
 """So much of an epoch says whether a probe is clearly worse."""
-
-BY_DEFAULT: Final = key(DEFAULT)
 
 
 @dataclass(frozen=True)
@@ -78,23 +61,6 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Known:
-    """What history says of a profile.
-
-    Attributes:
-        work: Which kind of work it is: trials of one kind share what they find.
-        setting: What was best for it; None if nobody knows.
-        why: Why, in words.
-        evidence: The numbers behind it, by name.
-    """
-
-    work: Hashable
-    setting: Setting | None = None
-    why: str = "nothing similar is known"
-    evidence: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Learned:
     """What was learned of a kind of work.
 
@@ -109,67 +75,6 @@ class Learned:
     baseline: float
 
 
-@dataclass
-class _Work:
-    """A kind of work, what its settings cost, and who is trying which."""
-
-    known: Known
-    trials: int = 0
-    baseline: float | None = None
-    costs: Costs = field(default_factory=Costs)
-    probing: dict[Key, Hashable] = field(default_factory=dict)
-    probes: int = 0
-
-    @property
-    def tried(self) -> dict[Key, float]:
-        return {setting: self.costs.ratio(setting).value for setting in self.costs.settings}
-
-    @property
-    def reused(self) -> Key | None:
-        """What history says, unless it was shown to do harm."""
-        if self.known.setting is None:
-            return None
-        setting = key(self.known.setting)
-        does_harm = setting in self.costs.settings and self.costs.ratio(setting).below(SURE) > HARM
-        return None if does_harm else setting
-
-    @property
-    def best(self) -> tuple[Key, Ratio]:
-        """What is kept, and what it costs beside the default: that itself, if nothing was shown to be better."""
-        least, best = 1 - STEP, (BY_DEFAULT, Ratio(1.0, 0.0, 0.0))
-        for setting in self.costs.settings:
-            ratio = self.costs.ratio(setting)
-            cost = ratio.value - STEP if setting == self.reused else ratio.above(SHY)  # history has tried it before
-            if cost < least:
-                least, best = cost, (setting, ratio)
-        return best
-
-    @property
-    def contender(self) -> Key | None:
-        """What may well be better than what is kept, and was tried too seldom to tell."""
-        kept, ratio = self.best
-        least, found = ratio.value * (1 - STEP), None
-        for setting in self.costs.settings:
-            cost = self.costs.ratio(setting).below(DOUBT, alone=kept != BY_DEFAULT)
-            if cost < least and setting != kept and setting not in self.probing:
-                least, found = cost, setting
-        return found
-
-
-@dataclass
-class _Trial:
-    """A trial, and what its epochs cost; ``off`` counts those in a row that cost more than earlier ones, or less."""
-
-    work: _Work | None = None
-    first: float | None = None
-    seen: Seen = field(default_factory=lambda: Seen(BY_DEFAULT))
-    off: int = 0
-
-    @property
-    def baseline(self) -> float | None:
-        return self.seen.baseline
-
-
 class Tuner(Generic[P]):
     """Decides on settings.
 
@@ -181,8 +86,8 @@ class Tuner(Generic[P]):
 
     def __init__(self, prober: Prober, *, most: int, look_up: Callable[[P], Known]) -> None:
         self._prober, self._most, self._look_up = prober, most, look_up
-        self._works: dict[Hashable, _Work] = {}
-        self._trials: dict[Hashable, _Trial] = {}
+        self._works: dict[Hashable, Work] = {}
+        self._trials: dict[Hashable, Trial] = {}
 
     def begin(self, trial: Hashable, earlier: Hashable = None) -> Decision:
         """Return the setting of a trial's first epoch.
@@ -194,14 +99,14 @@ class Tuner(Generic[P]):
         if (before := self._trials.get(earlier)) is not None and before.work is not None:
             told = self._trials[trial] = replace(before, seen=before.seen.copy())
             return self._next(trial, told, before.work)
-        told = self._trials[trial] = _Trial()
+        told = self._trials[trial] = Trial()
         if (work := self._only()) is not None:
             told.work = work
             work.trials += 1
             return self._kept(told, work)
         return Decision(DEFAULT, Phase.PROFILE, "the first epoch shows what kind of work it is")
 
-    def _only(self) -> _Work | None:
+    def _only(self) -> Work | None:
         """Return the kind of work that all trials were so far, if there were enough and all is tried; else None."""
         if len(self._works) != 1:
             return None
@@ -238,7 +143,7 @@ class Tuner(Generic[P]):
             del work.probing[setting]  # what was to be tried has been, or the order came too late
         if is_first:
             return self._next(trial, told, work)
-        if drifted := self._has_drifted(told, work, here, cost):
+        if drifted := told.drifted(here, cost, work.costs):
             self._begin_anew(work, told)
             return Decision(DEFAULT, Phase.BASELINE, "epochs cost other than before: all is measured anew", drifted)
         told.seen.take(here, cost)
@@ -248,13 +153,13 @@ class Tuner(Generic[P]):
         self._say(trial, told, work)
         return self._next(trial, told, work)
 
-    def _look_into(self, told: _Trial, cost: float, profile: P | None) -> Decision:
+    def _look_into(self, told: Trial, cost: float, profile: P | None) -> Decision:
         """Find out which kind of work a trial is, after its first epoch."""
         if profile is None:
             return Decision(DEFAULT, Phase.DEFAULT, "nothing is known of what kind of work it is")
         known = self._look_up(profile)
         if known.work not in self._works:
-            self._works[known.work] = _Work(self._guessed(known) if self._probes >= self._most else known)
+            self._works[known.work] = Work(self._guessed(known) if self._probes >= self._most else known)
         work = told.work = self._works[known.work]
         work.trials += 1
         if work.tried and self._wanted(work) is None:
@@ -273,7 +178,7 @@ class Tuner(Generic[P]):
         return replace(known, setting=setting_of(bests[-1]), why=f"{known.why}: what was best for other work here")
 
     @staticmethod
-    def _say(trial: Hashable, told: _Trial, work: _Work) -> None:
+    def _say(trial: Hashable, told: Trial, work: Work) -> None:
         """Tell other trials what settings cost in this one."""
         if told.baseline is None:
             return
@@ -321,7 +226,7 @@ class Tuner(Generic[P]):
             if work.baseline is not None and work.tried
         }
 
-    def _next(self, trial: Hashable, told: _Trial, work: _Work) -> Decision:
+    def _next(self, trial: Hashable, told: Trial, work: Work) -> Decision:
         reused = work.known.setting
         if reused is not None and key(reused) not in work.costs.settings:
             return Decision(reused, Phase.REUSE, work.known.why, work.known.evidence)
@@ -337,7 +242,7 @@ class Tuner(Generic[P]):
         why = f"probe {self._probes} of {self._most} at most" + (", once more: it may be the best" if again else "")
         return Decision(wanted, Phase.PROBE, why, {"best so far": work.best[1].value})
 
-    def _wanted(self, work: _Work) -> Setting | None:
+    def _wanted(self, work: Work) -> Setting | None:
         """Return what is to be tried of a kind of work; None if that is done."""
         if self._probes >= self._most:
             return None
@@ -349,7 +254,7 @@ class Tuner(Generic[P]):
             return None
         return None if (again := work.contender) is None else setting_of(again)
 
-    def _kept(self, told: _Trial, work: _Work) -> Decision:
+    def _kept(self, told: Trial, work: Work) -> Decision:
         tried, (best, ratio) = work.tried, work.best
         if best == BY_DEFAULT:
             least = min(tried, key=tried.__getitem__, default=BY_DEFAULT)
@@ -362,28 +267,7 @@ class Tuner(Generic[P]):
             return Decision(DEFAULT, Phase.BASELINE, "what is kept is hardly better: is it?", _evidence(tried, best))
         return Decision(setting_of(best), Phase.KEEP, "the best of what was tried", _evidence(tried, best))
 
-    @staticmethod
-    def _has_drifted(told: _Trial, work: _Work, here: Key, cost: float) -> Mapping[str, float] | None:
-        """Return what epochs cost now and before, if these are two things."""
-        epochs = told.seen.of(here)
-        earlier = epochs[: len(epochs) - abs(told.off)]
-        if len(earlier) < 2 * ROW:
-            return None
-        before, far = median(earlier), 1 + max(DRIFT, CHANCE * work.costs.spread)
-        if cost > far * before:
-            told.off = max(told.off, 0) + 1
-        elif cost < before / far:
-            told.off = min(told.off, 0) - 1
-        else:
-            told.off = 0
-        late = (*epochs[len(earlier) :], cost)
-        beyond = min(late) > max(earlier) or max(late) < min(earlier)
-        if abs(told.off) >= (ROW if beyond else 2 * ROW):
-            return {"now": cost, "before": before}
-        work.costs.follow(epochs[-1], cost)
-        return None
-
-    def _begin_anew(self, work: _Work, told: _Trial) -> None:
+    def _begin_anew(self, work: Work, told: Trial) -> None:
         """Forget what was measured; what was best is tried first, as if it had been known from other studies."""
         best = setting_of(work.best[0])
         work.known = replace(work.known, setting=best or None, why="what was best before", evidence={})
