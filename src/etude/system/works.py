@@ -13,9 +13,9 @@ from etude.system.probing import DEFAULT, STEP
 
 HARM: Final = 1.02
 """A setting that costs more than so much of the default does harm."""
-SHY: Final = 0.5
+SHY: Final = 1.0
 """So many standard errors a setting has to be better than the default to be kept."""
-DOUBT: Final = 1.0
+DOUBT: Final = 0.5
 """What may be better than what is kept, if its estimate is too high by so many, is tried once more."""
 SURE: Final = 3.0
 """What is so many away from the default is better than it, or worse, and needs no further epoch to show it."""
