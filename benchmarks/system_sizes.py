@@ -37,7 +37,7 @@ def cells(small: bool, rounds: int) -> Sequence[Cell]:
 
 def work(args: Mapping[str, Any], place: Path) -> Result:
     if not args:
-        return {"details": {}}
+        return {"rates": 0, "details": {}}
     if "epochs" in args:
         return _repeated(args["epochs"])
     return _sized(args["size"], args["rounds"]) if "size" in args else _arbitrary(args["rounds"])

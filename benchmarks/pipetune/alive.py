@@ -88,7 +88,8 @@ def tuned(workload: Workload, table: Table, *, epochs: int, trials: int) -> Iter
             took = seat.epoch({**table.default, **decision.setting})
             if nth:
                 yield took.seconds, decision.phase, decision.setting
-            decision = tuner.epoch(trial, decision, took.seconds / took.steps, "work")
+            cost = (took.seconds - min(took.begun_s, took.seconds / 2)) / took.steps  # as a study counts it
+            decision = tuner.epoch(trial, decision, cost, "work")
         seat.leave()
         tuner.ended(trial)
 

@@ -38,6 +38,7 @@ class Epoch:
         steps: Training steps; 1 where there is no loader.
         joules: Modelled: CPU seconds of the training and its loader workers, times the watts of a core.
         profile: What it took of its machine; None where nobody asked for it.
+        begun_s: How much of the seconds went to workers that were begun, and stay.
         metrics: What the training reported after it.
     """
 
@@ -46,6 +47,7 @@ class Epoch:
     steps: int
     joules: float | None
     profile: Profile | None
+    begun_s: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -62,6 +64,8 @@ class Feed:
         self._loader, self._stepped = loader, stepped
         self._now: DataLoader[Any] = loader
         self._how: tuple[int, bool] = (loader.num_workers, False)
+        self._begins = False
+        self.begun_s = 0.0
 
     def set(self, workers: int, *, persistent: bool) -> None:
         """Let the next epoch be loaded by so many workers."""
@@ -69,6 +73,7 @@ class Feed:
         if how == self._how:
             return
         was = self._loader
+        self._begins = how[1]
         self._how, self._now = how, DataLoader(
             was.dataset,
             batch_size=was.batch_size,
@@ -91,6 +96,8 @@ class Feed:
             if batch is None:
                 return
             waited_s = time.perf_counter() - asked_s
+            if self._begins:
+                self._begins, self.begun_s = False, time.perf_counter() - before_s
             trains = torch.is_grad_enabled()
             yield batch
             if trains:
@@ -158,7 +165,8 @@ class ByHand:
                 if not self._feeds:
                     self._stepped(seconds, 0.0)
                 profile = watch.end() if is_profiled else None
-                self._ended(Epoch(setting, seconds, self._steps, joules, profile, dict(self.last)))
+                begun_s = sum(feed.begun_s for feed in self._feeds)
+                self._ended(Epoch(setting, seconds, self._steps, joules, profile, begun_s, dict(self.last)))
 
     def report(self, **metrics: float) -> None:
         """Keep what was reported last."""
@@ -172,6 +180,7 @@ class ByHand:
         if isinstance(threads, int):
             torch.set_num_threads(threads)
         for feed in self._feeds:
+            feed.begun_s = 0.0
             feed.set(int(setting.get(WORKERS) or 0), persistent=bool(setting.get(PERSISTENT)))
 
     def _taken_in_hand(self, loaders: Any) -> Any:

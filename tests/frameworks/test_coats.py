@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import functools
 import pickle
@@ -168,3 +169,49 @@ def test_a_class_of_the_same_name_may_have_a_metaclass() -> None:
 
     made = named_like(Odd, {"more": functools.partial(int, 3)})
     assert (made.__name__, type(made), made.__doc__, made.__mro__[1]) == ("Odd", Meta, "Odd.", Odd)
+
+
+class Counting:
+    """Counts, on its class, how often its objects were asked."""
+
+    asked = 0
+
+    def index(self, item: Any) -> Any:
+        type(self).asked += 1
+        return item
+
+
+def test_what_a_method_sets_on_its_class_is_set_where_the_user_looks() -> None:
+    one, other = Counting(), Counting()
+    put_on(one, LOUD, 1)
+    put_on(one, FRAMED, 2)
+    for thing in (one, one, other):
+        thing.index(0)
+    assert Counting.asked == one.asked == 3  # type: ignore[attr-defined]
+    type(one).fresh = "yes"  # type: ignore[attr-defined]
+    assert other.fresh == "yes"  # type: ignore[attr-defined]
+    del type(one).fresh  # type: ignore[attr-defined]
+    assert not hasattr(Counting, "fresh")
+    take_off(one, LOUD)
+    take_off(one, FRAMED)
+    assert type(one) is Counting
+
+
+def test_a_class_with_a_metaclass_of_its_own_keeps_what_that_does() -> None:
+    made: list[str] = []
+
+    class Meta(abc.ABCMeta):
+        def __init__(cls, *args: Any) -> None:
+            super().__init__(*args)
+            cls.tag = f"{cls.__name__} {len(made)}"
+            made.append(cls.tag)
+
+    class Tagged(metaclass=Meta):
+        def index(self, item: Any) -> Any:
+            return item
+
+    thing = Tagged()
+    put_on(thing, LOUD, 1)
+    assert Tagged.tag == "Tagged 0"
+    assert isinstance(type(thing), Meta)
+    assert isinstance(thing, Tagged)

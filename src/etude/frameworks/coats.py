@@ -58,6 +58,8 @@ PLAIN: Final = "_etude_plain"
 """Where a class of ours has the one that the user knows its objects by."""
 COATS: Final = "_etude_coats"
 """Where it has the coats of its objects, the outermost last."""
+MADE: Final = "_etude_made"
+"""Is true of it once it is made."""
 
 
 def put_on(thing: Any, coat: Coat, what: Any) -> None:
@@ -97,10 +99,17 @@ def plain_class(thing: Any) -> type[Any]:
     return found
 
 
-def named_like(cls: type[Any], body: Mapping[str, Any]) -> type[Any]:
-    """Return a subclass that has the name of its class."""
+def named_like(cls: type[Any], body: Mapping[str, Any], *, made_by: type[Any] | None = None) -> type[Any]:
+    """Return a subclass that has the name of its class.
+
+    Args:
+        cls: The class.
+        body: What the subclass has.
+        made_by: Its metaclass; that of the class if left out.
+    """
     names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-    return types.new_class(cls.__name__, (cls,), {}, lambda space: space.update({**names, **body}))
+    told = {} if made_by is None else {"metaclass": made_by}
+    return types.new_class(cls.__name__, (cls,), told, lambda space: space.update({**names, **body}))
 
 
 def _key(coat: Coat) -> str:
@@ -116,8 +125,38 @@ def _coated(cls: type[Any], coat: Coat) -> type[Any]:
     """Return the subclass whose objects wear a coat over what those of a class do."""
     if (cls, coat) not in _CLASSES:
         ours = {PLAIN: getattr(cls, PLAIN, cls), COATS: (*getattr(cls, COATS, ()), coat), "__reduce_ex__": _reduced}
-        _CLASSES[cls, coat] = named_like(cls, {**coat.methods(cls), **ours})
+        made = _CLASSES[cls, coat] = named_like(cls, {**coat.methods(cls), **ours}, made_by=_handing_on(type(cls)))
+        type.__setattr__(made, MADE, True)
     return _CLASSES[cls, coat]
+
+
+@functools.cache
+def _handing_on(meta: type[Any]) -> type[Any]:
+    """Return a metaclass whose classes, once made, hand what is set on them on to the class that the user knows.
+
+    So a method that counts calls by ``type(self).calls += 1`` counts them where the user looks.
+    """
+    if hasattr(meta, MADE):
+        return meta
+
+    def __setattr__(cls: Any, name: str, value: Any) -> None:  # noqa: N807
+        if MADE in vars(cls) and not _is_pythons_own(name):
+            setattr(getattr(cls, PLAIN), name, value)
+        else:
+            meta.__setattr__(cls, name, value)
+
+    def __delattr__(cls: Any, name: str) -> None:  # noqa: N807
+        if MADE in vars(cls) and not _is_pythons_own(name):
+            delattr(getattr(cls, PLAIN), name)
+        else:
+            meta.__delattr__(cls, name)
+
+    body = {MADE: False, "__setattr__": __setattr__, "__delattr__": __delattr__}
+    return named_like(meta, body)
+
+
+def _is_pythons_own(name: str) -> bool:
+    return name == "_abc_impl" or (name.startswith("__") and name.endswith("__"))
 
 
 _CLASSES: Final[dict[tuple[type[Any], Coat], type[Any]]] = {}
