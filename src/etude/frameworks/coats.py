@@ -125,13 +125,14 @@ def _coated(cls: type[Any], coat: Coat) -> type[Any]:
     """Return the subclass whose objects wear a coat over what those of a class do."""
     if (cls, coat) not in _CLASSES:
         ours = {PLAIN: getattr(cls, PLAIN, cls), COATS: (*getattr(cls, COATS, ()), coat), "__reduce_ex__": _reduced}
-        made = _CLASSES[cls, coat] = named_like(cls, {**coat.methods(cls), **ours}, made_by=_handing_on(type(cls)))
+        meta: Any = type(cls)
+        made = _CLASSES[cls, coat] = named_like(cls, {**coat.methods(cls), **ours}, made_by=_handing_on(meta))
         type.__setattr__(made, MADE, True)
     return _CLASSES[cls, coat]
 
 
 @functools.cache
-def _handing_on(meta: type[Any]) -> type[Any]:
+def _handing_on(meta: Any) -> Any:
     """Return a metaclass whose classes, once made, hand what is set on them on to the class that the user knows.
 
     So a method that counts calls by ``type(self).calls += 1`` counts them where the user looks.
