@@ -6,7 +6,7 @@ import copy
 import itertools
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from torch.utils.data import (
 )
 
 from etude.frameworks.sources import Source, cpu_sources
+from etude.frameworks.torch_bits import alike
 
 AT_ONCE: Final = 256
 """So many indices are drawn at once from a sampler that may draw from global generators: each time, these have to be
@@ -135,6 +136,21 @@ def set_all(sources: Iterable[Source], states: Iterable[Any]) -> None:
     """Set each to its state."""
     for source, state in zip(sources, states, strict=True):
         source.set(state)
+
+
+def moved(before: Mapping[int, Any]) -> list[int]:
+    """Return which global generators somebody drew from.
+
+    Args:
+        before: The state that each had, by its number; others are not looked at.
+    """
+    now = {nth: GLOBAL[nth].get() for nth in before}
+    return [nth for nth, state in now.items() if not _same(state, before[nth])]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Say whether two states of a generator are one; those of Python's are tuples of many whole numbers."""
+    return bool(one == other) if isinstance(one, tuple) else alike(one, other)
 
 
 class Drawing:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-import torch
 from torch.utils.data import default_collate, get_worker_info
 
 from etude.frameworks.torch_bits import alike
-from etude.frameworks.torch_drawing import GLOBAL, seed_all, set_all
+from etude.frameworks.torch_drawing import GLOBAL, moved, seed_all, set_all
 from etude.frameworks.torch_reseeded import Marked, drew
 
 SEED: Final = 20_040_509
@@ -65,7 +64,7 @@ class Fetcher:
         """Return a batch, and whether it depends on where it was made."""
         before = [source.get() for source in GLOBAL]
         batch = self.fetch(index)
-        differs = moved(before)
+        differs = bool(moved(dict(enumerate(before))))
         if self._twice:
             self._twice = False
             differs = differs or not self._comes_again(index, batch)
@@ -197,12 +196,6 @@ class Kept:
 def keeps(collate: Any, *, batches: bool) -> bool:
     """Say whether examples may be kept: batches have to be made of copies, so that nobody can change what is kept."""
     return batches and collate is default_collate
-
-
-def moved(before: list[Any]) -> bool:
-    """Say whether somebody drew from a global generator since its state was read."""
-    python, numpy, of_torch = (source.get() for source in GLOBAL)
-    return not (torch.equal(of_torch, before[2]) and python == before[0] and alike(numpy, before[1]))
 
 
 def free_share() -> float:

@@ -24,8 +24,7 @@ from torch.utils.data import ConcatDataset, IterableDataset, MapDataPipe, Subset
 
 from etude.core.streams import stream_seed
 from etude.frameworks.coats import Coat, plain_class, put_on, wears, worn
-from etude.frameworks.torch_bits import alike
-from etude.frameworks.torch_drawing import GLOBAL
+from etude.frameworks.torch_drawing import GLOBAL, moved
 
 OF: Final = "_etude_of"
 """Where a stand-in has the data set that it stands for (``torch_views``)."""
@@ -150,33 +149,24 @@ def _fetched(found: Found, seed: int, fetch: Callable[[SeedFor], Any]) -> Any:
     while True:
         draws = list(found.draws)
         watched = [nth for nth in range(len(GLOBAL)) if nth not in draws] if found.unwatched > 0 else []
-        before = {nth: GLOBAL[nth].get() for nth in (*draws, *watched)}
+        own = {nth: GLOBAL[nth].get() for nth in draws}
+        before = {nth: GLOBAL[nth].get() for nth in watched}
         more: list[int] = []
         try:
             got = fetch(functools.partial(_seed, draws, seed))
         except Exception:
-            more = _moved(watched, before)
+            more = moved(before)
             if not more:
                 raise
         else:
-            more = _moved(watched, before)
+            more = moved(before)
             if not more:
                 found.unwatched -= bool(watched)
                 return got
         finally:
-            for nth in (*draws, *more):
-                GLOBAL[nth].set(before[nth])
+            for nth, state in (*own.items(), *((nth, before[nth]) for nth in more)):
+                GLOBAL[nth].set(state)
         found.draws = sorted({*found.draws, *more})
-
-
-def _moved(watched: list[int], before: Mapping[int, Any]) -> list[int]:
-    states = {nth: GLOBAL[nth].get() for nth in watched}
-    return [nth for nth, state in states.items() if not _same(state, before[nth])]
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Say whether two states of a generator are one; those of Python's are tuples of many whole numbers."""
-    return bool(one == other) if isinstance(one, tuple) else alike(one, other)
 
 
 def _seed(draws: list[int], seed: int, index: Any) -> None:

@@ -16,8 +16,8 @@ from torch.utils.data import DataLoader
 from torch.utils.data._utils import pin_memory as pinning
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from etude.frameworks.torch_drawing import GLOBAL, set_all
-from etude.frameworks.torch_fetching import Begin, Fetched, Fetcher, Keeping, Kept, moved
+from etude.frameworks.torch_drawing import GLOBAL, moved, set_all
+from etude.frameworks.torch_fetching import Begin, Fetched, Fetcher, Keeping, Kept
 from etude.frameworks.torch_twins import Indices
 
 MOST_PREFETCHED: Final = 64
@@ -128,7 +128,7 @@ class Here:
             if not self.own:
                 set_all(GLOBAL, before)
             raise
-        differs = moved(before)
+        differs = bool(moved(dict(enumerate(before))))
         if differs and not self.own:
             set_all(GLOBAL, before)
             if self._kept is not None:

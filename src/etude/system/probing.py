@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -89,13 +89,12 @@ class Axes:
         return None
 
 
-def best_of(tried: Mapping[Key, float], *, unless: Sequence[Key] = ()) -> tuple[Setting, float]:
+def best_of(tried: Mapping[Key, float]) -> tuple[Setting, float]:
     """Return the setting that costs least, and what share of the default that is; the default, if none is better.
 
     Args:
         tried: Settings, and what they cost beside the default.
-        unless: Those that are not meant.
     """
-    found = min((one for one in tried if one not in unless), key=tried.__getitem__, default=key(DEFAULT))
+    found = min(tried, key=tried.__getitem__, default=key(DEFAULT))
     cost = tried.get(found, 1.0)
     return (setting_of(found), cost) if cost < 1 - STEP else (DEFAULT, 1.0)

@@ -86,6 +86,7 @@ class Tuner(Generic[P]):
 
     def __init__(self, prober: Prober, *, most: int, look_up: Callable[[P], Known]) -> None:
         self._prober, self._most, self._look_up = prober, most, look_up
+        self._probes = 0
         self._works: dict[Hashable, Work] = {}
         self._trials: dict[Hashable, Trial] = {}
 
@@ -166,10 +167,6 @@ class Tuner(Generic[P]):
             return self._kept(told, work)
         return Decision(DEFAULT, Phase.BASELINE, "a second epoch by default: a first one pays for what comes once")
 
-    @property
-    def _probes(self) -> int:
-        return sum(work.probes for work in self._works.values())
-
     def _guessed(self, known: Known) -> Known:
         """Return what to begin with for work that nothing is known of, and that is not to be probed any more."""
         bests = [best for work in self._works.values() if (best := work.best[0]) != BY_DEFAULT]
@@ -235,12 +232,13 @@ class Tuner(Generic[P]):
             return self._kept(told, work)
         again = key(wanted) in work.costs.settings
         few = len(told.seen.of(BY_DEFAULT)) <= len(told.seen.of(key(wanted)))
-        if again and few and work.best[0] == BY_DEFAULT:
+        best, ratio = work.best
+        if again and few and best == BY_DEFAULT:
             return Decision(DEFAULT, Phase.BASELINE, "what is tried once more is compared with more than one epoch")
-        work.probes += 1
+        self._probes += 1
         work.probing[key(wanted)] = trial
         why = f"probe {self._probes} of {self._most} at most" + (", once more: it may be the best" if again else "")
-        return Decision(wanted, Phase.PROBE, why, {"best so far": work.best[1].value})
+        return Decision(wanted, Phase.PROBE, why, {"best so far": ratio.value})
 
     def _wanted(self, work: Work) -> Setting | None:
         """Return what is to be tried of a kind of work; None if that is done."""

@@ -58,7 +58,6 @@ class Work:
         baseline: What a step by default cost, in the trial that measured it last.
         costs: What settings cost beside that.
         probing: Setting -> the trial that is trying it.
-        probes: How many epochs were.
     """
 
     known: Known
@@ -66,7 +65,6 @@ class Work:
     baseline: float | None = None
     costs: Costs = field(default_factory=Costs)
     probing: dict[Key, Hashable] = field(default_factory=dict)
-    probes: int = 0
 
     @property
     def tried(self) -> dict[Key, float]:
@@ -85,10 +83,10 @@ class Work:
     @property
     def best(self) -> tuple[Key, Ratio]:
         """What is kept, and what it costs beside the default: that itself, if nothing was shown to be better."""
-        least, best = 1 - STEP, (BY_DEFAULT, Ratio(1.0, 0.0, 0.0))
+        least, best, reused = 1 - STEP, (BY_DEFAULT, Ratio(1.0, 0.0, 0.0)), self.reused
         for setting in self.costs.settings:
             ratio = self.costs.ratio(setting)
-            cost = ratio.value - STEP if setting == self.reused else ratio.above(SHY)  # history has tried it before
+            cost = ratio.value - STEP if setting == reused else ratio.above(SHY)  # history has tried it before
             if cost < least:
                 least, best = cost, (setting, ratio)
         return best
