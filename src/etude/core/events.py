@@ -452,6 +452,20 @@ class Freed(Fact, frozen=True):
     states: tuple[tuple[int, int], ...] = ()
 
 
+class Prepared(Fact, frozen=True):
+    """Something was done for the study before its trials, by whoever writes its variants; trials know nothing of it.
+
+    Attributes:
+        what: What was done, such as ``planned``, ``asked`` or ``approved``.
+        variant: For which variant; empty for all of them.
+        body: All that there is to say of it.
+    """
+
+    what: str
+    variant: str = ""
+    body: dict[str, Any] = {}
+
+
 class Closed(Fact, frozen=True):
     """The driver ended its work.
 
@@ -482,6 +496,7 @@ AnyFact = (
     | Settled
     | Tuned
     | Freed
+    | Prepared
     | Closed
 )
 

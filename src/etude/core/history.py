@@ -27,6 +27,7 @@ from etude.core.events import (
     Opened,
     Outcome,
     Params,
+    Prepared,
     Quarantined,
     Queued,
     Reported,
@@ -317,6 +318,7 @@ class History:
             Settled: self._settled,
             Tuned: self._tuned,
             Freed: self._freed,
+            Prepared: lambda _: None,
             Closed: self._closed,
         }
 

@@ -1,0 +1,1 @@
+"""Who may be asked for a patch: services, programs, people."""

@@ -1,0 +1,138 @@
+"""What a program did while it was watched: plain facts, no opinions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from etude.mage.values import Value
+
+
+class ParameterFacts(Value, frozen=True):
+    """A parameter of a model.
+
+    Attributes:
+        shape: Its shape.
+        trainable: Whether it wants a gradient.
+        digest: Of the values that it begins with; empty where nobody could tell.
+        got_gradient: Whether it had a gradient that is not 0 in some watched step; None if no step was seen.
+    """
+
+    shape: tuple[int, ...]
+    trainable: bool = True
+    digest: str = ""
+    got_gradient: bool | None = None
+
+
+class ModuleFacts(Value, frozen=True):
+    """A module of a model.
+
+    Attributes:
+        type: The name of its class.
+        calls: How often it was called in the watched steps.
+        values: Its plain attributes: numbers, texts, truth values.
+    """
+
+    type: str
+    calls: int = 0
+    values: Mapping[str, Any] = {}
+
+
+class ModelFacts(Value, frozen=True):
+    """A model: the outermost modules that were trained, or estimators that were fitted.
+
+    Attributes:
+        type: The name of its class.
+        parameters: By name.
+        modules: By path; the model itself is the empty one.
+    """
+
+    type: str
+    parameters: Mapping[str, ParameterFacts] = {}
+    modules: Mapping[str, ModuleFacts] = {}
+
+
+class FitFacts(Value, frozen=True):
+    """A call of an estimator's ``fit``, or of a library's ``train``.
+
+    Attributes:
+        type: The estimator.
+        rows: How many rows reached it.
+        columns: Their columns by name, or by number where they have none.
+        target: A digest of the labels.
+        values: The estimator's settings.
+    """
+
+    type: str
+    rows: int
+    columns: tuple[str, ...]
+    target: str = ""
+    values: Mapping[str, Any] = {}
+
+
+class Ended(Value, frozen=True):
+    """How a program ended.
+
+    Attributes:
+        code: Its exit code; None if it was killed.
+        why: In words: ``finished``, ``enough seen``, ``raised``, ``time limit``, ``killed by signal 9``.
+        error: The type of what it raised.
+        message: Its message.
+        frame: The innermost frame of the project: file, line, function.
+        traceback: The last lines.
+    """
+
+    code: int | None
+    why: str
+    error: str = ""
+    message: str = ""
+    frame: str = ""
+    traceback: str = ""
+
+
+class Facts(Value, frozen=True):
+    """What was seen of a run.
+
+    Attributes:
+        ended: How it ended.
+        steps: How many optimizer steps were watched.
+        models: The models, in the order in which they were first trained.
+        fits: Calls of ``fit``.
+        optimizers: The groups of each optimizer, without their parameters, at the first step.
+        scheduled: What schedulers there are, by class.
+        batches: Shapes of what the loaders gave first, by order of the loaders.
+        batch_digests: Digests of the first batches.
+        lengths: How many batches the loaders have.
+        losses: The values that ``backward`` was called on.
+        calls: How often functions were called: those of the project as ``file.py:name``, those of libraries that are
+            watched by their dotted names.
+        operators: How often operators ran.
+        settings: Values of the program's settings: flags by name, fields of configurations, upper-case globals.
+        seeds: What generators were seeded with, as ``torch 0``.
+        metrics: What it reported or wrote into the agreed file.
+        versions: Of Python and of libraries.
+        wall_s: How long it took.
+        peak_mb: How much memory.
+        unseen: What could not be watched, and why.
+    """
+
+    ended: Ended
+    steps: int = 0
+    models: tuple[ModelFacts, ...] = ()
+    fits: tuple[FitFacts, ...] = ()
+    optimizers: tuple[tuple[Mapping[str, Any], ...], ...] = ()
+    scheduled: tuple[str, ...] = ()
+    batches: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    batch_digests: tuple[str, ...] = ()
+    lengths: tuple[int, ...] = ()
+    losses: tuple[float, ...] = ()
+    calls: Mapping[str, int] = {}
+    operators: Mapping[str, int] = {}
+    settings: Mapping[str, Any] = {}
+    seeds: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = {}
+    versions: Mapping[str, str] = {}
+    wall_s: float = 0.0
+    peak_mb: float = 0.0
+    unseen: tuple[str, ...] = ()
+    schema: int = 1

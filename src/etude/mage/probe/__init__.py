@@ -1,0 +1,1 @@
+"""Sees what a program does, from inside and without touching it."""
