@@ -78,7 +78,7 @@ def through(book: Book) -> Machine:
 
     def happened(event: loop.Event, did: Did, **body: Any) -> None:
         machine.handle(event)
-        book.write(did, name, standing=machine.standings[name], **body)
+        book.write(did, name, standings=[machine.standings[name]], **body)
 
     book.write(Did.BEGUN, setup=Setup(root=".", entry=PLAN.entry, tag="t1"))
     book.write(Did.SCANNED, files=TREE.files, left_out={".env": "holds secrets"})
@@ -144,7 +144,7 @@ def test_an_approval_makes_a_variant_accepted(tmp_path: Path) -> None:
         machine.handle(loop.Accepted(variant="without-conv2", patch="p1", verdict=standing.verdict))
         approval = Approval(by="me", patch="p1", verdict=standing.verdict)
         accepted = machine.standings["without-conv2"]
-        book.write(Did.REVIEWED, "without-conv2", approval=approval, standing=accepted)
+        book.write(Did.REVIEWED, "without-conv2", approval=approval, standings=[accepted])
     again = read(tmp_path / "one")
     assert again.accepted() == {"without-conv2": PATCH}
     assert again.approvals == {"without-conv2": approval}

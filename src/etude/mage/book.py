@@ -130,12 +130,14 @@ class Record:
         standings: How far each variant is.
         patches: By digest.
         verdicts: What each rung says, by the digest of all of it.
+        checked: What is said of a patch without running it, by its digest.
         facts: What the patched program did, by the patch's digest.
         replies: By the digest of the request.
         answers: The newest answer for each variant.
         approvals: The newest of each variant.
         usage: Tokens in and out, as far as services told them.
         requests: How often somebody was asked, whose answer was not in the journal.
+        spent: What was spent by each variant, as it was written down last.
         unpriced: Answers of which nobody told how many tokens they took.
         ended: Why it ended last, if nothing came after that.
     """
@@ -149,12 +151,14 @@ class Record:
     standings: dict[str, Standing] = field(default_factory=dict)
     patches: dict[str, Patch] = field(default_factory=dict)
     verdicts: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
+    checked: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
     replies: dict[str, Reply] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
     approvals: dict[str, Approval] = field(default_factory=dict)
     usage: tuple[int, int] = (0, 0)
     requests: int = 0
+    spent: Any = None
     unpriced: int = 0
     ended: str = ""
 
@@ -203,11 +207,10 @@ class Record:
         """Fold one fact in."""
         body, name = fact.body, fact.variant
         self.ended = ""
-        if "standing" in body:
-            self.standings[name] = _read(body["standing"], Standing)
         for standing in body.get("standings", ()):
             read = _read(standing, Standing)
             self.standings[read.variant] = read
+        self.spent = body.get("spent", self.spent)
         match fact.what:
             case Did.BEGUN:
                 self.setup = _read(body["setup"], Setup)
@@ -224,7 +227,9 @@ class Record:
                 self.patches[patch.digest] = patch
             case Did.PROBED if "facts" in body:
                 self.facts[body["patch"]] = _read(body["facts"], Facts)
-            case Did.JUDGED | Did.CHECKED if "verdicts" in body:
+            case Did.CHECKED if "verdicts" in body:
+                self.checked[body["patch"]] = tuple(_read(one, Verdict) for one in body["verdicts"])
+            case Did.JUDGED if "verdicts" in body:
                 self.verdicts[body["digest"]] = tuple(_read(one, Verdict) for one in body["verdicts"])
             case Did.REVIEWED if body.get("approval") is not None:
                 self.approvals[name] = _read(body["approval"], Approval)

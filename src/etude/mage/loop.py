@@ -294,7 +294,11 @@ class Machine:
     """
 
     def __init__(
-        self, standings: Iterable[Standing] = (), tries: Tries = Tries(), *, has_baseline: bool = False
+        self,
+        standings: Iterable[Standing] = (),
+        tries: Tries = Tries(),  # noqa: B008 - it is frozen
+        *,
+        has_baseline: bool = False,
     ) -> None:
         self._standings = {one.variant: one for one in standings}
         self._tries = tries
@@ -351,9 +355,10 @@ class Machine:
             return []
         if isinstance(event, Planned):
             return self._planned(event)
-        if (standing := self._standings.get(event.variant)) is None:
+        found = self._standings.get(event.variant)
+        if found is None:
             raise TransitionError(f"variant {event.variant} is not planned, and got {type(event).__name__!r}.")
-        return self._happened(standing, event)
+        return self._happened(found, event)
 
     def _happened(self, standing: Standing, event: Event) -> list[Command]:  # one branch an event
         match event:
