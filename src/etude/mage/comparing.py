@@ -92,7 +92,7 @@ def plain(operator: str) -> str:
     """
     found = re.fullmatch(r"aten(?:\.|::)(\w+)(?:\.\w+)?", operator)
     name = found[1] if found else operator
-    return name.rstrip("_") if found or "." not in name and ":" not in name else name
+    return name.rstrip("_") if found or ("." not in name and ":" not in name) else name
 
 
 def counted(operators: Mapping[str, int]) -> dict[str, int]:

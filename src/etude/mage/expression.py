@@ -338,7 +338,11 @@ class _Evaluation:
         parts = list(self._over(value))
         if len(parts) != len(target.elts):
             raise ValueError(f"{len(parts)} values for {len(target.elts)} names")
-        return {name: one for to, part in zip(target.elts, parts, strict=True) for name, one in self._bound(to, part).items()}
+        return {
+            name: one
+            for to, part in zip(target.elts, parts, strict=True)
+            for name, one in self._bound(to, part).items()
+        }
 
 
 VALUES: Final[Mapping[type[ast.expr], Callable[[_Evaluation, Any, Mapping[str, Any]], Any]]] = {

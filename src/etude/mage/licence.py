@@ -90,7 +90,7 @@ class Licence:
     def akin(self, name: str) -> bool:
         """Say whether a name shares a word with a setting that changes, as ``use_clip`` and ``clip_grad_norm_``."""
         words = {word for setting in self.settings for word in words_of(setting) if word not in COMMON}
-        return any(one == word or len(word) > 3 and one.startswith(word) for one in words_of(name) for word in words)
+        return any(one == word or (len(word) > 3 and one.startswith(word)) for one in words_of(name) for word in words)
 
     def divides(self, fewer: int) -> bool:
         """Say whether something that is called so many times fewer was called by what is gone, again and again."""
@@ -128,7 +128,9 @@ def licence_of(variant: Variant, pairs: Iterable[Pair], base: Facts, facts: Fact
         replaced=replaced,
         types=frozenset(_types(gone + replaced, pairs)),
         lost=tuple(lost for one in claims for lost in _lost(one, pairs, base, facts) if lost > 0),
-        draws=any(isinstance(one, ModuleGone | ModuleReplaced | Resized | SettingValue | ColumnsGone) for one in claims),
+        draws=any(
+            isinstance(one, ModuleGone | ModuleReplaced | Resized | SettingValue | ColumnsGone) for one in claims
+        ),
         data=bool(columns or settings or whats & {What.AUGMENTATION}),
         widths=frozenset(sized | _narrower(columns, base)),
         columns=columns,

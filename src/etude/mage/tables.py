@@ -13,7 +13,7 @@ from math import prod
 from typing import Final
 
 from etude.mage.comparing import owner, same, under
-from etude.mage.facts import Facts, ModelFacts, ModuleFacts
+from etude.mage.facts import Facts, ModelFacts
 from etude.mage.witnesses import ModuleGone, ModuleReplaced, ModuleUnused, Resized, Witness
 
 WRAPPERS: Final = ("module", "_orig_mod")
@@ -271,6 +271,30 @@ def parents(path: str) -> tuple[str, ...]:
     return tuple(".".join(parts[:end]) for end in range(len(parts)))
 
 
-def module_of(model: ModelFacts, row: str) -> ModuleFacts | None:
-    """Return the module that a parameter belongs to."""
-    return model.modules.get(owner(row))
+def was_shared(row: str, pair: Pair, gone: Iterable[str]) -> bool:
+    """Say whether a new row is a tensor that was shared with what goes: the table names it by its first name alone.
+
+    Args:
+        row: A row of the variant that the baseline's table does not have.
+        pair: The two models.
+        gone: The rows that go.
+    """
+    module, _, last = row.rpartition(".")
+    before, after = pair.base.modules.get(module), pair.variant.modules.get(module)
+    if not module or before is None or after is None or before.type != after.type or not before.calls:
+        return False
+    like = any(
+        name.rpartition(".")[2] == last and _type(pair.base, name.rpartition(".")[0]) == before.type
+        for name in pair.base.parameters
+    )
+    usual = before.type.rpartition(".")[2] in ("Linear", "Embedding", "EmbeddingBag")
+    own = any(owner(name) == module for name in pair.base.parameters)
+    shape = pair.variant.parameters[row].shape
+    return (like or usual or own) and any(
+        name.rpartition(".")[2] == last and pair.base.parameters[name].shape == shape for name in gone
+    )
+
+
+def _type(model: ModelFacts, path: str) -> str:
+    found = model.modules.get(path)
+    return "" if found is None else found.type
