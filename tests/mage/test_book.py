@@ -19,7 +19,7 @@ from etude.cli import app
 from etude.core.clock import VirtualClock
 from etude.core.errors import ConfigError, StudyInUseError
 from etude.mage import loop
-from etude.mage.backends.protocol import Message, Reply, Request, StopReason, Usage
+from etude.mage.backends.protocol import Reply, Request, StopReason, Usage
 from etude.mage.blocks import Author, Patch, Symbol
 from etude.mage.book import (
     Answers,
@@ -28,14 +28,13 @@ from etude.mage.book import (
     Did,
     Record,
     Setup,
-    digest_of_request,
     digest_of_variant,
     digest_of_verdicts,
-    secrets_of,
     told_usage,
 )
 from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
 from etude.mage.loop import Machine
+from etude.mage.scrubbing import secrets_of
 from etude.mage.session import read, writing
 from etude.mage.states import Stage
 from etude.mage.tree import Tree
@@ -168,9 +167,7 @@ def test_a_variant_that_is_not_there_is_told_with_those_that_are(tmp_path: Path)
 
 
 def test_an_answer_is_found_again_by_its_question(tmp_path: Path) -> None:
-    asked = Request(system="s", messages=(Message(role="user", text="u", shared=True),), most_tokens=100)
-    digest = digest_of_request(asked, "scripted")
-    assert digest != digest_of_request(asked, "another")
+    digest = "of the question"
     with writing(tmp_path / "one") as book:
         answers = Answers(book)
         answers.variant = "without-conv2"
@@ -194,16 +191,18 @@ def test_tokens_that_nobody_told_are_unknown_and_not_none() -> None:
 
 def test_no_key_of_the_environment_is_ever_in_the_journal(tmp_path: Path) -> None:
     environment = {"OPENAI_API_KEY": KEY, "HOME": "/home/me", "SHORT_KEY": "abc"}
-    assert secrets_of(environment) == [KEY]
+    assert secrets_of(environment) == (KEY,)
     with writing(tmp_path / "one", environment=environment) as book:
-        book.write(Did.ASKED, "a", request=Request(system=f"key {KEY}", messages=(), most_tokens=1), nested={KEY: [KEY]})
+        book.write(
+            Did.ASKED, "a", request=Request(system=f"key {KEY}", messages=(), most_tokens=1), nested={KEY: [KEY]}
+        )
         answers = Answers(book)
         answers.put("q", Reply(text=f"your key is {KEY}", raw=f"authorization: {KEY}".encode()))
         ended = Ended(code=1, why="raised", message=f"no {KEY}", traceback=f"no {KEY}")
         book.write(Did.PROBED, "a", patch="p", facts=Facts(ended=ended))
     found = b"".join(path.read_bytes() for path in (tmp_path / "one").rglob("*") if path.is_file())
     assert KEY.encode() not in found
-    assert b"your key is [removed]" in found
+    assert b"your key is (removed)" in found
 
 
 def test_files_that_hold_a_key_are_refused_before_they_are_written_or_sent(tmp_path: Path) -> None:
@@ -228,19 +227,22 @@ def test_readers_see_what_is_written_while_somebody_writes(tmp_path: Path) -> No
 
 
 def test_the_lease_is_kept_alive_by_itself_so_that_a_second_writer_is_refused(tmp_path: Path) -> None:
-    with writing(tmp_path / "one", beat_s=0.02):
-        with pytest.raises(StudyInUseError, match="Another driver works on this study"):
-            with writing(tmp_path / "one"):
-                pass
+    with (
+        writing(tmp_path / "one", beat_s=0.02),
+        pytest.raises(StudyInUseError, match="Another driver works on this study"),
+        writing(tmp_path / "one"),
+    ):
+        pass
     with writing(tmp_path / "one") as book:  # after a goodbye nobody waits
         book.write(Did.BEGUN, setup=Setup(root=".", entry="e"))
 
 
 def test_who_was_taken_over_writes_nothing_more(tmp_path: Path) -> None:
-    with pytest.raises(StudyInUseError), writing(tmp_path / "one") as book:
+    with writing(tmp_path / "one") as book:
         with contextlib.closing(sqlite3.connect(tmp_path / "one" / FILE)) as other, other:
             other.execute("UPDATE lease SET epoch = epoch + 1")
-        book.write(Did.PLANNED, plan=PLAN)
+        with pytest.raises(StudyInUseError):
+            book.write(Did.PLANNED, plan=PLAN)
     assert read(tmp_path / "one").plan is None
 
 

@@ -23,7 +23,7 @@ from etude.mage.values import Value
 from etude.mage.verdicts import Outcome, Rung, Verdict
 
 RULE: Final = "rule"
-NEEDED: Final = (Rung.PARSE, Rung.POLICY, Rung.FIRST_STEP, Rung.GONE)
+NEEDED: Final[tuple[Rung, ...]] = (Rung.PARSE, Rung.POLICY, Rung.FIRST_STEP, Rung.GONE)
 """Rungs that have to have been run for an approval without a person."""
 EXAMPLE: Final = "rules = true\nmost_lines = 40\n"
 
@@ -76,7 +76,7 @@ def why_not(policy: Policy, patch: Patch, verdicts: Sequence[Verdict]) -> str:
         return f"{_name(said.rung)} is {said.outcome.value}"
     passed = {verdict.rung for verdict in verdicts}
     missing = [_name(rung) for rung in NEEDED if rung not in passed]
-    missing += [_name(rung) for verdict in verdicts for rung in verdict.not_run if rung in NEEDED]
+    missing += [name for verdict in verdicts for name in verdict.not_run]
     if missing:
         return f"not run: {', '.join(missing)}"
     alarms = [alarm for verdict in verdicts for alarm in verdict.alarms]
@@ -84,17 +84,17 @@ def why_not(policy: Policy, patch: Patch, verdicts: Sequence[Verdict]) -> str:
         return f"alarm: {alarms[0]}"
     if policy.rules and patch.author.name == RULE:
         return ""
-    lines = changed_lines(patch.diff)
-    if policy.most_lines is None:
+    lines, most = changed_lines(patch.diff), policy.most_lines
+    if most is None:
         return f"written by {patch.author.name}, and the policy approves rules only"
-    return f"{lines} lines changed, and the policy approves up to {policy.most_lines}" if lines > policy.most_lines else ""
+    return f"{lines} lines changed, and the policy approves up to {most}" if lines > most else ""
 
 
 def changed_lines(diff: str) -> int:
-    """Return how many lines a diff adds or takes away.
+    r"""Return how many lines a diff adds or takes away.
 
     Example:
-        >>> changed_lines("--- a/x\\n+++ b/x\\n@@ -1 +1 @@\\n-one\\n+two\\n")
+        >>> changed_lines("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-one\n+two\n")
         2
     """
     in_hunk, found = False, 0
@@ -103,8 +103,10 @@ def changed_lines(diff: str) -> int:
             in_hunk = True
         elif line.startswith("diff --git"):
             in_hunk = False
+        elif line.startswith(("--- a/", "--- /dev/null")) and not in_hunk:
+            continue
         elif in_hunk and line.startswith(("+", "-")):
-            found += not line.startswith(("--- a/", "+++ b/", "--- /dev/null", "+++ /dev/null"))
+            found += 1
     return found
 
 
@@ -119,12 +121,14 @@ def is_approvable(outcome: Outcome | None) -> bool:
 
 
 def _check(path: Path, said: Mapping[str, Any]) -> None:
-    known = {"rules": bool, "most_lines": int}
+    known: dict[str, type] = {"rules": bool, "most_lines": int}
     for name, value in said.items():
         if name not in known:
             raise ConfigError(f"{path} says {name!r}, which no policy says. There are: {', '.join(known)}.")
-        if type(value) is not known[name] or (name == "most_lines" and value < 0):
-            raise ConfigError(f"{path} says {name} = {value!r}. It is {'true or false' if name == 'rules' else 'a number from 0'}.")
+        if type(value) is not known[name] or (isinstance(value, int) and value < 0):
+            raise ConfigError(
+                f"{path} says {name} = {value!r}. It is {'true or false' if name == 'rules' else 'a number from 0'}."
+            )
     if not said.get("rules") and said.get("most_lines") is None:
         raise ConfigError(f"{path} approves nothing. Say rules = true, or most_lines = 40; or leave --approve out.")
 

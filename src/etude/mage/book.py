@@ -9,12 +9,10 @@ What looks like a key in the environment is taken out of whatever is written.
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -22,10 +20,11 @@ from etude.core.clock import Clock
 from etude.core.errors import ConfigError
 from etude.core.events import AnyFact, Prepared
 from etude.mage.annotations import Annotation
-from etude.mage.backends.protocol import Reply, Request, Usage
+from etude.mage.backends.protocol import Reply, Usage
 from etude.mage.blocks import Patch
 from etude.mage.facts import Facts
 from etude.mage.loop import Standing
+from etude.mage.scrubbing import scrub
 from etude.mage.states import Stage
 from etude.mage.tree import Tree, digest_of
 from etude.mage.values import Value
@@ -33,10 +32,6 @@ from etude.mage.variants import Plan, Variant
 from etude.mage.verdicts import Verdict
 
 T = TypeVar("T")
-
-SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-SHORTEST_SECRET: Final = 8
-REMOVED: Final = "[removed]"
 
 
 class Did(StrEnum):
@@ -205,38 +200,19 @@ class Record:
 
     def apply(self, fact: Prepared) -> None:
         """Fold one fact in."""
-        body, name = fact.body, fact.variant
+        body = fact.body
         self.ended = ""
         for standing in body.get("standings", ()):
             read = _read(standing, Standing)
             self.standings[read.variant] = read
         self.spent = body.get("spent", self.spent)
-        match fact.what:
-            case Did.BEGUN:
-                self.setup = _read(body["setup"], Setup)
-            case Did.SCANNED:
-                self._scanned(body)
-            case Did.PLANNED:
-                self._planned(body)
-            case Did.MEASURED:
-                self.runs = tuple(_read(run, Facts) for run in body["runs"])
-            case Did.ANSWERED:
-                self._answered(name, body)
-            case Did.PATCHED if "patch" in body:
-                patch = _read(body["patch"], Patch)
-                self.patches[patch.digest] = patch
-            case Did.PROBED if "facts" in body:
-                self.facts[body["patch"]] = _read(body["facts"], Facts)
-            case Did.CHECKED if "verdicts" in body:
-                self.checked[body["patch"]] = tuple(_read(one, Verdict) for one in body["verdicts"])
-            case Did.JUDGED if "verdicts" in body:
-                self.verdicts[body["digest"]] = tuple(_read(one, Verdict) for one in body["verdicts"])
-            case Did.REVIEWED if body.get("approval") is not None:
-                self.approvals[name] = _read(body["approval"], Approval)
-            case Did.ENDED:
-                self.ended = str(body.get("why", ""))
+        if (fold := _FOLDS.get(fact.what)) is not None:
+            fold(self, fact.variant, fact.body)
 
-    def _scanned(self, body: Mapping[str, Any]) -> None:
+    def _begun(self, _: str, body: Mapping[str, Any]) -> None:
+        self.setup = _read(body["setup"], Setup)
+
+    def _scanned(self, _: str, body: Mapping[str, Any]) -> None:
         tree = Tree(dict(body["files"]))
         if tree.digest != self.tree.digest:
             self.runs = ()  # it was another program that ran
@@ -244,10 +220,37 @@ class Record:
         self.left_out = dict(body.get("left_out", {}))
         self.annotations = tuple(_read(one, Annotation) for one in body.get("annotations", ()))
 
-    def _planned(self, body: Mapping[str, Any]) -> None:
+    def _planned(self, _: str, body: Mapping[str, Any]) -> None:
         self.plan = _read(body["plan"], Plan)
         wanted = {variant.name for variant in self.plan.variants}
         self.standings = {name: standing for name, standing in self.standings.items() if name in wanted}
+
+    def _measured(self, _: str, body: Mapping[str, Any]) -> None:
+        self.runs = tuple(_read(run, Facts) for run in body["runs"])
+
+    def _patched(self, _: str, body: Mapping[str, Any]) -> None:
+        if "patch" in body:
+            patch = _read(body["patch"], Patch)
+            self.patches[patch.digest] = patch
+
+    def _checked(self, _: str, body: Mapping[str, Any]) -> None:
+        if "verdicts" in body:
+            self.checked[body["patch"]] = tuple(_read(one, Verdict) for one in body["verdicts"])
+
+    def _probed(self, _: str, body: Mapping[str, Any]) -> None:
+        if "facts" in body:
+            self.facts[body["patch"]] = _read(body["facts"], Facts)
+
+    def _judged(self, _: str, body: Mapping[str, Any]) -> None:
+        if "verdicts" in body:
+            self.verdicts[body["digest"]] = tuple(_read(one, Verdict) for one in body["verdicts"])
+
+    def _reviewed(self, name: str, body: Mapping[str, Any]) -> None:
+        if body.get("approval") is not None:
+            self.approvals[name] = _read(body["approval"], Approval)
+
+    def _ended(self, _: str, body: Mapping[str, Any]) -> None:
+        self.ended = str(body.get("why", ""))
 
     def _answered(self, name: str, body: Mapping[str, Any]) -> None:
         reply = _read(body["reply"], Reply)
@@ -259,6 +262,22 @@ class Record:
         if reply.usage.input is None and reply.usage.output is None:
             self.unpriced += 1
         self.usage = (self.usage[0] + (reply.usage.input or 0), self.usage[1] + (reply.usage.output or 0))
+
+
+_FOLDS: Mapping[str, Callable[[Record, str, Mapping[str, Any]], None]] = {
+    Did.BEGUN: Record._begun,
+    Did.SCANNED: Record._scanned,
+    Did.PLANNED: Record._planned,
+    Did.MEASURED: Record._measured,
+    Did.ANSWERED: Record._answered,
+    Did.PATCHED: Record._patched,
+    Did.CHECKED: Record._checked,
+    Did.PROBED: Record._probed,
+    Did.JUDGED: Record._judged,
+    Did.REVIEWED: Record._reviewed,
+    Did.ENDED: Record._ended,
+}
+"""What each kind of fact comes to; of a kind that a later version writes, nothing."""
 
 
 class Writable(Protocol):
@@ -339,32 +358,18 @@ class Answers:
         self._book.write(Did.ANSWERED, self.variant, digest=digest, reply=_kept(reply))
 
 
-def secrets_of(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the values of an environment that look like keys by their names."""
-    return [
-        value for name, value in environment.items() if SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET
-    ]
-
-
 def without_secrets(value: Any, secrets: Iterable[str]) -> Any:
-    """Return plain values in whose texts secrets gave way to ``[removed]``.
+    """Return plain values in whose texts secrets gave way to ``(removed)``.
 
     Example:
         >>> without_secrets({"told": ["key sk-0123456789 is wrong"]}, ["sk-0123456789"])
-        {'told': ['key [removed] is wrong']}
+        {'told': ['key (removed) is wrong']}
     """
     if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, REMOVED)
-        return value
+        return scrub(value, secrets)
     if isinstance(value, dict):
         return {without_secrets(name, secrets): without_secrets(inner, secrets) for name, inner in value.items()}
     return [without_secrets(one, secrets) for one in value] if isinstance(value, list | tuple) else value
-
-
-def digest_of_request(request: Request, backend: str) -> str:
-    """Return what tells a question to somebody from others."""
-    return digest_of(msgspec.msgpack.encode([backend, msgspec.to_builtins(request)], order="deterministic"))
 
 
 def told_usage(usage: Usage) -> str:

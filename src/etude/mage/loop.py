@@ -339,7 +339,7 @@ class Machine:
         standing = self._standings[command.variant]
         if isinstance(command, Draft):
             return standing.stage is Stage.DRAFTING and standing.route is command.route
-        return standing.stage is _STAGE_OF[type(command)]
+        return _COMMAND_AT.get(standing.stage) is type(command)
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -355,49 +355,44 @@ class Machine:
             return []
         if isinstance(event, Planned):
             return self._planned(event)
+        if isinstance(event, TakenUp):
+            self._down = None  # whoever goes on believes that somebody can be asked again
         found = self._standings.get(event.variant)
         if found is None:
             raise TransitionError(f"variant {event.variant} is not planned, and got {type(event).__name__!r}.")
         return self._happened(found, event)
 
-    def _happened(self, standing: Standing, event: Event) -> list[Command]:  # one branch an event
+    def _happened(self, standing: Standing, event: Event) -> list[Command]:
+        """Do what an event comes to that needs more than its row of the table; else take that row."""
+        if (turn := _PLAIN.get(type(event))) is not None:
+            return self._go_on(self._turn(standing, turn))
         match event:
-            case PlanApproved():
-                return self._go_on(self._turn(standing, Turn.APPROVED))
-            case PlanRefused():
-                self._turn(standing, Turn.REFUSED, why="not wanted")
             case Asked():
-                self._asked(standing)
-            case Patched(patch=patch):
-                return self._patched(standing, patch)
-            case HandedIn(patch=patch):
-                return self._handed_in(standing, patch)
-            case Checked():
-                return self._go_on(self._turn(standing, Turn.CHECKED))
-            case Probed():
-                return self._go_on(self._turn(standing, Turn.PROBED))
-            case Judged():
-                return self._judged(standing, event)
-            case Failed(evidence=evidence, patch=patch):
-                return self._failed(standing, evidence, patch)
-            case CannotBeWritten(why=why):
-                return self._cannot(standing, why)
-            case BudgetEnded(why=why, whole=whole):
-                self._halt(standing, Turn.BUDGET_ENDED, why, whole=whole)
-            case BackendFailed(why=why, whole=whole):
-                self._halt(standing, Turn.BACKEND_FAILED, why, whole=whole)
-            case TakenUp():
-                self._down = None  # whoever goes on believes that it can be asked again
-                return self._go_on(self._turn(standing, Turn.TAKEN_UP, why=""))
-            case Accepted():
-                self._accepted(standing, event)
-            case Rejected(note=note):
-                return self._rejected(standing, note)
-            case JudgedAnew():
-                return self._judged_anew(standing, event)
-            case HandedOver():
-                self._turn(standing, Turn.HANDED_OVER)
-        return []
+                return self._asked(standing)
+            case Patched() | HandedIn():
+                return self._new_patch(standing, event)
+            case Judged() | JudgedAnew():
+                return self._judgement(standing, event)
+            case Failed() | CannotBeWritten() | Rejected():
+                return self._setback(standing, event)
+            case BudgetEnded() | BackendFailed():
+                return self._halt(standing, event)
+        assert isinstance(event, Accepted), f"{type(event).__name__} is no event of a variant"
+        return self._accepted(standing, event)
+
+    def _new_patch(self, standing: Standing, event: Patched | HandedIn) -> list[Command]:
+        by_hand = isinstance(event, HandedIn)
+        return (self._handed_in if by_hand else self._patched)(standing, event.patch)
+
+    def _judgement(self, standing: Standing, event: Judged | JudgedAnew) -> list[Command]:
+        return self._judged(standing, event) if isinstance(event, Judged) else self._judged_anew(standing, event)
+
+    def _setback(self, standing: Standing, event: Failed | CannotBeWritten | Rejected) -> list[Command]:
+        if isinstance(event, Failed):
+            return self._failed(standing, event.evidence, event.patch)
+        return (
+            self._rejected(standing, event.note) if isinstance(event, Rejected) else self._cannot(standing, event.why)
+        )
 
     def _planned(self, event: Planned) -> list[Command]:
         before = self._standings.get(event.variant)
@@ -427,12 +422,13 @@ class Machine:
                 return []
         return [Draft(variant=standing.variant, route=standing.route)]
 
-    def _asked(self, standing: Standing) -> None:
+    def _asked(self, standing: Standing) -> list[Command]:
         if standing.stage is not Stage.DRAFTING or standing.route is not Route.MODEL or not self._may_ask(standing):
             raise TransitionError(
                 f"variant {standing.variant} is {standing.stage.value} after {standing.calls} calls, and got 'asked'."
             )
         self._set(standing, calls=standing.calls + 1)
+        return []
 
     def _may_ask(self, standing: Standing) -> bool:
         return standing.calls < self._tries.calls
@@ -452,8 +448,8 @@ class Machine:
     def _judged(self, standing: Standing, event: Judged) -> list[Command]:
         if event.patch != standing.patch or event.outcome not in APPROVABLE:
             raise TransitionError(
-                f"variant {standing.variant} has the patch {standing.patch}, and got a verdict of {event.outcome.value} "
-                f"on {event.patch}."
+                f"variant {standing.variant} has the patch {standing.patch}, and got a verdict of "
+                f"{event.outcome.value} on {event.patch}."
             )
         standing = self._turn(standing, Turn.JUDGED, verdict=event.verdict, outcome=event.outcome)
         return self._go_on(standing)
@@ -518,17 +514,20 @@ class Machine:
             return self._draft(self._standings[standing.variant])
         return self._give_up(self._turn(standing, Turn.FAILED, evidence=None), why)
 
-    def _halt(self, standing: Standing, turn: Turn, why: str, *, whole: bool) -> None:
+    def _halt(self, standing: Standing, event: BudgetEnded | BackendFailed) -> list[Command]:
         """End what waits for an answer; if nobody can be asked any more, all that does."""
+        turn = Turn.BUDGET_ENDED if isinstance(event, BudgetEnded) else Turn.BACKEND_FAILED
+        why = event.why
         self._turn(standing, turn, why=why)
-        if not whole:
-            return
+        if not event.whole:
+            return []
         self._down, self._why_down = turn, why
         for other in list(self._standings.values()):
             if other.stage is Stage.DRAFTING and other.route is Route.MODEL:
                 self._turn(other, turn, why=why)
+        return []
 
-    def _accepted(self, standing: Standing, event: Accepted) -> None:
+    def _accepted(self, standing: Standing, event: Accepted) -> list[Command]:
         if (event.patch, event.verdict) != (standing.patch, standing.verdict) or not standing.verdict:
             raise TransitionError(
                 f"variant {standing.variant} is not what was approved: its patch or its verdict is another one by now."
@@ -536,6 +535,7 @@ class Machine:
         if standing.outcome not in APPROVABLE or (standing.outcome is not Outcome.PASSED and not event.despite):
             raise TransitionError(f"variant {standing.variant} has not passed, and nobody has accepted it knowingly.")
         self._turn(standing, Turn.ACCEPTED, why="")
+        return []
 
     def _rejected(self, standing: Standing, note: str) -> list[Command]:
         if not note.strip():
@@ -550,31 +550,30 @@ class Machine:
 
     def _go_on(self, standing: Standing) -> list[Command]:
         """Return what is to be done for a variant as it stands."""
-        name = standing.variant
         match standing.stage:
-            case Stage.PLAN_APPROVED if self._has_baseline:
-                return self._begin(standing)
-            case Stage.PLAN_APPROVED if not self._is_measuring:
-                self._is_measuring = True  # once for all of them
-                return [MeasureBaseline()]
-            case Stage.DRAFTING if standing.route is Route.MODEL and not self._may_ask(standing):
-                return self._give_up(self._turn(standing, Turn.FAILED), "asked as often as may be, and not answered")
+            case Stage.PLAN_APPROVED:
+                return self._measured_first(standing)
             case Stage.DRAFTING:
+                if standing.route is Route.MODEL and not self._may_ask(standing):
+                    return self._give_up(
+                        self._turn(standing, Turn.FAILED), "asked as often as may be, without an answer"
+                    )
                 return self._draft(standing)
             case Stage.REPAIRING:  # its writer ended between two facts
                 return self._try_again(standing)
-            case Stage.APPLIED:
-                return [Check(variant=name)]
-            case Stage.CHECKED:
-                return [Probe(variant=name)]
-            case Stage.PROBED:
-                return [Judge(variant=name)]
             case Stage.JUDGED:
-                self._turn(standing, Turn.SHOWN)
-                return [Review(variant=name)]
-            case Stage.AWAITING_REVIEW:
-                return [Review(variant=name)]
-        return []
+                standing = self._turn(standing, Turn.SHOWN)
+        command = _COMMAND_AT.get(standing.stage)
+        return [command(variant=standing.variant)] if command is not None else []
+
+    def _measured_first(self, standing: Standing) -> list[Command]:
+        """Begin with a variant, once it is known how the untouched program runs."""
+        if self._has_baseline:
+            return self._begin(standing)
+        if self._is_measuring:
+            return []
+        self._is_measuring = True  # once for all of them
+        return [MeasureBaseline()]
 
     def _turn(self, standing: Standing, turn: Turn, **changes: object) -> Standing:
         return self._set(standing, stage=after(standing.stage, turn, variant=standing.variant), **changes)
@@ -586,12 +585,21 @@ class Machine:
 
 
 _NOT_JUDGED: Final[Mapping[str, object]] = {"verdict": "", "outcome": None}
-_STAGE_OF: Final[Mapping[type, Stage]] = {
-    Check: Stage.APPLIED,
-    Probe: Stage.CHECKED,
-    Judge: Stage.PROBED,
-    Review: Stage.AWAITING_REVIEW,
+_COMMAND_AT: Final[Mapping[Stage, type[Check] | type[Probe] | type[Judge] | type[Review]]] = {
+    Stage.APPLIED: Check,
+    Stage.CHECKED: Probe,
+    Stage.PROBED: Judge,
+    Stage.AWAITING_REVIEW: Review,
 }
+_PLAIN: Final[Mapping[type, Turn]] = {
+    PlanApproved: Turn.APPROVED,
+    PlanRefused: Turn.REFUSED,
+    Checked: Turn.CHECKED,
+    Probed: Turn.PROBED,
+    TakenUp: Turn.TAKEN_UP,
+    HandedOver: Turn.HANDED_OVER,
+}
+"""Events that are rows of the table and nothing more."""
 
 
 def _looked_at(standing: Standing, patch: str) -> dict[str, object]:

@@ -67,14 +67,17 @@ def screen(record: Record, name: str, *, coloured: bool = False, all_facts: bool
     """
     variant, patch = record.variant(name), record.patch_of(name)
     standing, verdicts = record.standings[name], record.verdicts_of(name)
-    lines = [_styled(f"── {name} ── {variant.intent}", "title", coloured)]
+    lines = [_styled(f"── {name} ── {visible(variant.intent)}", "title", coloured)]
     lines += [f"   meaning: {visible(variant.meaning)}"] if variant.meaning else []
     lines += [f"   from the hint: {visible(variant.quote)}"] if variant.quote else []
     if patch is not None:
         lines += ["", f"written by {visible(patch.author.name)}; patch {patch.digest[:12]}"]
         lines += [f"tolerated: {visible(one)}" for one in patch.mended]
         lines += ["", *coloured_diff(patch.diff, coloured=coloured)]
-        lines += ["", *table(changes(record.runs[0] if record.runs else None, record.facts.get(patch.digest), all_facts))]
+        lines += [
+            "",
+            *table(changes(record.runs[0] if record.runs else None, record.facts.get(patch.digest), all_facts)),
+        ]
     lines += ["", *told_verdicts(verdicts, coloured=coloured)]
     lines += [f"note: {visible(note)}" for note in standing.notes]
     lines += ["", f"so far: {told_cost(record, name)}"]
@@ -91,11 +94,11 @@ def told_cost(record: Record, name: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text in which what cannot be seen, or moves other text, is spelled out.
+    r"""Return a text in which what cannot be seen, or moves other text, is spelled out.
 
     Example:
-        >>> visible("a\\x1b[31mb\\u202ec")
-        'a\\\\x1b[31mb\\\\u202ec'
+        >>> visible("a\x1b[31mb\u202ec")
+        'a\\x1b[31mb\\u202ec'
     """
     return "".join(one if _is_visible(one) else one.encode("unicode_escape").decode() for one in text)
 
@@ -119,7 +122,7 @@ def told_verdicts(verdicts: Sequence[Verdict], *, coloured: bool = False) -> lis
         lines.append(f"{verdict.rung.name.lower().replace('_', ' ')}: {verdict.outcome.value}")
         lines += [f"   {visible(reason.text)}" for reason in verdict.reasons]
         lines += [_styled(f"   alarm: {visible(alarm)}", "alarm", coloured) for alarm in verdict.alarms]
-        lines += [f"   not run: {rung.name.lower().replace('_', ' ')}" for rung in verdict.not_run]
+        lines += [f"   not run: {visible(rung)}" for rung in verdict.not_run]
     return lines or ["no verdict"]
 
 
@@ -163,7 +166,10 @@ def table(found: Sequence[tuple[str, str, str]], most: int | None = MOST_ROWS) -
     shown = found if most is None else found[:most]
     width = [max(len(title), *(len(row[i]) for row in shown)) for i, title in enumerate(("fact", "before", "after"))]
     width = [min(one, 60) for one in width]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)).rstrip() for row in (("fact", "before", "after"), *shown)]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)).rstrip()
+        for row in (("fact", "before", "after"), *shown)
+    ]
     return [*lines, *([f"... and {len(found) - len(shown)} more"] if len(found) > len(shown) else [])]
 
 
@@ -223,7 +229,9 @@ class Terminal:
         if standing.outcome not in (Outcome.FOR_A_PERSON, Outcome.INCONCLUSIVE):
             self._show("It has failed, and cannot be approved.")
             return None
-        said = self._read_line(f"It is {standing.outcome.value}, which is no pass. Type {DESPITE} to approve it all the same: ")
+        said = self._read_line(
+            f"It is {standing.outcome.value}, which is no pass. Type {DESPITE} to approve it all the same: "
+        )
         if said.strip().lower() != DESPITE:
             self._show("Not approved.")
             return None
@@ -261,7 +269,7 @@ def edited(tree: Tree, files: Iterable[str], *, environment: Mapping[str, str] =
 
 
 def _words() -> set[str]:
-    return {*(choice.value for choice in Choice), *(choice.name.lower() for choice in Choice)}
+    return {word for name, choice in Choice.__members__.items() for word in (name.lower(), choice.value)}
 
 
 def _is_visible(one: str) -> bool:

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from etude.core.clock import Clock, WallClock
 from etude.core.events import AnyFact
-from etude.mage.book import Book, Record, secrets_of
+from etude.mage.book import Book, Record
+from etude.mage.scrubbing import secrets_of
 from etude.store.journal import FILE, Journal
 from etude.store.lease import BEAT_S
 

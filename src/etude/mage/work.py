@@ -1,7 +1,7 @@
 """The shell of the loop: it carries out what the machine decides, and writes everything down.
 
-What is about to be asked is written before it is asked; what was answered, before it is used. So a study that was killed
-at any moment goes on from its journal, and no answer that was paid for is asked for again.
+What is about to be asked is written before it is asked; what was answered, before it is used. So a study that was
+killed at any moment goes on from its journal, and no answer that was paid for is asked for again.
 
 All that touches the world is handed in, as ``Tools``.
 """
@@ -19,50 +19,24 @@ import msgspec
 from etude.core.errors import EtudeError
 from etude.core.text import count
 from etude.mage import loop, prompts
+from etude.mage.asking import Asker
 from etude.mage.backends.protocol import BackendError, Reply, Request, StopReason
+from etude.mage.baseline import Baseline
 from etude.mage.blocks import Author, Block, Patch
-from etude.mage.book import Approval, Book, Did, digest_of_variant, digest_of_verdicts
+from etude.mage.book import Answers, Approval, Book, Did, digest_of_variant, digest_of_verdicts
+from etude.mage.budget import BudgetSpent
 from etude.mage.evidence import Evidence, of_reasons, of_verdict
 from etude.mage.facts import Facts
 from etude.mage.loop import Machine, Standing, Tries
+from etude.mage.retrying import told_of_limit
 from etude.mage.states import ENDS, Stage
 from etude.mage.tree import Tree
 from etude.mage.variants import Plan, Route, Variant
 from etude.mage.verdicts import Outcome, Reason, Rung, Verdict
 
-RAN: Final = ("finished", "enough seen")
-"""How a program ends that can be judged."""
 FOR_ONE: Final = frozenset({"too large", "bad request"})
 """Failures of a backend that are about one question, and not about all."""
 BASELINE_RUNS: Final = 2
-MOST_BASELINE_RUNS: Final = 5
-
-
-class Answer(Protocol):
-    """What came of a question."""
-
-    @property
-    def reply(self) -> Reply:
-        """The answer."""
-        ...
-
-    @property
-    def from_cache(self) -> bool:
-        """Whether it was known."""
-        ...
-
-
-class Asks(Protocol):
-    """Somebody who can be asked, within a budget."""
-
-    def ask(self, request: Request, *, variant: str = "", nth: int = 0) -> Answer:
-        """Return the answer.
-
-        Raises:
-            BackendError: There is none.
-            EtudeError: The budget is spent; it has the attributes ``what`` and ``variant``.
-        """
-        ...
 
 
 class Written(Protocol):
@@ -95,6 +69,7 @@ class Tools:
         judge: Variant, baseline, facts, patch -> whether it is what was wanted.
         grammar: How a change is written.
         asks: Who is asked; None for nobody.
+        answers: Where answers are kept, which has to be told for whom is asked.
         name: What they are called in the journal.
         apart: Whether what is run can do no harm, so that doubtful changes may run before a person has seen them.
         most_tokens: So many tokens an answer may have.
@@ -106,11 +81,12 @@ class Tools:
     patched: Callable[[Tree, Patch], Tree]
     check: Callable[[Tree, Patch, Variant], Sequence[Verdict]]
     probe: Callable[[Tree], Facts]
-    compare: Callable[[Sequence[Facts]], Any]
+    compare: Callable[[Sequence[Facts]], Baseline]
     judge_first_step: Callable[[Facts], Verdict]
     judge: Callable[..., Verdict]
     grammar: str = ""
-    asks: Asks | None = None
+    asks: Asker | None = None
+    answers: Answers | None = None
     name: str = ""
     apart: bool = True
     most_tokens: int = prompts.MOST_TOKENS
@@ -147,7 +123,7 @@ class Work:
         record = book.record
         self._machine = Machine(record.standings.values(), tries, has_baseline=bool(record.runs))
         self._queue: deque[loop.Command] = deque()
-        self._baseline: Any = None
+        self._baseline: Baseline | None = None
 
     @property
     def standings(self) -> Mapping[str, Standing]:
@@ -182,9 +158,7 @@ class Work:
         Raises:
             TransitionError: It is not what was approved any more.
         """
-        accepted = loop.Accepted(
-            variant=name, patch=approval.patch, verdict=approval.verdict, despite=approval.despite
-        )
+        accepted = loop.Accepted(variant=name, patch=approval.patch, verdict=approval.verdict, despite=approval.despite)
         self._happened(accepted, Did.REVIEWED, name, approval=approval)
 
     def reject(self, name: str, note: str, *, by: str) -> None:
@@ -205,14 +179,18 @@ class Work:
 
     # --- the loop ---------------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def run(self, *, take_up: bool = True) -> None:
         """Work until each variant has ended or waits for a person.
+
+        Args:
+            take_up: Whether to go on as well with variants for which the budget was spent, nobody could be asked, or
+                the untouched program did not run.
 
         Raises:
             StudyInUseError: Somebody else has taken the study over.
         """
         for name, standing in dict(self.standings).items():
-            if standing.stage in (Stage.BUDGET_SPENT, Stage.BACKEND_DOWN, Stage.BASELINE_BROKEN):
+            if take_up and standing.stage in (Stage.BUDGET_SPENT, Stage.BACKEND_DOWN, Stage.BASELINE_BROKEN):
                 self._happened(loop.TakenUp(variant=name), Did.TAKEN_UP, name)
         self._queue.clear()
         self._queue.extend(self._machine.resume())
@@ -247,24 +225,18 @@ class Work:
 
     def _measure(self) -> None:
         """Run the untouched program, at least twice."""
-        tree, runs = self._book.record.tree, list[Facts]()
-        wanted = BASELINE_RUNS
-        while len(runs) < wanted:
+        tree, runs, base = self._book.record.tree, list[Facts](), None
+        while base is None or len(runs) < max(BASELINE_RUNS, base.wanted):
             self._say(f"baseline: run {len(runs) + 1} of the untouched program")
-            facts = self._tools.probe(tree)
-            runs.append(facts)
-            if facts.ended.why not in RAN:
-                self._baseline_broke(told_broken(facts), runs)
+            runs.append(self._tools.probe(tree))
+            try:  # one that fails is told after the first run
+                base = self._tools.compare(runs if len(runs) > 1 else runs * 2)
+            except EtudeError as error:
+                self._baseline_broke(str(error), runs)
                 return
-            if len(runs) == wanted:
-                try:
-                    self._baseline = self._tools.compare(runs)
-                except EtudeError as error:
-                    self._baseline_broke(str(error), runs)
-                    return
-                wanted = min(MOST_BASELINE_RUNS, max(wanted, int(getattr(self._baseline, "wants", 0) or 0)))
-        if said := getattr(self._baseline, "told", ""):
-            self._say(str(said))
+        self._baseline = base
+        if base.text:
+            self._say(base.text)
         self._happened(loop.BaselineHeld(), Did.MEASURED, runs=runs)
 
     def _baseline_broke(self, why: str, runs: Sequence[Facts]) -> None:
@@ -272,7 +244,7 @@ class Work:
         self._happened(loop.BaselineBroke(why=why), Did.MEASURED, runs=[], failed=list(runs), why=why)
 
     @property
-    def _base(self) -> Any:
+    def _base(self) -> Baseline:
         """What the untouched program does: of a study that goes on, made of what it did then."""
         if self._baseline is None:
             self._baseline = self._tools.compare(self._book.record.runs)
@@ -295,20 +267,31 @@ class Work:
         self._say(f"{name}: {doing} (call {standing.calls + 1})")
         self._happened(loop.Asked(variant=name), Did.ASKED, name, request=question, backend=self._tools.name)
         try:
+            if self._tools.answers is not None:
+                self._tools.answers.variant = name
             answer = asks.ask(question, variant=name, nth=max(0, standing.draft - 1))
         except BackendError as error:
+            self._spend_limit_or_else(error)
             failed = loop.BackendFailed(variant=name, why=str(error), whole=error.code not in FOR_ONE)
-            self._say(str(error))
             self._happened(failed, Did.ENDED, name, why=str(error), **self._spent())
             return
-        except EtudeError as error:
-            if not hasattr(error, "what"):
-                raise
+        except BudgetSpent as error:
             self._say(str(error))
-            spent = loop.BudgetEnded(variant=name, why=str(error), whole=not getattr(error, "variant", ""))
+            spent = loop.BudgetEnded(variant=name, why=str(error), whole=not error.variant)
             self._happened(spent, Did.ENDED, name, why=str(error), **self._spent())
             return
         self._read(name, answer.reply)
+
+    def _spend_limit_or_else(self, error: BackendError) -> None:
+        """Tell a person why there is no answer, and, where no more may be spent, what is left to do."""
+        if error.code != "spend limit":
+            self._say(str(error))
+            return
+        waiting = sum(s.stage is Stage.DRAFTING and s.route is Route.MODEL for s in self.standings.values())
+        done = sum(
+            s.stage in (Stage.AWAITING_REVIEW, Stage.ACCEPTED, Stage.HANDED_OVER) for s in self.standings.values()
+        )
+        self._say(told_of_limit(error, done=done, waiting=waiting))
 
     def question(self, name: str) -> Request:
         """Return what would be asked for a variant as it stands now."""
@@ -452,8 +435,7 @@ class Work:
 
     def _spent(self) -> dict[str, Any]:
         """Return what was spent so far, as it is written down."""
-        spent = getattr(self._tools.asks, "spent", None)
-        return {"spent": spent} if spent is not None else {}
+        return {"spent": self._tools.asks.spent} if self._tools.asks is not None else {}
 
     def _patch(self, name: str) -> Patch:
         patch = self._book.record.patch_of(name)
@@ -475,17 +457,6 @@ def worst(verdicts: Iterable[Verdict]) -> Outcome:
         if outcome in found:
             return outcome
     return Outcome.INCONCLUSIVE if Outcome.NOT_RUN in found else Outcome.PASSED
-
-
-def told_broken(facts: Facts) -> str:
-    """Return that the untouched program does not run, and why."""
-    ended = facts.ended
-    what = f"{ended.error}: {ended.message}" if ended.error else ended.why
-    where = f" ({ended.frame})" if ended.frame else ""
-    return (
-        f"The untouched program does not run: {what}{where}. That is your code, not the patch. Nobody was asked for "
-        "anything. Mend it, or what it needs, and call again."
-    )
 
 
 def reasons_of(error: EtudeError) -> tuple[Reason, ...]:
