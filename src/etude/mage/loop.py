@@ -327,6 +327,7 @@ class Machine:
 
     def resume(self) -> list[Command]:
         """Return what is to be done for variants as they stand, by whoever takes the study up."""
+        self._is_measuring = False  # whatever was under way is not any more
         commands: list[Command] = []
         for standing in list(self._standings.values()):
             commands += self._go_on(standing)
@@ -362,7 +363,7 @@ class Machine:
             raise TransitionError(f"variant {event.variant} is not planned, and got {type(event).__name__!r}.")
         return self._happened(found, event)
 
-    def _happened(self, standing: Standing, event: Event) -> list[Command]:
+    def _happened(self, standing: Standing, event: Event) -> list[Command]:  # noqa: PLR0911 - one for each kind
         """Do what an event comes to that needs more than its row of the table; else take that row."""
         if (turn := _PLAIN.get(type(event))) is not None:
             return self._go_on(self._turn(standing, turn))

@@ -124,6 +124,7 @@ class Work:
         self._machine = Machine(record.standings.values(), tries, has_baseline=bool(record.runs))
         self._queue: deque[loop.Command] = deque()
         self._baseline: Baseline | None = None
+        self._limit: BackendError | None = None
 
     @property
     def standings(self) -> Mapping[str, Standing]:
@@ -198,6 +199,9 @@ class Work:
             command = self._queue.popleft()
             if self._machine.wants(command):
                 self._carry_out(command)
+        if self._limit is not None:
+            waiting = sum(standing.stage is Stage.BACKEND_DOWN for standing in self.standings.values())
+            self._say(told_of_limit(self._limit, done=len(self.standings) - waiting, waiting=waiting))
         self._book.write(Did.ENDED, why=self.told(), standings=list(self.standings.values()))
 
     def told(self) -> str:
@@ -271,7 +275,10 @@ class Work:
                 self._tools.answers.variant = name
             answer = asks.ask(question, variant=name, nth=max(0, standing.draft - 1))
         except BackendError as error:
-            self._spend_limit_or_else(error)
+            if error.code == "spend limit":
+                self._limit = error  # what is left to do is told when the others are as far as they come
+            else:
+                self._say(str(error))
             failed = loop.BackendFailed(variant=name, why=str(error), whole=error.code not in FOR_ONE)
             self._happened(failed, Did.ENDED, name, why=str(error), **self._spent())
             return
@@ -281,17 +288,6 @@ class Work:
             self._happened(spent, Did.ENDED, name, why=str(error), **self._spent())
             return
         self._read(name, answer.reply)
-
-    def _spend_limit_or_else(self, error: BackendError) -> None:
-        """Tell a person why there is no answer, and, where no more may be spent, what is left to do."""
-        if error.code != "spend limit":
-            self._say(str(error))
-            return
-        waiting = sum(s.stage is Stage.DRAFTING and s.route is Route.MODEL for s in self.standings.values())
-        done = sum(
-            s.stage in (Stage.AWAITING_REVIEW, Stage.ACCEPTED, Stage.HANDED_OVER) for s in self.standings.values()
-        )
-        self._say(told_of_limit(error, done=done, waiting=waiting))
 
     def question(self, name: str) -> Request:
         """Return what would be asked for a variant as it stands now."""
