@@ -129,9 +129,7 @@ def patch_of_trees(base: Tree, new: Tree, author: Author) -> Patch:
         lines += difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")
     if not lines:
         raise Refused("Nothing was changed.")
-    blocks = tuple(
-        Whole(file=path, text=new.text(path)) for path in new if base.files.get(path) != new.files[path]
-    )
+    blocks = tuple(Whole(file=path, text=new.text(path)) for path in new if base.files.get(path) != new.files[path])
     diff = "".join(lines)
     return Patch(
         base=base.digest, result=new.digest, diff=diff, digest=digest_of(diff.encode()), author=author, blocks=blocks
@@ -189,7 +187,9 @@ def probe(tree: Tree) -> Facts:
     return Facts(
         ended=Ended(code=0, why="enough seen"),
         steps=3,
-        models=(ModelFacts(type="Net", parameters=parameters, modules={"": ModuleFacts(type="Net", calls=3), **modules}),),
+        models=(
+            ModelFacts(type="Net", parameters=parameters, modules={"": ModuleFacts(type="Net", calls=3), **modules}),
+        ),
         losses=(said["loss"],) * 3,
         optimizers=(({"lr": 0.1},),),
     )
@@ -226,7 +226,7 @@ def spend_limit() -> BackendError:
     )
 
 
-def no_rule(wanted: Variant, tree: Tree, facts: Facts | None) -> tuple[Block, ...] | None:
+def no_rule(wanted: Variant, tree: Tree, facts: Facts | None = None) -> tuple[Block, ...] | None:
     """Know no rule."""
     return None
 

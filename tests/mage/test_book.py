@@ -82,7 +82,7 @@ def through(book: Book) -> Machine:
     book.write(Did.BEGUN, setup=Setup(root=".", entry=PLAN.entry, tag="t1"))
     book.write(Did.SCANNED, files=TREE.files, left_out={".env": "holds secrets"})
     book.write(Did.PLANNED, plan=PLAN)
-    happened(loop.Planned(variant=name, digest=digest_of_variant(VARIANT)), Did.PLANNED, plan=PLAN)
+    happened(loop.Planned(variant=name, digest=digest_of_variant(VARIANT, TREE.digest)), Did.PLANNED, plan=PLAN)
     happened(loop.PlanApproved(variant=name), Did.PLAN_APPROVED, by="me")
     machine.handle(loop.BaselineHeld())
     book.write(Did.MEASURED, runs=[FACTS, FACTS], standings=list(machine.standings.values()))

@@ -157,6 +157,15 @@ def test_the_same_patch_twice_ends_a_draft_early_and_is_not_run_again() -> None:
     assert machine.standings["a"].why.startswith("The same change came back. It failed before:")
 
 
+def test_what_is_handed_in_waits_until_the_untouched_program_is_measured() -> None:
+    machine = Machine()
+    machine.handle(loop.Planned(variant="a", digest="a", route=Route.PERSON))
+    machine.handle(loop.PlanApproved(variant="a"))
+    machine.resume()
+    assert machine.handle(loop.HandedIn(variant="a", patch="p")) == []
+    assert machine.handle(loop.BaselineHeld()) == [Check(variant="a")]
+
+
 def test_a_rule_that_is_not_sure_leaves_it_to_whoever_can_be_asked() -> None:
     machine = begun("a", route=Route.RULE)
     assert machine.handle(loop.CannotBeWritten(variant="a", why="not sure")) == [Draft(variant="a", route=Route.MODEL)]

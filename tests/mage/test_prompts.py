@@ -1,4 +1,4 @@
-"""What is sent: the same beginning for all variants, contents between delimiters that they cannot hold, claims and facts."""
+"""What is sent: one beginning for all variants, contents between delimiters that they cannot hold, claims, facts."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def test_without_an_answer_that_failed_the_note_of_a_reviewer_joins_the_descript
 
 def test_the_text_around_a_search_is_told_and_a_file_that_is_not_there_is_none() -> None:
     source = Tree({"a.py": "\n".join(f"line {n}" for n in range(20)).encode()})
-    found = touched_by(source, [Search(file="a.py", search="line 9", text=""), Search(file="b.py", search="x", text="")])
+    found = touched_by(
+        source, [Search(file="a.py", search="line 9", text=""), Search(file="b.py", search="x", text="")]
+    )
     assert found == {"a.py: around the search text": "\n".join(f"line {n}" for n in range(6, 13))}
     assert touched_by(source, [Search(file="a.py", search="nowhere", text="")]) == {}
     broken = Tree({"a.py": b"def f(:\n"})

@@ -239,9 +239,7 @@ def test_an_edit_that_changes_nothing_or_fails_leaves_all_as_it_was(waiting: Pat
 def test_without_an_editor_it_is_said_how_to_name_one() -> None:
     with pytest.raises(ConfigError) as refused:
         edited(TREE, ["train.py"], environment={})
-    assert str(refused.value) == (
-        "There is no editor: neither VISUAL nor EDITOR is set. Set one, such as EDITOR=nano."
-    )
+    assert str(refused.value) == ("There is no editor: neither VISUAL nor EDITOR is set. Set one, such as EDITOR=nano.")
 
 
 def test_the_end_of_the_input_is_a_quit(waiting: Path) -> None:

@@ -1,4 +1,4 @@
-"""The shell of the loop: it writes before it acts, sends what explains, spends nothing twice, and stops where it must."""
+"""The shell of the loop: it writes before it acts, sends what explains, spends nothing twice, stops where it must."""
 
 from __future__ import annotations
 
@@ -187,7 +187,9 @@ def test_a_program_that_does_not_run_by_itself_is_the_users_and_nobody_is_asked(
 
 
 def test_a_program_that_differs_from_itself_is_run_five_times_and_it_is_said(tmp_path: Path) -> None:
-    noisy = TREE.with_files({"train.py": TREE.files["train.py"].replace(b"0.0", b"__import__('time').time_ns() % 99 / 1e4")})
+    noisy = TREE.with_files(
+        {"train.py": TREE.files["train.py"].replace(b"0.0", b"__import__('time').time_ns() % 99 / 1e4")}
+    )
     runs: list[int] = []
 
     def counted(tree: Tree) -> Facts:
@@ -198,7 +200,9 @@ def test_a_program_that_differs_from_itself_is_run_five_times_and_it_is_said(tmp
     with bench(tmp_path / "s", Backend(["CANNOT: no"]), tree=noisy, probe=counted) as at:
         at.work.run()
     assert len(read(tmp_path / "s").runs) == 5
-    assert any("Baseline differs from itself (step 1: " in said and "using the spread of 5 runs" in said for said in at.said)
+    assert any(
+        "Baseline differs from itself (step 1: " in said and "using the spread of 5 runs" in said for said in at.said
+    )
 
 
 def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
@@ -406,7 +410,7 @@ def test_today_s_judge_judges_an_old_study_anew_and_nobody_is_asked(tmp_path: Pa
         at.work.run()
         standing = at.work.standings[NAME]
         at.work.accept(NAME, Approval(by="me", patch=standing.patch, verdict=standing.verdict))
-    tools = at.work._tools
+    tools = at.work.tools
     record = read(tmp_path / "s")
     known = {"compare": tools.compare, "check": tools.check, "judge_first_step": tools.judge_first_step}
     [same] = rejudge(record, judge=tools.judge, **known)

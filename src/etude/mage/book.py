@@ -101,9 +101,10 @@ class Approval(Value, frozen=True):
     despite: bool = False
 
 
-def digest_of_variant(variant: Variant) -> str:
-    """Return what tells a variant from another one of its name."""
-    return digest_of(msgspec.msgpack.encode(msgspec.to_builtins(variant, str_keys=False), order="deterministic"))
+def digest_of_variant(variant: Variant, base: str) -> str:
+    """Return what tells a variant of a tree from another one of its name: what is wanted, and of which files."""
+    wanted = [base, msgspec.to_builtins(variant, str_keys=False)]
+    return digest_of(msgspec.msgpack.encode(wanted, order="deterministic"))
 
 
 def digest_of_verdicts(verdicts: Iterable[Verdict]) -> str:

@@ -347,11 +347,11 @@ class Machine:
     def _handle(self, event: Event) -> list[Command]:
         if isinstance(event, BaselineHeld):
             self._has_baseline, self._is_measuring = True, False
-            return [c for s in list(self._standings.values()) if s.stage is Stage.PLAN_APPROVED for c in self._begin(s)]
+            return [c for s in list(self._standings.values()) if s.stage in _BEFORE for c in self._go_on(s)]
         if isinstance(event, BaselineBroke):
             self._is_measuring = False
             for standing in list(self._standings.values()):
-                if standing.stage is Stage.PLAN_APPROVED:
+                if standing.stage in _BEFORE:
                     self._turn(standing, Turn.BASELINE_FAILED, why=event.why)
             return []
         if isinstance(event, Planned):
@@ -552,8 +552,10 @@ class Machine:
     def _go_on(self, standing: Standing) -> list[Command]:
         """Return what is to be done for a variant as it stands."""
         match standing.stage:
+            case Stage.PLAN_APPROVED | Stage.APPLIED if not self._has_baseline:
+                return self._measure()
             case Stage.PLAN_APPROVED:
-                return self._measured_first(standing)
+                return self._begin(standing)
             case Stage.DRAFTING:
                 if standing.route is Route.MODEL and not self._may_ask(standing):
                     return self._give_up(
@@ -567,13 +569,11 @@ class Machine:
         command = _COMMAND_AT.get(standing.stage)
         return [command(variant=standing.variant)] if command is not None else []
 
-    def _measured_first(self, standing: Standing) -> list[Command]:
-        """Begin with a variant, once it is known how the untouched program runs."""
-        if self._has_baseline:
-            return self._begin(standing)
+    def _measure(self) -> list[Command]:
+        """Have the untouched program measured, once for all variants."""
         if self._is_measuring:
             return []
-        self._is_measuring = True  # once for all of them
+        self._is_measuring = True
         return [MeasureBaseline()]
 
     def _turn(self, standing: Standing, turn: Turn, **changes: object) -> Standing:
@@ -585,6 +585,8 @@ class Machine:
         return changed
 
 
+_BEFORE: Final = frozenset({Stage.PLAN_APPROVED, Stage.APPLIED})
+"""Where a variant waits until it is known how the untouched program runs."""
 _NOT_JUDGED: Final[Mapping[str, object]] = {"verdict": "", "outcome": None}
 _COMMAND_AT: Final[Mapping[Stage, type[Check] | type[Probe] | type[Judge] | type[Review]]] = {
     Stage.APPLIED: Check,

@@ -75,6 +75,7 @@ NEXT: Final[Mapping[tuple[Stage, Turn], Stage]] = MappingProxyType(
         (Stage.PLANNED, Turn.REFUSED): Stage.REJECTED,
         (Stage.PLAN_APPROVED, Turn.BEGUN): Stage.DRAFTING,
         (Stage.PLAN_APPROVED, Turn.BASELINE_FAILED): Stage.BASELINE_BROKEN,
+        (Stage.APPLIED, Turn.BASELINE_FAILED): Stage.BASELINE_BROKEN,  # handed in before anything was measured
         (Stage.PLAN_APPROVED, Turn.HANDED_IN): Stage.APPLIED,  # a person's own patch, which nobody has to draft
         (Stage.DRAFTING, Turn.PATCHED): Stage.APPLIED,
         (Stage.DRAFTING, Turn.HANDED_IN): Stage.APPLIED,

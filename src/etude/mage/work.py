@@ -115,7 +115,7 @@ class Work:
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._book = book
-        self._tools = tools
+        self.tools = tools
         self._sent = tuple(sent)
         self._approve = approve
         self._say = say
@@ -138,7 +138,7 @@ class Work:
         before = dict(self._machine.standings)
         for variant in plan.variants:
             unclear = "It can be read in several ways: " + "; ".join(variant.unclear) if variant.unclear else ""
-            digest = digest_of_variant(variant)
+            digest = digest_of_variant(variant, plan.base)
             route = variant.route
             self._machine.handle(loop.Planned(variant=variant.name, digest=digest, route=route, unclear=unclear))
         self._book.write(Did.PLANNED, plan=plan, standings=self._changed(before))
@@ -232,9 +232,9 @@ class Work:
         tree, runs, base = self._book.record.tree, list[Facts](), None
         while base is None or len(runs) < max(BASELINE_RUNS, base.wanted):
             self._say(f"baseline: run {len(runs) + 1} of the untouched program")
-            runs.append(self._tools.probe(tree))
+            runs.append(self.tools.probe(tree))
             try:  # one that fails is told after the first run
-                base = self._tools.compare(runs if len(runs) > 1 else runs * 2)
+                base = self.tools.compare(runs if len(runs) > 1 else runs * 2)
             except EtudeError as error:
                 self._baseline_broke(str(error), runs)
                 return
@@ -251,12 +251,12 @@ class Work:
     def _base(self) -> Baseline:
         """What the untouched program does: of a study that goes on, made of what it did then."""
         if self._baseline is None:
-            self._baseline = self._tools.compare(self._book.record.runs)
+            self._baseline = self.tools.compare(self._book.record.runs)
         return self._baseline
 
     def _write_by_rule(self, name: str) -> None:
         record, variant = self._book.record, self._book.record.variant(name)
-        blocks = self._tools.write_by_rule(variant, record.tree, record.runs[0] if record.runs else None)
+        blocks = self.tools.write_by_rule(variant, record.tree, record.runs[0] if record.runs else None)
         if blocks is None:
             why = "No rule is sure how to write it, and nobody is there who could be asked."
             self._happened(loop.CannotBeWritten(variant=name, why=why), Did.PATCHED, name, why=why)
@@ -264,15 +264,15 @@ class Work:
         self._make(name, blocks, Author(name="rule"))
 
     def _ask(self, name: str) -> None:
-        asks, standing = self._tools.asks, self.standings[name]
+        asks, standing = self.tools.asks, self.standings[name]
         assert asks is not None, "the machine asks nobody where nobody is"
         question = self.question(name)
         doing = "repair" if standing.evidence is not None else "draft"
         self._say(f"{name}: {doing} (call {standing.calls + 1})")
-        self._happened(loop.Asked(variant=name), Did.ASKED, name, request=question, backend=self._tools.name)
+        self._happened(loop.Asked(variant=name), Did.ASKED, name, request=question, backend=self.tools.name)
         try:
-            if self._tools.answers is not None:
-                self._tools.answers.variant = name
+            if self.tools.answers is not None:
+                self.tools.answers.variant = name
             answer = asks.ask(question, variant=name, nth=max(0, standing.draft - 1))
         except BackendError as error:
             if error.code == "spend limit":
@@ -307,28 +307,28 @@ class Work:
         return prompts.request(
             shared,
             record.variant(name),
-            grammar=self._tools.grammar,
+            grammar=self.tools.grammar,
             notes=standing.notes,
             evidence=evidence,
             before=record.answers.get(name, "") if evidence is not None else "",
             touched=prompts.touched_by(record.tree, blocks),
-            most_tokens=self._tools.most_tokens,
+            most_tokens=self.tools.most_tokens,
         )
 
     def _blocks_before(self, name: str) -> tuple[Block, ...]:
         with contextlib.suppress(EtudeError):
-            return self._tools.read_reply(self._book.record.answers.get(name, "")).blocks
+            return self.tools.read_reply(self._book.record.answers.get(name, "")).blocks
         return ()
 
     def _read(self, name: str, reply: Reply) -> None:
         """Make a patch of an answer."""
         cut_off = reply.stop is StopReason.CUT_OFF
         if reply.stop is StopReason.REFUSED:
-            why = f"{self._tools.name or 'Whoever was asked'} refused to answer."
+            why = f"{self.tools.name or 'Whoever was asked'} refused to answer."
             self._happened(loop.CannotBeWritten(variant=name, why=why), Did.PATCHED, name, why=why, **self._spent())
             return
         try:
-            written = self._tools.read_reply(reply.text, cut_off=cut_off, most_tokens=self._tools.most_tokens)
+            written = self.tools.read_reply(reply.text, cut_off=cut_off, most_tokens=self.tools.most_tokens)
         except EtudeError as error:
             self._failed(name, of_reasons(Rung.REPLY, reasons_of(error)), Did.PATCHED)
             return
@@ -336,13 +336,13 @@ class Work:
             why = f"Not written: {written.cannot}"
             self._happened(loop.CannotBeWritten(variant=name, why=why), Did.PATCHED, name, why=why, **self._spent())
             return
-        self._make(name, written.blocks, Author(name=reply.model or self._tools.name, request=reply.request))
+        self._make(name, written.blocks, Author(name=reply.model or self.tools.name, request=reply.request))
 
     def _make(self, name: str, blocks: Sequence[Block], author: Author) -> None:
         # A file that the plan does not name is for a person to allow, so it is no reason not to apply the patch: the
         # rung of policies tells it.
         try:
-            patch = self._tools.make_patch(self._book.record.tree, tuple(blocks), author=author)
+            patch = self.tools.make_patch(self._book.record.tree, tuple(blocks), author=author)
         except EtudeError as error:
             self._failed(name, of_reasons(Rung.APPLY, reasons_of(error)), Did.PATCHED)
             return
@@ -351,7 +351,7 @@ class Work:
 
     def _check(self, name: str) -> None:
         record, patch = self._book.record, self._patch(name)
-        verdicts = tuple(self._tools.check(record.tree, patch, record.variant(name)))
+        verdicts = tuple(self.tools.check(record.tree, patch, record.variant(name)))
         failed = next((verdict for verdict in verdicts if verdict.outcome is Outcome.FAILED), None)
         if failed is not None:
             self._failed(name, of_verdict(failed), Did.CHECKED, patch=patch.digest, verdicts=verdicts)
@@ -361,12 +361,12 @@ class Work:
     def _probe(self, name: str) -> None:
         record, patch = self._book.record, self._patch(name)
         doubtful = worst(record.checked.get(patch.digest, ())) is Outcome.FOR_A_PERSON
-        if doubtful and not self._tools.apart:
+        if doubtful and not self.tools.apart:
             self._happened(loop.Probed(variant=name), Did.PROBED, name, patch=patch.digest)  # not run: see _judge
             return
         self._say(f"{name}: running it")
-        facts = self._tools.probe(self._tools.patched(record.tree, patch))
-        first = self._tools.judge_first_step(facts)
+        facts = self.tools.probe(self.tools.patched(record.tree, patch))
+        first = self.tools.judge_first_step(facts)
         if first.outcome is Outcome.FAILED:
             self._failed(name, of_verdict(first, ended=facts.ended), Did.PROBED, patch=patch.digest, facts=facts)
             return
@@ -398,8 +398,8 @@ class Work:
                 patch=patch.digest,
             )
             return (*checked, not_run)
-        first = self._tools.judge_first_step(facts)
-        return (*checked, first, self._tools.judge(variant, self._base, facts, patch=patch))
+        first = self.tools.judge_first_step(facts)
+        return (*checked, first, self.tools.judge(variant, self._base, facts, patch=patch))
 
     def _review(self, name: str) -> None:
         if self._approve is None:
@@ -431,7 +431,7 @@ class Work:
 
     def _spent(self) -> dict[str, Any]:
         """Return what was spent so far, as it is written down."""
-        return {"spent": self._tools.asks.spent} if self._tools.asks is not None else {}
+        return {"spent": self.tools.asks.spent} if self.tools.asks is not None else {}
 
     def _patch(self, name: str) -> Patch:
         patch = self._book.record.patch_of(name)
