@@ -31,11 +31,13 @@ class ModuleFacts(Value, frozen=True):
         type: The name of its class.
         calls: How often it was called in the watched steps.
         values: Its plain attributes: numbers, texts, truth values.
+        operators: How often operators ran in its calls, those of modules inside it apart; empty where nobody counted.
     """
 
     type: str
     calls: int = 0
     values: Mapping[str, Any] = {}
+    operators: Mapping[str, int] = {}
 
 
 class ModelFacts(Value, frozen=True):
@@ -61,6 +63,7 @@ class FitFacts(Value, frozen=True):
         columns: Their columns by name, or by number where they have none.
         target: A digest of the labels.
         values: The estimator's settings.
+        digests: Of each column's values, in the order of the columns; empty where nobody could tell.
     """
 
     type: str
@@ -68,6 +71,7 @@ class FitFacts(Value, frozen=True):
     columns: tuple[str, ...]
     target: str = ""
     values: Mapping[str, Any] = {}
+    digests: tuple[str, ...] = ()
 
 
 class Ended(Value, frozen=True):
