@@ -78,7 +78,7 @@ def failure_of(backend: Service, request: Request = REQUEST) -> BackendError:
 
 CASES: dict[str, tuple[dict[str, Any], StopReason]] = {
     "plain": ({"text": "ready"}, StopReason.COMPLETE),
-    "split characters": ({"text": LONG, "pieces": 97}, StopReason.COMPLETE),
+    "split characters": ({"text": LONG, "pieces": 17}, StopReason.COMPLETE),
     "signs of life": ({"text": "ready", "pings": 3}, StopReason.COMPLETE),
     "two blocks": ({"text": ("first, ", "second")}, StopReason.COMPLETE),
     "empty": ({"text": ""}, StopReason.COMPLETE),
