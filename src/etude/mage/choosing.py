@@ -35,9 +35,7 @@ class Chosen:
     bytes: int = 0
 
 
-def choose(
-    tree: Tree, annotations: Iterable[Annotation], entry: str, *, most_bytes: int = MOST_BYTES
-) -> Chosen:
+def choose(tree: Tree, annotations: Iterable[Annotation], entry: str, *, most_bytes: int = MOST_BYTES) -> Chosen:
     """Return which files would be sent.
 
     First the entry's file and those with marks, then those that they import and those that import marked ones, then
