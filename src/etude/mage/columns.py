@@ -93,8 +93,8 @@ def texts_in(tree: Tree) -> Iterator[Texts]:
                     if names is UNKNOWN or not names or not all(isinstance(name, str) for name in names):
                         continue
                     use = uses.get(id(node)) or _use_by_name(placed, node, source, uses)
-                    ordered = [one.value for one in node.elts if isinstance(one, ast.Constant)]
-                    yield Texts(tuple(ordered), node, source, placed, use or "listed")
+                    ordered = tuple(str(one.value) for one in node.elts if isinstance(one, ast.Constant))
+                    yield Texts(ordered, node, source, placed, use or "listed")
 
 
 def _uses(source: Source) -> dict[object, str]:

@@ -7,14 +7,17 @@ features are not what somebody wanted who wrote down six.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from etude.mage.annotations import Annotation, Remark
 from etude.mage.hints import Item, Wish, items_of
 from etude.mage.models import Made, Network
 from etude.mage.near import listed, nearest
+from etude.mage.options import ITEM
 from etude.mage.pairs import name_of, pairs, safe
 from etude.mage.removal import prefixes_of, remove
 from etude.mage.roles import Role
@@ -33,16 +36,8 @@ class _Unknown(Exception):  # noqa: N818 - it is no mishap: the answer to a ques
     """An item names something that is not there."""
 
 
-@dataclass
-class _Taken:
-    """What came of a hint so far."""
-
-    variants: list[Variant] = field(default_factory=list)
-    remarks: list[Remark] = field(default_factory=list)
-
-
 def variants_of_hint(
-    project: Project, annotation: Annotation, choices: dict[str, tuple[str, ...]]
+    project: Project, annotation: Annotation, choices: Mapping[str, str]
 ) -> tuple[list[Variant], list[Remark]]:
     """Return the variants that a hint asks for, and what its author should know.
 
@@ -51,26 +46,37 @@ def variants_of_hint(
         annotation: The hint.
         choices: Component -> what goes along with it, as was chosen.
     """
-    return _Hint(project, annotation, choices).take()
+    variants, remarks, _ = variants_of_items(project, annotation, items_of(annotation), choices)
+    return variants, remarks
+
+
+def variants_of_items(
+    project: Project, annotation: Annotation, items: Sequence[Item], choices: Mapping[str, str]
+) -> tuple[list[Variant], list[Remark], bool]:
+    """Return the variants of some items of a hint, what its author should know, and whether something is not there."""
+    hint = _Hint(project, annotation, items, {name: tuple(ITEM.findall(text)) for name, text in choices.items()})
+    variants = hint.take()
+    return variants, hint.remarks, hint.refused
 
 
 class _Hint:
     """One hint on its way to variants."""
 
-    def __init__(self, project: Project, annotation: Annotation, choices: dict[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, project: Project, annotation: Annotation, items: Sequence[Item], choices: Mapping[str, tuple[str, ...]]
+    ) -> None:
         self.project = project
         self.annotation = annotation
         self.choices = choices
-        self.items = items_of(annotation)
+        self.items = items
         self.remarks: list[Remark] = []
         self.refused = False
         self.unchecked: list[str] = []
 
-    def take(self) -> tuple[list[Variant], list[Remark]]:
-        """Return all variants and remarks."""
+    def take(self) -> list[Variant]:
+        """Return all variants; none if one of the items names what is not there."""
         variants: list[Variant] = []
-        for item in self.items:
-            item = self._with_words(item)  # noqa: PLW2901 - the same item, with what its words mean
+        for item in map(self._with_words, self.items):
             try:
                 variants += self._item(item, variants)
             except _Unknown as why:
@@ -78,7 +84,7 @@ class _Hint:
                 self._say(item.line, f"{why} Nothing was planned.")
         self._say_doubled()
         if self.refused:
-            return [], self.remarks
+            return []
         if self.unchecked:
             told = listed(dict.fromkeys(self.unchecked))
             self._say(
@@ -86,7 +92,7 @@ class _Hint:
                 f"{told}: the columns of the data are not known, so these names could not be checked. Run the baseline "
                 "first, or name the columns.",
             )
-        return variants, self.remarks
+        return variants
 
     def _say(self, line: int, text: str) -> None:
         self.remarks.append(Remark(file=self.annotation.file, line=line, text=text))
@@ -110,7 +116,7 @@ class _Hint:
         known = [word for word in item.maybe if self._is_known(word)]
         bare = len(item.maybe) == 1 and item.kind is Wish.REMOVE
         names = tuple(known or (item.maybe if bare else ()))
-        return _replaced(item, names=names)
+        return structs.replace(item, names=names)
 
     def _is_known(self, word: str) -> bool:
         return (
@@ -161,7 +167,7 @@ class _Hint:
                 "to pair."
             )
         found = pairs(singles, join=self._join)
-        return [_quoted(one, item) for one in found]
+        return [structs.replace(one, quote=item.text) for one in found]
 
     def _join(self, one: Variant, other: Variant) -> Variant | None:
         """Return what it means that modules of one network go together: their neighbours depend on both."""
@@ -188,10 +194,7 @@ class _Hint:
             raise _Unknown(f"Hint item {item.number} gives a size, and what it removes is no layer of a network.")
         if (columns := self._columns(item, names)) is not None:
             return self._variant(item, columns, names)
-        found = []
-        for name in names:
-            found.append(self._other(item, name))
-        return self._variant(item, _merged(found), names)
+        return self._variant(item, _merged([self._other(item, name) for name in names]), names)
 
     def _along(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(along for name in names for along in self.choices.get(name, ())))
@@ -450,16 +453,6 @@ def _value(text: str) -> Any:
 def _plain(variant: Variant) -> bool:
     """Say whether a variant only removes."""
     return variant.name.startswith("without-") and " and `" not in variant.intent.partition(" removed")[2]
-
-
-def _quoted(variant: Variant, item: Item) -> Variant:
-    return _replaced(variant, quote=item.text)
-
-
-def _replaced(value: Any, **changes: Any) -> Any:
-    import msgspec
-
-    return msgspec.structs.replace(value, **changes)
 
 
 def _merged(components: Sequence[Component]) -> Component:

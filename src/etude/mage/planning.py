@@ -12,6 +12,7 @@ import msgspec
 
 from etude.core.errors import ConfigError
 from etude.mage.annotations import Annotation, Mark, Remark
+from etude.mage.claiming import claimed
 from etude.mage.entry import entry_file
 from etude.mage.facts import Facts
 from etude.mage.hinted import variants_of_hint
@@ -61,7 +62,7 @@ def plan(
         python = [path for path in tree if path.endswith(".py")]
         raise ConfigError(NOTHING_MARKED.format(files=f"{len(python)} Python file{'' if len(python) == 1 else 's'}"))
     _refuse_contradictions(annotations)
-    project = look_at(tree, columns=columns, facts=facts, counter=count)
+    project = look_at(tree, entry=entry, columns=columns, facts=facts, counter=count)
     chosen = {name: tuple(ITEM.findall(text)) for name, text in (choices or {}).items()}
     variants: list[Variant] = []
     remarks: list[Remark] = []
@@ -69,13 +70,13 @@ def plan(
         if annotation.mark is Mark.COMPONENT:
             found, said = _component(project, annotation, chosen)
         else:
-            found, said = variants_of_hint(project, annotation, chosen)
+            found, said = variants_of_hint(project, annotation, choices or {})
         known = {_key(one) for one in variants}
         variants += [one for one in found if _key(one) not in known]
         remarks += said
     _check_choices(chosen, variants)
-    routed = [_routed(one, tree, facts) for one in unique(variants)]
-    return Plan(base=tree.digest, entry=entry, variants=tuple(routed), remarks=tuple(remarks))
+    written = [routed(one, tree, facts) for one in unique(variants)]
+    return Plan(base=tree.digest, entry=entry, variants=tuple(written), remarks=tuple(remarks))
 
 
 def told(plan: Plan) -> str:
@@ -93,7 +94,7 @@ def told(plan: Plan) -> str:
             lines.append(f"  {thing.what.value:<14} {thing.name} ({where}{also})")
         if one.meaning:
             lines.append(f"  meant          {one.meaning}")
-        lines += [f"  known by       {_claimed(claim)}" for claim in one.witnesses]
+        lines += [f"  known by       {claimed(claim)}" for claim in one.witnesses]
         lines += [f"  may be         {way}" for way in one.unclear]
         if one.unclear:
             lines.append("  not written    until it is chosen")
@@ -138,7 +139,8 @@ def _component(
     return [variant], remarks
 
 
-def _routed(variant: Variant, tree: Tree, facts: Facts | None) -> Variant:
+def routed(variant: Variant, tree: Tree, facts: Facts | None) -> Variant:
+    """Return a variant with who writes it: a rule where one is sure, else somebody who understands code."""
     by_rule = not variant.unclear and write(variant, tree, facts) is not None
     return msgspec.structs.replace(variant, route=Route.RULE if by_rule else Route.MODEL)
 
@@ -166,17 +168,3 @@ def _check_choices(chosen: Mapping[str, tuple[str, ...]], variants: Sequence[Var
             near = nearest(name, known)
             mend = f"Did you mean {listed(near)}?" if near else f"There are {listed(known) or 'none'}."
             raise ConfigError(f"A choice was made for {name!r}, which is no component of this plan. {mend}")
-
-
-def _claimed(claim: object) -> str:
-    """Return a claim on one line: its kind and what it says."""
-    said = msgspec.to_builtins(claim)
-    kind = said.pop("kind")
-    parts = []
-    for key, value in said.items():
-        if isinstance(value, Mapping):
-            shown = ", ".join(f"{name} {'x'.join(map(str, size)) if size else '?'}" for name, size in value.items())
-            parts.append(f"{key}: {shown}")
-        else:
-            parts.append(f"{key}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    return f"{kind} ({'; '.join(parts)})"

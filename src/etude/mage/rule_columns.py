@@ -29,7 +29,7 @@ def without_columns(names: Sequence[str], tree: Tree) -> tuple[Search, ...] | No
         if len(selecting) != 1 or mentions != len(names) or not set(names) < set(selecting[0].names):
             return None
         chosen = selecting[0]
-        if chosen.use != "listed" or not _selects(chosen) or len(set(chosen.names)) < len(chosen.names):
+        if chosen.use != "listed" or not selects(chosen) or len(set(chosen.names)) < len(chosen.names):
             return None
         return _changed([chosen], names, joins=False)
     leaving = [one for one in lists if one.use in ("dropped", "left out")]
@@ -48,7 +48,7 @@ def _mentions(source: Source, name: str) -> int:
     return found
 
 
-def _selects(texts: Texts) -> bool:
+def selects(texts: Texts) -> bool:
     """Say whether a list picks columns of a table, and does nothing else with them."""
     source, node = texts.source, texts.node
     statement = texts.placed.node

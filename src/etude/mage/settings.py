@@ -24,6 +24,12 @@ TOML_LINE: Final = re.compile(r"^(\s*)([\w.-]+)[ \t]*=[ \t]*([^\s#'\"\[{][^#\n\r
 JSON_LINE: Final = re.compile(r'^(\s*)"([\w.-]+)"[ \t]*:[ \t]*(true|false|null|-?\d[\d.eE+-]*)[ \t]*(,?)[ \t]*$')
 TABLE: Final = re.compile(r"^\s*\[\[?([^\]]+)\]\]?")
 
+SWITCHES: Final = {
+    **dict.fromkeys(("true", "True", "yes", "on"), True),
+    **dict.fromkeys(("false", "False", "no", "off"), False),
+}
+"""How YAML spells them, and people write them."""
+
 FLAG: Final = "flag"
 FIELD: Final = "field"
 CONSTANT: Final = "constant"
@@ -42,7 +48,8 @@ class Setting:
         kind: What it is: a flag, a field, a constant, or an entry of a configuration.
         node: The value's place in a source; None of an entry, or where the value is left out.
         placed: The statement.
-        text: Of an entry: the value as it is written.
+        text: Of an entry: the value as it is written; of a flag: the flag.
+        is_switch: Whether it is on or off.
     """
 
     name: str
@@ -53,6 +60,7 @@ class Setting:
     node: ast.expr | None = None
     placed: Placed | None = None
     text: str = ""
+    is_switch: bool = False
 
     @property
     def short(self) -> str:
@@ -78,7 +86,7 @@ def setting_at(source: Source, placed: Placed) -> Setting | None:
 
 
 def off(value: Any) -> Any:
-    """Return what a setting has when it is off: False for a switch, 0 for a number; ``UNKNOWN`` for others, or if it is."""
+    """Return what a setting has when it is off: False for a switch, 0 for a number; ``UNKNOWN`` if that cannot be told."""
     if value is True:
         return False
     if isinstance(value, bool) or not isinstance(value, int | float) or value == 0:
@@ -133,7 +141,9 @@ def _flag(source: Source, placed: Placed, call: ast.Call) -> Iterator[Setting]:
     value: Any = literal(default) if default is not None else UNKNOWN
     if default is None and action in ("store_true", "store_false"):
         value = action == "store_false"
-    yield Setting(name, value, source.file, placed.first, FLAG, default, placed)
+    optional = plain_name(keyword_of(call, "action") or call).rpartition(".")[2] == "BooleanOptionalAction"
+    is_switch = optional or action in ("store_true", "store_false")
+    yield Setting(name, value, source.file, placed.first, FLAG, default, placed, text=long, is_switch=is_switch)
 
 
 def _in_text(file: str, text: str) -> Iterator[Setting]:
@@ -176,10 +186,9 @@ def _scalar(text: str, file: str) -> Any:
             return tomllib.loads(f"x = {text}")["x"]
         except tomllib.TOMLDecodeError:
             return UNKNOWN
-    if text in ("true", "True", "yes", "on", "false", "False", "no", "off"):
-        return text in ("true", "True", "yes", "on")
-    if re.fullmatch(r"[-+]?\d+", text):
-        return int(text)
-    if re.fullmatch(r"[-+]?(\d+\.\d*|\.?\d+)([eE][-+]?\d+)?", text):
-        return float(text)
+    if text in SWITCHES:
+        return SWITCHES[text]
+    for pattern, kind in ((r"[-+]?\d+", int), (r"[-+]?(\d+\.\d*|\.?\d+)([eE][-+]?\d+)?", float)):
+        if re.fullmatch(pattern, text):
+            return kind(text)
     return text if re.fullmatch(r"[A-Za-z][\w.-]*", text) else UNKNOWN

@@ -273,6 +273,7 @@ def _convolved(made: Made, extent: Shape | None) -> Shape | None:
 
 
 def keeps_extent(made: Made) -> bool:
+    """Say whether a convolution gives images of the size that it takes, whatever that is."""
     probe = (37, 41, 43)[: int(made.type[4]) if made.type[4:5] in "123" and made.type[4:5] else 0]
     return bool(probe) and _convolved(made, probe) == probe
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from etude.mage.annotations import Annotation
 from etude.mage.calling import calls_in, function_of, times_called
 from etude.mage.columns import columns_seen, texts_in
+from etude.mage.entry import words_of
 from etude.mage.facts import Facts
 from etude.mage.literals import UNKNOWN
 from etude.mage.models import METHODS, Made, Network, networks
@@ -44,6 +45,7 @@ class Project:
         columns: The columns of its data; empty if nobody knows them.
         facts: What was seen of it untouched; None if it was not run.
         counter: Counts parameters; None for reasoning over the facts.
+        given: The words of the command that runs it.
         networks: Its networks.
         settings: Its settings.
     """
@@ -52,6 +54,7 @@ class Project:
     columns: tuple[str, ...] = ()
     facts: Facts | None = None
     counter: Count | None = None
+    given: tuple[str, ...] = ()
     networks: tuple[Network, ...] = ()
     settings: tuple[Setting, ...] = ()
 
@@ -62,10 +65,16 @@ class Project:
 
 
 def look_at(
-    tree: Tree, *, columns: Sequence[str] = (), facts: Facts | None = None, counter: Count | None = None
+    tree: Tree,
+    *,
+    entry: str = "",
+    columns: Sequence[str] = (),
+    facts: Facts | None = None,
+    counter: Count | None = None,
 ) -> Project:
-    """Return what is known of a project."""
-    return Project(tree, tuple(columns), facts, counter, tuple(networks(tree)), tuple(settings_of(tree)))
+    """Return what is known of a project; arguments are those of ``planning.plan``."""
+    given = tuple(words_of(entry))
+    return Project(tree, tuple(columns), facts, counter, given, tuple(networks(tree)), tuple(settings_of(tree)))
 
 
 @dataclass(frozen=True)
@@ -244,8 +253,7 @@ def columns_gone(project: Project, names: Sequence[str], declared: tuple[str, in
     things = tuple(
         Thing(name=name, what=What.COLUMNS, declared=declared, used=used, evidence=evidence) for name in names
     )
-    is_one = len(names) == 1
-    meaning = f"The column{'' if is_one else 's'} never reach{'es' if is_one else ''} the model; all rows and all other columns stay."
+    meaning = "All rows and all other columns stay."
     files = tuple(dict.fromkeys([declared[0], *(file for file, _ in used)]))
     return Component(things, (ColumnsGone(columns=tuple(names)),), meaning, files=files)
 
@@ -264,8 +272,7 @@ def _listed_columns(project: Project, source: Source, placed: Placed, names: Seq
     elif isinstance(node, ast.Assign) and all(
         isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) for target in node.targets
     ):
-        if not known or set(names) <= known:
-            yield columns_gone(project, names, (source.file, placed.first), source.lines[placed.first - 1].strip())
+        yield columns_gone(project, names, (source.file, placed.first), source.lines[placed.first - 1].strip())
 
 
 def setting_off(project: Project, setting: Setting, value: Any = UNKNOWN) -> Component:
@@ -276,7 +283,9 @@ def setting_off(project: Project, setting: Setting, value: Any = UNKNOWN) -> Com
         declared=(setting.file, setting.line),
         evidence=_line(project, setting.file, setting.line),
     )
-    to = off(setting.value) if value is UNKNOWN else value
+    to = value
+    if to is UNKNOWN:  # a switch that the command turns on is on, whatever its default
+        to = off(True if setting.is_switch and setting.text in project.given else setting.value)
     if to is UNKNOWN:
         told = "it is off already" if setting.value in (False, 0, None) else "it is not known what it is when it is off"
         return _nothing_known((thing,), f"{told}. Say in a hint what it is to be: set {setting.short} to ...")
@@ -312,10 +321,10 @@ def _switch(project: Project, source: Source, placed: Placed, names: Sequence[st
     for name in names:
         last = name.rpartition(".")[2]
         for setting in project.settings:
-            if (setting.short == last and setting.kind != CONSTANT) or setting.name == name:
-                if off(setting.value) is not UNKNOWN:
-                    yield setting_off(project, setting)
-                    return
+            same = setting.name == name or (setting.short == last and setting.kind != CONSTANT)
+            if same and off(setting.value) is not UNKNOWN:
+                yield setting_off(project, setting)
+                return
     yield from _under(project, source, placed, names[0])
 
 
@@ -351,11 +360,8 @@ def _calls(project: Project, source: Source, placed: Placed, names: Sequence[str
             claim = _claim(project, source, placed, call)
             if claim is not None:
                 thing = _thing(names[0], _kind(f"{names[0]} {claim.name}"), source, placed)
-                meaning = (
-                    f"`{claim.name}` is called less often."
-                    if isinstance(claim, CallChanged)
-                    else f"`{claim.name}` is not called."
-                )
+                less = "called less often" if isinstance(claim, CallChanged) else "not called"
+                meaning = f"`{claim.name}` is {less}."
                 yield Component((thing,), (claim,), meaning, files=(source.file,))
                 return
 
