@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from etude.mage.alarms import alarms
 from etude.mage.baseline import Baseline, Pairing, digest_of_facts, ended_well, pairing
 from etude.mage.blocks import Patch
@@ -26,7 +28,7 @@ from etude.mage.tables import Pair, pairs
 from etude.mage.traces import rest_of_traces
 from etude.mage.variants import Variant
 from etude.mage.verdicts import Outcome, Reason, Rung, Verdict
-from etude.mage.witnesses import CallGone, GroupValue, Holds, SettingValue
+from etude.mage.witnesses import CallChanged, CallGone, GroupValue, Holds, SettingValue
 
 LINES: Final = 12
 """So many lines of a traceback are sent back."""
@@ -122,24 +124,35 @@ def _nothing_differs(
     variant: Variant, base: Baseline, facts: Facts, both: tuple[Pair, ...], licence: Licence
 ) -> Iterator[Finding]:
     """Yield whether a setting has its value, and nothing follows from it."""
-    if not all(isinstance(one, SettingValue | Holds) for one in variant.witnesses):
+    if not all(isinstance(one, SettingValue | Holds | CallGone | CallChanged) for one in variant.witnesses):
         return
+    calls = all(isinstance(one, CallGone | CallChanged) for one in variant.witnesses)
     one, other = base.facts, facts
     alike = all(
         (
             same([_plain(pair.base) for pair in both], [_plain(pair.variant) for pair in both]),
-            same(one.fits, other.fits) or [_fitted(one)] == [_fitted(other)],
+            same(_plain(one.fits), _plain(other.fits)),
             same(one.optimizers, other.optimizers),
             same(one.scheduled, other.scheduled),
             same(one.batches, other.batches) and same(one.lengths, other.lengths),
-            same(one.calls, other.calls),
+            calls or same(one.calls, other.calls),
             same(counted(one.operators), counted(other.operators)),
             one.steps == other.steps,
         )
     )
     if not alike:
         return
-    names = listed([c.name if isinstance(c, SettingValue) else c.expression for c in variant.witnesses])
+    if calls:
+        if base.deterministic and one.losses and same(one.losses, other.losses):
+            yield fails(
+                f"{_names(variant)} is not called as before, and nothing else differs from the baseline in {other.steps} "
+                "steps, no loss and no operator: what it did is still done, or it did nothing.",
+                claim="what is not called makes a difference",
+                expected="a difference",
+                found="none",
+            )
+        return
+    names = _names(variant)
     if base.deterministic and same(one.losses, other.losses) and same(one.metrics, other.metrics):
         yield fails(
             f"{names} has its new value, and nothing else differs from the baseline in {other.steps} steps, no loss and "
@@ -156,16 +169,13 @@ def _nothing_differs(
         )
 
 
-def _plain(model: object) -> object:
-    import msgspec
-
-    return msgspec.to_builtins(model)
+def _plain(values: object) -> object:
+    return msgspec.to_builtins(values)
 
 
-def _fitted(facts: Facts) -> object:
-    import msgspec
-
-    return msgspec.to_builtins(facts.fits)
+def _names(variant: Variant) -> str:
+    names = [getattr(claim, "name", "") or getattr(claim, "expression", "") for claim in variant.witnesses]
+    return listed(list(dict.fromkeys(names)))
 
 
 def _pairing(variant: Variant, base: Baseline, facts: Facts) -> Iterator[Finding]:

@@ -31,10 +31,11 @@ MOVES: Final = frozenset(
     new_empty_strided new_full new_ones new_zeros ones ones_like permute repeat reshape resize scalar_tensor select
     set_ slice split split_with_sizes squeeze stack t to transpose unbind unflatten unsafe_split unsqueeze view zero
     zeros zeros_like _unsafe_index select_backward slice_backward is_same_size arange random set resolve_conj
-    resolve_neg is_pinned
+    resolve_neg is_pinned gt lt ge le eq ne any all isnan isfinite isinf logical_not logical_and logical_or
     """.split()  # noqa: SIM905 - it is a table to be read
 )
-"""Operators that move numbers and calculate none. How often they run depends on strides, and says nothing."""
+"""Operators that move numbers or look at them, and calculate none. How often they run depends on strides and on the
+numbers themselves, and says nothing."""
 
 
 def rest_of_models(pairs: tuple[Pair, ...], licence: Licence) -> Iterator[Finding]:

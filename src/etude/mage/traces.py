@@ -84,6 +84,10 @@ def _fewer(name: str, before: int, after: int, licence: Licence) -> Weigh | None
     fewer = before - after
     if _is_of(name, licence):
         return None  # a method of what goes
+    if licence.modules and _is_step(name) and licence.divides(fewer):
+        return None  # what modules run; operators tell whether it is more than the component's
+    if licence.loss and ":" not in name and licence.divides(fewer):
+        return None
     if licence.divides(fewer):
         return None if after else for_a_person
     if after and fewer <= len(licence.modules):
@@ -91,6 +95,11 @@ def _fewer(name: str, before: int, after: int, licence: Licence) -> Weigh | None
     if licence.settings:
         return None if licence.akin(name) else for_a_person
     return fails
+
+
+def _is_step(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return "functional" in name and not any(word in last for word in ("loss", "entropy", "kl_div", "nll"))
 
 
 def _is_of(name: str, licence: Licence) -> bool:
