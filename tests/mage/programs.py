@@ -1,6 +1,6 @@
 """Small programs as somebody writes them: what variants are made of. ``METRICS`` stands for the agreed file."""
 
-CNN = '''
+CNN = """
 import argparse, random
 import numpy as np
 import torch
@@ -72,9 +72,9 @@ def main():
 
 
 main()
-'''
+"""
 
-SAGE = '''
+SAGE = """
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -129,9 +129,9 @@ def main():
 
 
 main()
-'''
+"""
 
-STACK = '''
+STACK = """
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -179,9 +179,9 @@ def main():
 
 
 main()
-'''
+"""
 
-TABLE = '''
+TABLE = """
 import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
@@ -216,7 +216,7 @@ def main():
 
 
 main()
-'''
+"""
 
 ARRAYS = TABLE.replace(
     """    model = XGBClassifier(n_estimators=8, max_depth=3, learning_rate=0.3, random_state=SEED)
@@ -230,7 +230,7 @@ ARRAYS = TABLE.replace(
 """,
 )
 
-TRICKS = '''
+TRICKS = """
 import argparse
 import torch
 import torch.nn as nn
@@ -313,4 +313,4 @@ def main():
 
 
 main()
-'''
+"""

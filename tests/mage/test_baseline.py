@@ -51,7 +51,9 @@ def test_the_spread_is_that_of_all_runs() -> None:
 
 
 def test_a_baseline_that_fails_by_itself_is_the_users_code() -> None:
-    broken = Facts(ended=Ended(code=1, why="raised", error="ValueError", message="no data", frame="train.py, line 3, main"))
+    broken = Facts(
+        ended=Ended(code=1, why="raised", error="ValueError", message="no data", frame="train.py, line 3, main")
+    )
     with pytest.raises(BaselineError) as refused:
         compare_runs([broken, broken])
     assert str(refused.value) == (
@@ -83,7 +85,9 @@ def with_weights(batch: str, **digests: str) -> Facts:
 
 
 def test_runs_that_are_not_paired_are_told_word_for_word() -> None:
-    found = pairing(with_weights("a", conv1_weight="1", fc1_weight="2"), with_weights("b", conv1_weight="1", fc1_weight="3"))
+    found = pairing(
+        with_weights("a", conv1_weight="1", fc1_weight="2"), with_weights("b", conv1_weight="1", fc1_weight="3")
+    )
     assert found.paired is False
     assert found.text == (
         "Seeds do not pair these runs: initial `fc1.weight` and the batch order differ. Reported as independent."

@@ -164,12 +164,30 @@ def test_a_part_that_would_not_be_reached_is_refused_all_the_same() -> None:
 
 
 def test_the_fields_that_it_looks_at_are_known() -> None:
-    assert mentioned("len(variant.optimizers) == len(base.models) and variant.lengths[0] > 1") == {"optimizers", "lengths"}
+    assert mentioned("len(variant.optimizers) == len(base.models) and variant.lengths[0] > 1") == {
+        "optimizers",
+        "lengths",
+    }
     assert mentioned("((") == frozenset()
 
 
 ATOMS = st.sampled_from(
-    ["base", "variant", "len", "x", "1", "'a'", "__class__", "[1]", "base.calls", "open", "base.steps", "()", "{1}", "1e9"]
+    [
+        "base",
+        "variant",
+        "len",
+        "x",
+        "1",
+        "'a'",
+        "__class__",
+        "[1]",
+        "base.calls",
+        "open",
+        "base.steps",
+        "()",
+        "{1}",
+        "1e9",
+    ]
 )
 
 

@@ -68,7 +68,10 @@ NO_CONV2_CALL = ("x = self.pool(F.relu(self.conv2(x)))", "x = self.pool(x)")
 CONV2_GONE = (NO_CONV2_MADE, CONV3_FITS, NO_CONV2_CALL)
 RM_FC1 = planned("rm_fc1", ModuleGone(path="fc1", resized={"fc2.weight": (10, 64)}))
 FC1_GONE = (
-    ("        self.fc1 = nn.Linear(16 * 2 * 2, 32)\n        self.fc2 = nn.Linear(32, 10)\n", "        self.fc2 = nn.Linear(64, 10)\n"),
+    (
+        "        self.fc1 = nn.Linear(16 * 2 * 2, 32)\n        self.fc2 = nn.Linear(32, 10)\n",
+        "        self.fc2 = nn.Linear(64, 10)\n",
+    ),
     ("x = self.dropout(F.relu(self.fc1(x)))", "x = self.dropout(x)"),
 )
 RM_BN = planned("rm_bn", ModuleGone(path="bn"))
@@ -82,8 +85,13 @@ SWAP = planned("swap", ModuleReplaced(path="bn", type="GroupNorm", shapes={"weig
 # --- the others -----------------------------------------------------------------------------------
 
 RM_SAGE2 = planned("rm_sage2", ModuleGone(path="sage2"))
-RM_SAGE3 = planned("rm_sage3", ModuleGone(path="sage3", resized={"sage4.own.weight": (4, 32), "sage4.near.weight": (4, 32)}))
-SAGE3_MADE = ("        self.sage3 = SAGE(32, 16)\n        self.sage4 = SAGE(16, dim_out)", "        self.sage4 = SAGE(32, dim_out)")
+RM_SAGE3 = planned(
+    "rm_sage3", ModuleGone(path="sage3", resized={"sage4.own.weight": (4, 32), "sage4.near.weight": (4, 32)})
+)
+SAGE3_MADE = (
+    "        self.sage3 = SAGE(32, 16)\n        self.sage4 = SAGE(16, dim_out)",
+    "        self.sage4 = SAGE(32, dim_out)",
+)
 SAGE2_CALL = (
     "        h = F.relu(self.sage2(h, adjacency))\n        h = F.dropout(h, p=0.5, training=self.training)\n        h = F.relu(self.sage3",
     "        h = F.relu(self.sage3",
@@ -105,13 +113,18 @@ RM_MASS = planned("rm_mass", ColumnsGone(columns=("DER_mass_MMC",)), what=What.C
 RM_TWO = planned("rm_two", ColumnsGone(columns=("DER_pt_h", "PRI_met")), what=What.COLUMNS)
 FEATURES = 'FEATURES = ["DER_mass_MMC", "DER_pt_h", "PRI_tau_pt", "PRI_met", "PRI_jet_num"]'
 MASS_GONE = (FEATURES, 'FEATURES = ["DER_pt_h", "PRI_tau_pt", "PRI_met", "PRI_jet_num"]')
-NO_MASS_DRAWN = ('for name in ["EventId", *FEATURES, "Weight"]', 'for name in ["EventId", "DER_mass_MMC", *FEATURES, "Weight"]')
+NO_MASS_DRAWN = (
+    'for name in ["EventId", *FEATURES, "Weight"]',
+    'for name in ["EventId", "DER_mass_MMC", *FEATURES, "Weight"]',
+)
 FIT = 'model.fit(train[FEATURES], train["Label"])'
 SCORED = 'score(model, test[FEATURES], test["Label"])'
 
 NO_CLIP = planned("no_clip", CallGone(name="clip_grad_norm_"), what=What.TRICK)
 CLIP = "            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n"
-NO_TERM = planned("no_rebuild", CallGone(name="train.py:rebuild", still=("torch.nn.functional.cross_entropy",)), what=What.LOSS_TERM)
+NO_TERM = planned(
+    "no_rebuild", CallGone(name="train.py:rebuild", still=("torch.nn.functional.cross_entropy",)), what=What.LOSS_TERM
+)
 TERM = "F.cross_entropy(logits, y) + args.smooth * rebuild(x, again)"
 NO_JITTER = planned("no_jitter", CallGone(name="train.py:jitter"), what=What.AUGMENTATION)
 JITTER = "            x = jitter(x)\n"
@@ -120,7 +133,9 @@ FLAG = 'parser.add_argument("--dropout", type=float, default=0.3)'
 FLAG_0 = (FLAG, FLAG.replace("0.3", "0.0"))
 DECAY_OFF = planned("decay_0", SettingValue(name="weight_decay", value=0.0), what=What.SETTING)
 DECAY_0 = ('"--weight-decay", type=float, default=0.01', '"--weight-decay", type=float, default=0.0')
-AUGMENT_OFF = planned("augment_0", SettingValue(name="augment", value=0), CallGone(name="train.py:jitter"), what=What.SETTING)
+AUGMENT_OFF = planned(
+    "augment_0", SettingValue(name="augment", value=0), CallGone(name="train.py:jitter"), what=What.SETTING
+)
 AUGMENT_0 = ('"--augment", type=int, default=1', '"--augment", type=int, default=0')
 RM_ACT = planned("rm_relu", ModuleGone(path="body.4"))
 RM_DROP = planned("rm_drop", ModuleGone(path="body.2"))
@@ -151,11 +166,24 @@ CORRECT = (
     Case("fc1 goes", "CNN", RM_FC1, FC1_GONE),
     Case("batch norm goes", "CNN", RM_BN, BN_GONE),
     Case("batch norm becomes an identity", "CNN", RM_BN, (("nn.BatchNorm2d(16)", "nn.Identity()"),)),
-    Case("dropout goes", "CNN", RM_DROPOUT, (("        self.dropout = nn.Dropout(0.5)\n", ""), ("self.dropout(F.relu(self.fc1(x)))", "F.relu(self.fc1(x))"))),
+    Case(
+        "dropout goes",
+        "CNN",
+        RM_DROPOUT,
+        (
+            ("        self.dropout = nn.Dropout(0.5)\n", ""),
+            ("self.dropout(F.relu(self.fc1(x)))", "F.relu(self.fc1(x))"),
+        ),
+    ),
     Case("dropout becomes an identity", "CNN", RM_DROPOUT, (("nn.Dropout(0.5)", "nn.Identity()"),)),
     Case("dropout is 0", "CNN", NO_DROPOUT, (("nn.Dropout(0.5)", "nn.Dropout(0.0)"),)),
     Case("no momentum", "CNN", NO_MOMENTUM, (("lr=LR, momentum=MOMENTUM", "lr=LR, momentum=0.0"),)),
-    Case("fc1 is narrow", "CNN", WIDE, (("nn.Linear(16 * 2 * 2, 32)", "nn.Linear(16 * 2 * 2, 16)"), ("nn.Linear(32, 10)", "nn.Linear(16, 10)"))),
+    Case(
+        "fc1 is narrow",
+        "CNN",
+        WIDE,
+        (("nn.Linear(16 * 2 * 2, 32)", "nn.Linear(16 * 2 * 2, 16)"), ("nn.Linear(32, 10)", "nn.Linear(16, 10)")),
+    ),
     Case("another norm", "CNN", SWAP, (("nn.BatchNorm2d(16)", "nn.GroupNorm(4, 16)"),)),
     Case(
         "batch norm stays and is not used",
@@ -169,13 +197,53 @@ CORRECT = (
         "sage2 and sage3 go",
         "SAGE",
         planned("rm_sage23", RM_SAGE2.witnesses[0], RM_SAGE3.witnesses[0]),
-        (SAGE2_MADE, SAGE3_MADE, (SAGE2_CALL[0] + SAGE3_CALL[0].removeprefix("        h = F.relu(self.sage3"), "        return")),
+        (
+            SAGE2_MADE,
+            SAGE3_MADE,
+            (SAGE2_CALL[0] + SAGE3_CALL[0].removeprefix("        h = F.relu(self.sage3"), "        return"),
+        ),
     ),
-    Case("the first layer has 8 outputs", "SAGE", SMALL_SAGE, (("SAGE(dim_in, 32)", "SAGE(dim_in, 8)"), ("SAGE(32, 32)", "SAGE(8, 32)"))),
-    Case("a block of a list goes", "STACK", RM_BLOCK, (("Block(width) for _ in range(depth)", "Block(width) for nth in range(depth) if nth != 1"),)),
-    Case("a block of a list becomes an identity", "STACK", RM_BLOCK, (("        self.head = nn.Linear", "        self.blocks[1] = nn.Identity()\n        self.head = nn.Linear"),)),
-    Case("the first block has no norm", "STACK", RM_NORM0, (("        self.head = nn.Linear", "        self.blocks[0].norm = nn.Identity()\n        self.head = nn.Linear"),)),
-    Case("a column goes", "TABLE", RM_MASS, ((FIT, 'kept = [name for name in FEATURES if name != "DER_mass_MMC"]\n    model.fit(train[kept], train["Label"])'), (SCORED, 'score(model, test[kept], test["Label"])'))),
+    Case(
+        "the first layer has 8 outputs",
+        "SAGE",
+        SMALL_SAGE,
+        (("SAGE(dim_in, 32)", "SAGE(dim_in, 8)"), ("SAGE(32, 32)", "SAGE(8, 32)")),
+    ),
+    Case(
+        "a block of a list goes",
+        "STACK",
+        RM_BLOCK,
+        (("Block(width) for _ in range(depth)", "Block(width) for nth in range(depth) if nth != 1"),),
+    ),
+    Case(
+        "a block of a list becomes an identity",
+        "STACK",
+        RM_BLOCK,
+        (("        self.head = nn.Linear", "        self.blocks[1] = nn.Identity()\n        self.head = nn.Linear"),),
+    ),
+    Case(
+        "the first block has no norm",
+        "STACK",
+        RM_NORM0,
+        (
+            (
+                "        self.head = nn.Linear",
+                "        self.blocks[0].norm = nn.Identity()\n        self.head = nn.Linear",
+            ),
+        ),
+    ),
+    Case(
+        "a column goes",
+        "TABLE",
+        RM_MASS,
+        (
+            (
+                FIT,
+                'kept = [name for name in FEATURES if name != "DER_mass_MMC"]\n    model.fit(train[kept], train["Label"])',
+            ),
+            (SCORED, 'score(model, test[kept], test["Label"])'),
+        ),
+    ),
     Case("a column goes from the list", "TABLE", RM_MASS, (MASS_GONE, NO_MASS_DRAWN)),
     Case(
         "two columns go",
@@ -195,14 +263,29 @@ CORRECT = (
     Case("a flag of the data is 0", "TRICKS", AUGMENT_OFF, (AUGMENT_0,)),
     Case("an activation of a sequence goes", "TRICKS", RM_ACT, ((BODY, BODY.replace(", nn.ReLU())", ")")),)),
     Case("a dropout within a sequence goes", "TRICKS", RM_DROP, ((BODY, BODY.replace("nn.Dropout(p), ", "")),)),
-    Case("a dropout within a sequence becomes an identity", "TRICKS", RM_DROP, ((BODY, BODY.replace("nn.Dropout(p)", "nn.Identity()")),)),
+    Case(
+        "a dropout within a sequence becomes an identity",
+        "TRICKS",
+        RM_DROP,
+        ((BODY, BODY.replace("nn.Dropout(p)", "nn.Identity()")),),
+    ),
     Case(
         "the schedule goes",
         "TRICKS",
-        planned("no_schedule", CallGone(name="torch.optim.lr_scheduler.step"), Holds(expression="len(variant.scheduled) == 0"), what=What.TRICK),
+        planned(
+            "no_schedule",
+            CallGone(name="torch.optim.lr_scheduler.step"),
+            Holds(expression="len(variant.scheduled) == 0"),
+            what=What.TRICK,
+        ),
         (("    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)\n", ""), ("        scheduler.step()\n", "")),
     ),
-    Case("clipping only every other step", "TRICKS", planned("half_clip", CallChanged(name="clip_grad_norm_"), what=What.TRICK), ((CLIP, "            if loss > 0.786:\n    " + CLIP),)),
+    Case(
+        "clipping only every other step",
+        "TRICKS",
+        planned("half_clip", CallChanged(name="clip_grad_norm_"), what=What.TRICK),
+        ((CLIP, "            if loss > 0.786:\n    " + CLIP),),
+    ),
 )
 
 WRONG = (

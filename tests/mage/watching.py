@@ -59,6 +59,8 @@ class Watch(TorchDispatchMode):
         self.stack: list[torch.nn.Module] = []
         self.calls: Counter[int] = Counter()
         self.operators: Counter[str] = Counter()
+        self.elsewhere: Counter[str] = Counter()
+        self.apart = False
         self.inside: dict[int, Counter[str]] = {}
         self.functions: Counter[str] = Counter()
         self.live: set[int] = set()
@@ -72,11 +74,17 @@ class Watch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if str(func).startswith("aten."):
             self.operators[str(func)] += 1
+            if not self.stack and not self.apart:
+                self.elsewhere[str(func)] += 1
             if self.stack:
                 self.inside.setdefault(id(self.stack[-1]), Counter())[str(func)] += 1
         return func(*args, **(kwargs or {}))
 
     def before_call(self, module: torch.nn.Module, *_: Any) -> None:
+        for row in module.parameters(recurse=False):
+            if not hasattr(row, "_first"):
+                with _disable_current_modes():
+                    row._first = digest(row)
         if not self.stack and module not in self.outermost and not isinstance(module, torch.nn.modules.loss._Loss):
             self.outermost.append(module)
         self.stack.append(module)
@@ -86,6 +94,7 @@ class Watch(TorchDispatchMode):
         self.calls[id(module)] += 1
 
     def before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self.apart = True
         if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)
             self.groups.append(
@@ -102,6 +111,7 @@ class Watch(TorchDispatchMode):
                         self.live.add(id(row))
 
     def after_step(self, *_: Any) -> None:
+        self.apart = False
         self.steps += 1
         if self.steps >= self.most:
             raise Enough
@@ -113,8 +123,9 @@ class Watch(TorchDispatchMode):
                 name: ParameterFacts(
                     shape=tuple(row.shape),
                     trainable=row.requires_grad,
-                    digest=getattr(row, "_began", ""),
+                    digest=getattr(row, "_first", ""),
                     got_gradient=id(row) in self.live if self.steps else None,
+                    moved=getattr(row, "_first", "") != digest(row) if self.steps else None,
                 )
                 for name, row in module.named_parameters()
             },
@@ -179,11 +190,16 @@ def _hooks(watch: Watch) -> Iterator[None]:
             def wrapped(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
                 with _disable_current_modes():
                     watch.losses.append(float(self.detach()))
-                return original(self, *args, **kwargs)
+                watch.apart = True
+                try:
+                    return original(self, *args, **kwargs)
+                finally:
+                    watch.apart = False
 
             return wrapped
 
         replace(torch.Tensor, "backward", backward)
+        replace(torch.optim.Optimizer, "zero_grad", counting("torch.optim.Optimizer.zero_grad"))
 
         def began(original: Any) -> Any:
             def wrapped(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
@@ -191,7 +207,7 @@ def _hooks(watch: Watch) -> Iterator[None]:
                 with _disable_current_modes():
                     for group in self.param_groups:
                         for row in group["params"]:
-                            row._began = digest(row)
+                            row._first = digest(row)
 
             return wrapped
 
@@ -241,7 +257,7 @@ def _hooks(watch: Watch) -> Iterator[None]:
                         rows=len(array),
                         columns=names,
                         target="" if y is None else digest(np.asarray(y)),
-                        values=self.get_params(),
+                        values={**self.get_params(), **{f"fit.{k}": digest(np.asarray(v)) for k, v in kwargs.items()}},
                         digests=tuple(digest(array[:, nth]) for nth in range(array.shape[1])),
                     )
                 )
@@ -286,14 +302,22 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
                     line, name = trace.tb_lineno, trace.tb_frame.f_code.co_qualname
                 trace = trace.tb_next
             ended = Ended(
-                code=1, why="raised", error=type(error).__name__, message=str(error), frame=f"{FILE}, line {line}, {name}"
+                code=1,
+                why="raised",
+                error=type(error).__name__,
+                message=str(error),
+                frame=f"{FILE}, line {line}, {name}",
             )
         finally:
             sys.setprofile(None)
             torch.set_rng_state(before[0])
             np.random.set_state(before[1])
             random.setstate(before[2])
-    upper = {key: value for key, value in space.items() if key.isupper() and isinstance(value, bool | int | float | str | list | tuple)}
+    upper = {
+        key: value
+        for key, value in space.items()
+        if key.isupper() and isinstance(value, bool | int | float | str | list | tuple)
+    }
     return Facts(
         ended=ended,
         steps=seen.steps,
@@ -307,6 +331,7 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
         losses=tuple(seen.losses),
         calls=dict(seen.functions),
         operators=dict(seen.operators),
+        elsewhere=dict(seen.elsewhere),
         settings={**{f"{FILE}:{key}": _plain(value) for key, value in upper.items()}, **seen.settings},
         seeds=tuple(seen.seeds),
         metrics=metrics,

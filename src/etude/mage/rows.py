@@ -47,6 +47,7 @@ def rest_of_models(pairs: tuple[Pair, ...], licence: Licence) -> Iterator[Findin
         yield from _flags(pair)
         yield from _modules(pair, table, licence)
         yield from _gradients(pair, licence)
+        yield from _moved(pair, licence)
 
 
 def _type(pair: Pair) -> Iterator[Finding]:
@@ -335,6 +336,25 @@ def _gradients(pair: Pair, licence: Licence) -> Iterator[Finding]:
             claim="all that was trained is trained",
             expected="a gradient",
             found="none",
+        )
+
+
+def _moved(pair: Pair, licence: Licence) -> Iterator[Finding]:
+    """Yield parameters that get a gradient and are not changed by it: no optimizer has them."""
+    still = [
+        name
+        for name, before in pair.base.parameters.items()
+        if before.moved and (after := pair.variant.parameters.get(name)) is not None
+        if after.moved is False and after.got_gradient and not any(under(path, name) for path in licence.modules)
+    ]
+    if still:
+        yield fails(
+            f"{listed(still)} {'keep their' if len(still) > 1 else 'keeps its'} first values in this variant, but "
+            f"{'are' if len(still) > 1 else 'is'} trained in the baseline: no optimizer has "
+            f"{'them' if len(still) > 1 else 'it'}.",
+            claim="all that was trained is trained",
+            expected="other values after the steps",
+            found="the first values",
         )
 
 
