@@ -55,5 +55,5 @@ def read_options(text: str) -> Options:
         if not value:
             return Options(wrong=f"`{key}=` has no value. Name something, or leave it out.")
         found[key] = value
-        inside = inside[part.end() :]
+        inside = inside[part.end() :].strip()
     return Options(found.get("name", ()), found.get("with", ()))
