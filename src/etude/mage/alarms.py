@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from etude.mage.facts import Facts
-from etude.mage.tables import Pair, count, rows_under
+from etude.mage.tables import Pair, count, expected
 from etude.mage.witnesses import ModuleGone
 
 SHARE: Final = 0.1
@@ -35,15 +35,25 @@ def _sizes(pairs: tuple[Pair, ...]) -> Iterator[str]:
             continue
         gone = [one for one in pair.witnesses if isinstance(one, ModuleGone)]
         if gone and before:
-            share = sum(math.prod(shape) for one in gone for shape in rows_under(pair.base, one.path).values()) / before
-            went = (before - after) / before
-            if abs(went - share) > SHARE:
+            planned = _planned(pair)
+            if abs(planned - after) > SHARE * before:
                 yield (
-                    f"{name}{went:.0%} of the parameters went, and the component had {share:.0%} of them "
-                    f"({before:,} before, {after:,} now)."
+                    f"{name}{(before - after) / before:.0%} of the parameters went, and the component had "
+                    f"{(before - planned) / before:.0%} of them ({before:,} before, {after:,} now)."
                 )
         elif not gone and not pair.witnesses and before != after:
             yield f"{name}{after:,} parameters, {before:,} in the baseline."
+
+
+def _planned(pair: Pair) -> int:
+    """Return how many parameters are left by the plan; a row that may have any shape counts as it is."""
+    left = 0
+    for row, pattern in expected(pair.base, pair.witnesses).rows.items():
+        found = pair.variant.parameters.get(row)
+        sizes = [size for size in pattern if size is not None] if pattern is not None else []
+        known = pattern is not None and len(sizes) == len(pattern)
+        left += math.prod(sizes) if known or found is None else math.prod(found.shape)
+    return left
 
 
 def _run(base: Facts, facts: Facts) -> Iterator[str]:

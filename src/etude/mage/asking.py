@@ -23,9 +23,9 @@ SMALL: Final = Request(
 
 @runtime_checkable
 class ByVariant(Protocol):
-    """A backend that has to know for which variant it is asked."""
+    """A backend that has to know for which variant it is asked, and which answer to the same words is wanted."""
 
-    def for_variant(self, variant: str) -> Backend:
+    def for_variant(self, variant: str, nth: int = 0) -> Backend:
         """Return it as it answers for a variant."""
         ...
 
@@ -110,7 +110,7 @@ class Asker:
         while True:
             attempt += 1
             try:
-                reply, took = self._attempt(request, variant)
+                reply, took = self._attempt(request, variant, nth)
             except BackendError as error:
                 wait_s = next_wait(error, attempt, waited_s=waited_s, draw=self._draw)
                 if wait_s is None:
@@ -123,9 +123,9 @@ class Asker:
             self._cache.put(digest, reply)
             return Answered(reply, attempts=attempt, waited_s=waited_s, spending=spending + took, digest=digest)
 
-    def _attempt(self, request: Request, variant: str) -> tuple[Reply, Spending]:
+    def _attempt(self, request: Request, variant: str, nth: int) -> tuple[Reply, Spending]:
         reserved = self.budget.reserve(request, spent=self.spent, backend=self.backend.name, variant=variant)
-        backend = self._backend_for(variant)
+        backend = self._backend_for(variant, nth)
         began_s, usage = self._clock.now_s(), None  # until it is answered, all that was reserved may have been taken
         try:
             reply = backend.ask(request)
@@ -140,11 +140,11 @@ class Asker:
             self.spent = self.spent.plus(variant, self._last)
         return reply, self._last
 
-    def _backend_for(self, variant: str) -> Backend:
+    def _backend_for(self, variant: str, nth: int) -> Backend:
         """Return the backend as it is asked for a variant, with no more time than is left."""
         backend = self.backend
         if isinstance(backend, ByVariant):
-            backend = backend.for_variant(variant)
+            backend = backend.for_variant(variant, nth)
         left_s = self.budget.left_s(spent=self.spent, variant=variant)
         limit_s = getattr(backend, "timeout_s", None)
         if left_s is not None and limit_s is not None and left_s < limit_s:

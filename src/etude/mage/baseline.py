@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from etude.core.errors import ConfigError
-from etude.mage.comparing import listed, same
+from etude.mage.comparing import counted, listed, same
 from etude.mage.facts import Facts
 from etude.mage.tree import digest_of
 from etude.mage.values import Value
@@ -163,7 +163,8 @@ def _differences(one: Facts, other: Facts) -> list[str]:
     names = [name for name in WHOLE if not same(getattr(one, name), getattr(other, name))]
     for word, mine, theirs in (
         ("calls of", one.calls, other.calls),
-        ("runs of", one.operators, other.operators),
+        ("runs of", counted(one.operators), counted(other.operators)),
+        ("runs of", counted(one.elsewhere), counted(other.elsewhere)),
         ("setting", one.settings, other.settings),
     ):
         names += [f"{word} {key}" for key in sorted({*mine, *theirs}) if not same(mine.get(key), theirs.get(key))]

@@ -83,9 +83,7 @@ def _column(source: Source, placed: Placed) -> int:
 def _by_words(source: Source, comment: Comment) -> Bound:
     """Bind in a file that does not parse: to the lines between two ends of statements, as far as words can be told."""
     ends = [one.start[0] for one in source.tokens if one.type == tokenize.NEWLINE]
-    starts = sorted(
-        {one.start[0] for one in source.tokens if one.type not in _SPACE}
-    )
+    starts = sorted({one.start[0] for one in source.tokens if one.type not in _SPACE})
     last = next((line for line in ends if line >= comment.line), None)
     if last is None:
         return Bound(remark="stands where the file can no longer be read. Not treated as an annotation: mend the file.")

@@ -11,6 +11,7 @@ from etude.core.errors import ConfigError
 from etude.mage.annotations import Annotation
 from etude.mage.entry import entry_file, words_of
 from etude.mage.importing import imports_of
+from etude.mage.literals import literal
 from etude.mage.reading import LeftOut
 from etude.mage.sorting import CONFIGS
 from etude.mage.sources import is_python, read_source
@@ -35,9 +36,7 @@ class Chosen:
     bytes: int = 0
 
 
-def choose(
-    tree: Tree, annotations: Iterable[Annotation], entry: str, *, most_bytes: int = MOST_BYTES
-) -> Chosen:
+def choose(tree: Tree, annotations: Iterable[Annotation], entry: str, *, most_bytes: int = MOST_BYTES) -> Chosen:
     """Return which files would be sent.
 
     First the entry's file and those with marks, then those that they import and those that import marked ones, then
@@ -111,7 +110,7 @@ def _configs(tree: Tree, files: Iterable[str], entry: str) -> list[str]:
         for node in ast.walk(module) if module is not None else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.add(node.value)
-            elif isinstance(node, ast.keyword) and node.arg == "config_name" and isinstance(node.value, ast.Constant):
-                texts |= {f"{node.value.value}{suffix}" for suffix in CONFIGS}
+            elif isinstance(node, ast.keyword) and node.arg == "config_name":
+                texts |= {f"{literal(node.value)}{suffix}" for suffix in CONFIGS}
     named = [text.removeprefix("./") for text in sorted(texts) if text.endswith(CONFIGS) and "\n" not in text]
     return [path for path in configs if any(path == name or path.endswith(f"/{name}") for name in named)]

@@ -35,9 +35,13 @@ def rest_of_run(base: Facts, facts: Facts, licence: Licence, varies: frozenset[s
 
 def _equal(what: str, before: Any, after: Any, weigh: Any = fails) -> Iterator[Finding]:
     if not same(before, after):
+        verb = (
+            "are"
+            if what.startswith(("The shapes", "The numbers", "The schedulers", "The seeds", "The columns"))
+            else "is"
+        )
         yield weigh(
-            f"{what} {'are' if what.endswith('s') else 'is'} {shown(after)}, {shown(before)} in the baseline, and no "
-            "claim says so.",
+            f"{what} {verb} {shown(after)}, {shown(before)} in the baseline, and no claim says so.",
             claim=f"{what[0].lower()}{what[1:]} as in the baseline",
             expected=shown(before),
             found=shown(after),

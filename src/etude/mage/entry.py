@@ -21,7 +21,9 @@ def entry_file(entry: str, tree: Tree) -> str:
     """
     words = words_of(entry)
     if not words:
-        raise ConfigError("entry='' is empty: nothing says how the program is run. Pass entry='train.py', or a command.")
+        raise ConfigError(
+            "entry='' is empty: nothing says how the program is run. Pass entry='train.py', or a command."
+        )
     tried = _named(words)
     for name in tried:
         if name in tree:

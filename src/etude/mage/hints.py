@@ -95,17 +95,159 @@ PLACE: Final = re.compile(
 )
 LAYER_NUMBER: Final = re.compile(r"\b(?:layer|block)s?\s+(\d+)\b", re.IGNORECASE)
 LAYERS: Final = re.compile(r"\b(layers?|blocks?|modules?)\b", re.IGNORECASE)
-CLAUSES: Final = re.compile(r",?\s+\bwhile\b\s+|;\s*|,?\s+\bbut\b\s+|,?\s+\bwith\b\s+(?=(?:the\s+)?(?:number|\d))", re.IGNORECASE)
+CLAUSES: Final = re.compile(
+    r",?\s+\bwhile\b\s+|;\s*|,?\s+\bbut\b\s+|,?\s+\bwith\b\s+(?=(?:the\s+)?(?:number|\d))", re.IGNORECASE
+)
 NAME: Final = re.compile(r"[^\W\d][\w.]*[*]?", re.UNICODE)
 PROSE: Final = frozenset(
-    "the a an and or of in on at to for from by with as is are be its their this that these those them it each all both "
-    "layer layers block blocks module modules feature features column columns trial trials study following above below "
-    "one two three four five six pair pairs time individually pairwise separately together also then while but only "
-    "removed remove removing remov without drop dropped dropping omit omitted delete deleted exclude excluded disable "
-    "disabled skip skipped ablate ablated no set use used using model network code training train data dataset after "
-    "before when so not any every second third fourth fifth first last final number output neurons units channels "
-    "filters hidden have has should consist component components ablation out off turn switch leave left take taken away "
-    "does do did was were will would must can may variant variants experiment baseline".split()
+    [
+        "the",
+        "a",
+        "an",
+        "and",
+        "or",
+        "of",
+        "in",
+        "on",
+        "at",
+        "to",
+        "for",
+        "from",
+        "by",
+        "with",
+        "as",
+        "is",
+        "are",
+        "be",
+        "its",
+        "their",
+        "this",
+        "that",
+        "these",
+        "those",
+        "them",
+        "it",
+        "each",
+        "all",
+        "both",
+        "layer",
+        "layers",
+        "block",
+        "blocks",
+        "module",
+        "modules",
+        "feature",
+        "features",
+        "column",
+        "columns",
+        "trial",
+        "trials",
+        "study",
+        "following",
+        "above",
+        "below",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "pair",
+        "pairs",
+        "time",
+        "individually",
+        "pairwise",
+        "separately",
+        "together",
+        "also",
+        "then",
+        "while",
+        "but",
+        "only",
+        "removed",
+        "remove",
+        "removing",
+        "remov",
+        "without",
+        "drop",
+        "dropped",
+        "dropping",
+        "omit",
+        "omitted",
+        "delete",
+        "deleted",
+        "exclude",
+        "excluded",
+        "disable",
+        "disabled",
+        "skip",
+        "skipped",
+        "ablate",
+        "ablated",
+        "no",
+        "set",
+        "use",
+        "used",
+        "using",
+        "model",
+        "network",
+        "code",
+        "training",
+        "train",
+        "data",
+        "dataset",
+        "after",
+        "before",
+        "when",
+        "so",
+        "not",
+        "any",
+        "every",
+        "second",
+        "third",
+        "fourth",
+        "fifth",
+        "first",
+        "last",
+        "final",
+        "number",
+        "output",
+        "neurons",
+        "units",
+        "channels",
+        "filters",
+        "hidden",
+        "have",
+        "has",
+        "should",
+        "consist",
+        "component",
+        "components",
+        "ablation",
+        "out",
+        "off",
+        "turn",
+        "switch",
+        "leave",
+        "left",
+        "take",
+        "taken",
+        "away",
+        "does",
+        "do",
+        "did",
+        "was",
+        "were",
+        "will",
+        "would",
+        "must",
+        "can",
+        "may",
+        "variant",
+        "variants",
+        "experiment",
+        "baseline",
+    ]
 )
 
 
@@ -237,7 +379,13 @@ def _candidates(text: str) -> list[str]:
 def _looks_like_code(word: str) -> bool:
     if PLACE.fullmatch(word) or word.lower() in PROSE:
         return False
-    return "_" in word.strip("_") or word.endswith("_") or "." in word or "*" in word or bool(re.search(r"[a-z]\d|[a-z][A-Z]", word))
+    return (
+        "_" in word.strip("_")
+        or word.endswith("_")
+        or "." in word
+        or "*" in word
+        or bool(re.search(r"[a-z]\d|[a-z][A-Z]", word))
+    )
 
 
 def _places(clause: str) -> list[int]:

@@ -74,3 +74,35 @@ def _one(path: str, python: set[str]) -> Iterator[str]:
     for file in (f"{path}.py", f"{path}/__init__.py", f"{path}.pyi"):
         if file in python:
             yield file
+
+
+def imported_names(source: Source, tree: Tree) -> dict[str, tuple[str, str]]:
+    """Return the names that a source takes from other files of the tree: name -> file and what it is called there.
+
+    A module that is imported as a whole is called nothing there.
+    """
+    python = {path for path in tree if is_python(path)}
+    folder = source.file.rpartition("/")[0]
+    found: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(source.module) if source.module is not None else ():
+        if isinstance(node, ast.ImportFrom):
+            bases = [prefix + (node.module or "").replace(".", "/") for prefix in _places(folder)]
+            if node.level:
+                parts = folder.split("/") if folder else []
+                around = parts[: len(parts) - node.level + 1]
+                bases = ["/".join([*around, *filter(None, (node.module or "").split("."))])]
+            for one in node.names:
+                whole = next((file for base in bases for file in _one(f"{base}/{one.name}".lstrip("/"), python)), None)
+                part = next((file for base in bases for file in _one(base, python)), None)
+                if whole is not None:
+                    found[one.asname or one.name] = (whole, "")
+                elif part is not None:
+                    found[one.asname or one.name] = (part, one.name)
+        elif isinstance(node, ast.Import):
+            for one in node.names:
+                files = [
+                    file for prefix in _places(folder) for file in _one(prefix + one.name.replace(".", "/"), python)
+                ]
+                if files and (one.asname or "." not in one.name):
+                    found[one.asname or one.name] = (files[0], "")
+    return found

@@ -12,21 +12,23 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from etude.mage.alarms import alarms
-from etude.mage.baseline import Baseline, Pairing, digest_of_facts, ended_well, pairing
+from etude.mage.baseline import Baseline, digest_of_facts, ended_well
 from etude.mage.blocks import Patch
 from etude.mage.collateral import rest_of_run
 from etude.mage.comparing import counted, listed, same, shown
 from etude.mage.facts import Facts
-from etude.mage.findings import Finding, alarm, fails, outcome_of, unclear
+from etude.mage.findings import Finding, Weight, alarm, fails, outcome_of, unclear
 from etude.mage.holding import hold
-from etude.mage.licence import Licence, licence_of
+from etude.mage.licence import licence_of
 from etude.mage.rows import rest_of_models
 from etude.mage.tables import Pair, pairs
 from etude.mage.traces import rest_of_traces
 from etude.mage.variants import Variant
 from etude.mage.verdicts import Outcome, Reason, Rung, Verdict
-from etude.mage.witnesses import CallGone, GroupValue, Holds, SettingValue
+from etude.mage.witnesses import CallChanged, CallGone, GroupValue, Holds, SettingValue
 
 LINES: Final = 12
 """So many lines of a traceback are sent back."""
@@ -76,14 +78,15 @@ def _findings(variant: Variant, base: Baseline, facts: Facts) -> Iterator[Findin
     both = pairs(base.facts, facts, variant.witnesses)
     licence = licence_of(variant, both, base.facts, facts)
     varies = frozenset(base.varies)
-    yield from hold(variant, both, base.facts, facts)
+    held = list(hold(variant, both, base.facts, facts))
+    yield from held
     yield from rest_of_models(both, licence)
     yield from rest_of_traces(both, base.facts, facts, licence, varies)
     yield from rest_of_run(base.facts, facts, licence, varies)
     yield from _first_loss(variant, base, facts)
-    yield from _nothing_differs(variant, base, facts, both, licence)
+    if not any(one.weight in (Weight.FAILS, Weight.UNCLEAR) for one in held):
+        yield from _nothing_differs(variant, base, facts, both)
     yield from map(alarm, alarms(both, base.facts, facts))
-    yield from _pairing(variant, base, facts)
 
 
 def _was_seen(facts: Facts) -> bool:
@@ -102,8 +105,7 @@ def _first_loss(variant: Variant, base: Baseline, facts: Facts) -> Iterator[Find
     """Yield whether the first loss is another, where all that goes comes after it."""
     later = all(
         isinstance(one, GroupValue)
-        or (isinstance(one, CallGone)
-        and any(word in one.name.lower() for word in ("clip", "sched", "ema", "swa")))
+        or (isinstance(one, CallGone) and any(word in one.name.lower() for word in ("clip", "sched", "ema", "swa")))
         for one in variant.witnesses
     )
     if not later or not base.deterministic or not base.facts.losses or not facts.losses:
@@ -118,28 +120,37 @@ def _first_loss(variant: Variant, base: Baseline, facts: Facts) -> Iterator[Find
         )
 
 
-def _nothing_differs(
-    variant: Variant, base: Baseline, facts: Facts, both: tuple[Pair, ...], licence: Licence
-) -> Iterator[Finding]:
+def _nothing_differs(variant: Variant, base: Baseline, facts: Facts, both: tuple[Pair, ...]) -> Iterator[Finding]:
     """Yield whether a setting has its value, and nothing follows from it."""
-    if not all(isinstance(one, SettingValue | Holds) for one in variant.witnesses):
+    if not all(isinstance(one, SettingValue | Holds | CallGone | CallChanged) for one in variant.witnesses):
         return
+    calls = all(isinstance(one, CallGone | CallChanged) for one in variant.witnesses)
     one, other = base.facts, facts
     alike = all(
         (
             same([_plain(pair.base) for pair in both], [_plain(pair.variant) for pair in both]),
-            same(one.fits, other.fits) or [_fitted(one)] == [_fitted(other)],
+            same(_plain(one.fits), _plain(other.fits)),
             same(one.optimizers, other.optimizers),
             same(one.scheduled, other.scheduled),
             same(one.batches, other.batches) and same(one.lengths, other.lengths),
-            same(one.calls, other.calls),
+            calls or same(one.calls, other.calls),
             same(counted(one.operators), counted(other.operators)),
             one.steps == other.steps,
         )
     )
     if not alike:
         return
-    names = listed([c.name if isinstance(c, SettingValue) else c.expression for c in variant.witnesses])
+    if calls:
+        if base.deterministic and one.losses and same(one.losses, other.losses):
+            yield fails(
+                f"{_names(variant)} is not called as before, and nothing else differs from the baseline in {other.steps} "
+                "steps, no loss and no operator: what it did is still done, or it did nothing.",
+                claim="what is not called makes a difference",
+                expected="a difference",
+                found="none",
+            )
+        return
+    names = _names(variant)
     if base.deterministic and same(one.losses, other.losses) and same(one.metrics, other.metrics):
         yield fails(
             f"{names} has its new value, and nothing else differs from the baseline in {other.steps} steps, no loss and "
@@ -156,23 +167,13 @@ def _nothing_differs(
         )
 
 
-def _plain(model: object) -> object:
-    import msgspec
-
-    return msgspec.to_builtins(model)
+def _plain(values: object) -> object:
+    return msgspec.to_builtins(values)
 
 
-def _fitted(facts: Facts) -> object:
-    import msgspec
-
-    return msgspec.to_builtins(facts.fits)
-
-
-def _pairing(variant: Variant, base: Baseline, facts: Facts) -> Iterator[Finding]:
-    if base.deterministic:
-        found: Pairing = pairing(base.facts, facts)
-        if found.paired is False:
-            yield alarm(found.text)
+def _names(variant: Variant) -> str:
+    names = [getattr(claim, "name", "") or getattr(claim, "expression", "") for claim in variant.witnesses]
+    return listed(list(dict.fromkeys(names)))
 
 
 # --- does it run ----------------------------------------------------------------------------------

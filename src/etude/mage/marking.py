@@ -121,7 +121,9 @@ class _Found:
 
     def _component(self, comment: Comment, piece: str, rest: str) -> None:
         if self._hint is not None:
-            self._say(comment.line, f"`#{COMPONENT}` inside a hint is not treated as an annotation: close the hint first.")
+            self._say(
+                comment.line, f"`#{COMPONENT}` inside a hint is not treated as an annotation: close the hint first."
+            )
             return
         options = read_options(rest)
         if options.wrong:

@@ -31,10 +31,11 @@ MOVES: Final = frozenset(
     new_empty_strided new_full new_ones new_zeros ones ones_like permute repeat reshape resize scalar_tensor select
     set_ slice split split_with_sizes squeeze stack t to transpose unbind unflatten unsafe_split unsqueeze view zero
     zeros zeros_like _unsafe_index select_backward slice_backward is_same_size arange random set resolve_conj
-    resolve_neg is_pinned
+    resolve_neg is_pinned gt lt ge le eq ne any all isnan isfinite isinf logical_not logical_and logical_or
     """.split()  # noqa: SIM905 - it is a table to be read
 )
-"""Operators that move numbers and calculate none. How often they run depends on strides, and says nothing."""
+"""Operators that move numbers or look at them, and calculate none. How often they run depends on strides and on the
+numbers themselves, and says nothing."""
 
 
 def rest_of_models(pairs: tuple[Pair, ...], licence: Licence) -> Iterator[Finding]:
@@ -46,6 +47,7 @@ def rest_of_models(pairs: tuple[Pair, ...], licence: Licence) -> Iterator[Findin
         yield from _flags(pair)
         yield from _modules(pair, table, licence)
         yield from _gradients(pair, licence)
+        yield from _moved(pair, licence)
 
 
 def _type(pair: Pair) -> Iterator[Finding]:
@@ -334,6 +336,25 @@ def _gradients(pair: Pair, licence: Licence) -> Iterator[Finding]:
             claim="all that was trained is trained",
             expected="a gradient",
             found="none",
+        )
+
+
+def _moved(pair: Pair, licence: Licence) -> Iterator[Finding]:
+    """Yield parameters that get a gradient and are not changed by it: no optimizer has them."""
+    still = [
+        name
+        for name, before in pair.base.parameters.items()
+        if before.moved and (after := pair.variant.parameters.get(name)) is not None
+        if after.moved is False and after.got_gradient and not any(under(path, name) for path in licence.modules)
+    ]
+    if still:
+        yield fails(
+            f"{listed(still)} {'keep their' if len(still) > 1 else 'keeps its'} first values in this variant, but "
+            f"{'are' if len(still) > 1 else 'is'} trained in the baseline: no optimizer has "
+            f"{'them' if len(still) > 1 else 'it'}.",
+            claim="all that was trained is trained",
+            expected="other values after the steps",
+            found="the first values",
         )
 
 

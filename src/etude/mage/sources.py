@@ -104,7 +104,7 @@ class Source:
         found = []
         try:
             for token in tokenize.generate_tokens(io.StringIO("\n".join(self.lines)).readline):
-                found.append(token)  # noqa: PERF402 - those before an error are kept
+                found.append(token)
         except (tokenize.TokenError, SyntaxError):
             pass
         return found
@@ -146,6 +146,14 @@ class Source:
     def between(self, start: tuple[int, int], end: tuple[int, int]) -> str:
         """Return the text between two places as ``ast`` gives them: lines from 1, columns in bytes of UTF-8."""
         return self._bytes[self._at(start) : self._at(end)].decode("utf-8")
+
+    def place(self, line: int, column: int) -> int:
+        """Return a place as ``ast`` gives it, in characters from the beginning of the text."""
+        return len(self._bytes[: self._at((line, column))].decode("utf-8"))
+
+    def column(self, line: int, column: int) -> int:
+        """Return a column as ``ast`` gives it, in characters."""
+        return len(self.lines[line - 1].encode("utf-8")[:column].decode("utf-8"))
 
     def _at(self, place: tuple[int, int]) -> int:
         return self._starts[place[0] - 1] + place[1]

@@ -36,6 +36,7 @@ def rest_of_traces(
     """Yield what is called or calculated another number of times, and follows from no claim."""
     yield from functions(base, facts, licence, varies)
     yield from operators(pairs, base, facts, licence, varies)
+    yield from elsewhere(pairs, base, facts, licence, varies)
 
 
 def functions(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str]) -> Iterator[Finding]:
@@ -84,6 +85,10 @@ def _fewer(name: str, before: int, after: int, licence: Licence) -> Weigh | None
     fewer = before - after
     if _is_of(name, licence):
         return None  # a method of what goes
+    if licence.modules and _is_step(name) and licence.divides(fewer):
+        return None  # what modules run; operators tell whether it is more than the component's
+    if licence.loss and ":" not in name and licence.divides(fewer):
+        return None
     if licence.divides(fewer):
         return None if after else for_a_person
     if after and fewer <= len(licence.modules):
@@ -91,6 +96,11 @@ def _fewer(name: str, before: int, after: int, licence: Licence) -> Weigh | None
     if licence.settings:
         return None if licence.akin(name) else for_a_person
     return fails
+
+
+def _is_step(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return "functional" in name and not any(word in last for word in ("loss", "entropy", "kl_div", "nll"))
 
 
 def _is_of(name: str, licence: Licence) -> bool:
@@ -123,8 +133,12 @@ def operators(
                 expected=times(before),
                 found=times(after),
             )
-        elif name in STEPS | LOSSES or after > before:
+        elif after > before or (name in STEPS | LOSSES and not _are_told_by_module(pairs)):
             yield alarm(f"{text}.")
+
+
+def _are_told_by_module(pairs: tuple[Pair, ...]) -> bool:
+    return any(module.operators for pair in pairs for module in pair.base.modules.values())
 
 
 def _inside(pairs: tuple[Pair, ...], licence: Licence) -> dict[str, int]:
@@ -144,7 +158,63 @@ def _fewer_operators(name: str, fewer: int, inside: int | None, licence: Licence
         return for_a_person if licence.settings else fails
     if name in STEPS and (licence.modules or licence.calls):
         # what ran in the component, and one step after each of its calls
-        return None if fewer <= (inside or 0) + sum(licence.lost) or (licence.divides(fewer) and licence.calls) else fails
+        return (
+            None if fewer <= (inside or 0) + sum(licence.lost) or (licence.divides(fewer) and licence.calls) else fails
+        )
     if licence.modules or licence.calls or licence.settings or licence.values or licence.groups:
         return None
     return fails
+
+
+# --- outside of models, backward passes and optimizers --------------------------------------------
+
+BEGINS: Final = frozenset(
+    {"uniform", "normal", "zero", "fill", "random", "trunc_normal", "exponential", "erfinv", "ones"}
+)
+"""What gives parameters their first values."""
+
+
+def elsewhere(
+    pairs: tuple[Pair, ...], base: Facts, facts: Facts, licence: Licence, varies: frozenset[str]
+) -> Iterator[Finding]:
+    """Yield whether data, loss or metrics are calculated otherwise.
+
+    Over a whole run a few operators more hide behind those of an optimizer that has fewer parameters to go through.
+    Here there is nothing to hide behind.
+    """
+    if not base.elsewhere or not facts.elsewhere or {"operators", "elsewhere"} & licence.free:
+        return
+    then, now = counted(base.elsewhere), counted(facts.elsewhere)
+    gone, rows = _rows(pairs)
+    for name in sorted((then.keys() | now.keys()) - SILENT):
+        before, after = then.get(name, 0), now.get(name, 0)
+        if before == after or f"runs of {name}" in varies or licence.may_call(name):
+            continue
+        text = f"Outside of the model {name} runs {times(after)}, {times(before)} in the baseline"
+        if after > before:
+            weigh: Weigh | None = None if licence.replaced and name in BEGINS else _odd(licence)
+        elif name in BEGINS and licence.draws:
+            weigh = None
+        elif gone and (before - after) % gone == 0 and (before - after) // gone * rows <= before:
+            weigh = None  # something that is done to each parameter, as clipping
+        elif licence.calls and licence.divides(before - after):
+            weigh = None
+        else:
+            weigh = _odd(licence)
+        if weigh is not None:
+            yield weigh(
+                f"{text}, and no claim says so.",
+                claim="data, loss and metrics are calculated as in the baseline",
+                expected=times(before),
+                found=times(after),
+            )
+
+
+def _odd(licence: Licence) -> Weigh:
+    return for_a_person if licence.settings else fails
+
+
+def _rows(pairs: tuple[Pair, ...]) -> tuple[int, int]:
+    """Return how many parameters are gone, and how many there were."""
+    gone = sum(name not in pair.variant.parameters for pair in pairs for name in pair.base.parameters)
+    return gone, sum(len(pair.base.parameters) for pair in pairs)

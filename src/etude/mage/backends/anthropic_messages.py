@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from etude.mage.backends.capabilities import Capability
@@ -61,6 +62,7 @@ class AnthropicMessages(Service):
         ended, text, request, model = False, [], "", ""
         tokens: dict[str, int] = {}
         with (
+            warnings.catch_warnings(action="ignore", category=DeprecationWarning),  # a model's age is no error of ours
             call.client() as http,
             anthropic.Anthropic(
                 api_key=key,

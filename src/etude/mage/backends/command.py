@@ -97,10 +97,10 @@ class Command:
             return None
         finally:  # also when somebody interrupts us
             if process.poll() is None:
-                _end(process)
+                end_with_descendants(process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end_with_descendants(process: subprocess.Popen[bytes]) -> None:
     """End a program and what it started, those included that left its group."""
     for pid in (*_descendants(process.pid), process.pid):
         with contextlib.suppress(ProcessLookupError, PermissionError):

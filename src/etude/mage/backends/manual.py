@@ -48,20 +48,22 @@ class Manual:
         self._sleep = sleep
         self._say = say
         self._variant = ""
+        self._nth = 0
 
     def __repr__(self) -> str:
         return f"Manual({str(self.folder)!r})"
 
-    def for_variant(self, variant: str) -> Backend:
-        """Return it with files that are named after a variant, too."""
+    def for_variant(self, variant: str, nth: int = 0) -> Backend:
+        """Return it with files that are named after a variant, too, and after which answer is wanted."""
         other = Manual(self.folder, timeout_s=self.timeout_s, clock=self._clock, sleep=self._sleep, say=self._say)
-        other._variant = variant
+        other._variant, other._nth = variant, nth
         return other
 
     def paths(self, request: Request) -> tuple[Path, Path]:
         """Return where the question is, and where the answer is looked for."""
         digest = hashlib.sha256(as_text(request).encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        stem = f"{self._variant}-{digest}" if self._variant else digest
+        again = f"again{self._nth}" if self._nth else ""
+        stem = "-".join(part for part in (self._variant, digest, again) if part)
         return self.folder / f"{stem}.prompt.md", self.folder / f"{stem}.reply.md"
 
     def ask(self, request: Request) -> Reply:

@@ -21,7 +21,7 @@ from etude.mage.backends.services import Service
 SERVICES: Final[Mapping[str, type[Service]]] = {"anthropic": AnthropicMessages, "openai": OpenAIChat}
 
 NAMES: Final = (
-    "anthropic:claude-sonnet-4-5",
+    "anthropic:claude-sonnet-5-5",
     "openai:gpt-5",
     "openai:qwen3@http://127.0.0.1:11434/v1",
     "command:llm -m some-model",

@@ -40,15 +40,21 @@ class Scripted:
         self.name = f"scripted:{folder}"
         self.host = THIS_MACHINE
         self._variant = ""
+        self._nth = 0
         self._given: dict[str, list[str]] = {}
 
     def __repr__(self) -> str:
         return f"Scripted({str(self.folder)!r})"
 
-    def for_variant(self, variant: str) -> Backend:
-        """Return it as it answers for a variant; what it has given is remembered together."""
+    def for_variant(self, variant: str, nth: int = 0) -> Backend:
+        """Return it as it answers for a variant; what it has given is remembered together.
+
+        Args:
+            variant: The variant.
+            nth: Which of several answers to the same question is wanted: another one than before is the next one.
+        """
         other = Scripted(self.folder)
-        other._variant, other._given = variant, self._given
+        other._variant, other._nth, other._given = variant, nth, self._given
         return other
 
     def ask(self, request: Request) -> Reply:
@@ -61,7 +67,7 @@ class Scripted:
         where = own if own.is_dir() else self.folder
         files = sorted(where.glob("*.md"), key=_number)
         given = self._given.setdefault(str(where), [])
-        digest = digest_of_question(self, request, variant=self._variant)
+        digest = digest_of_question(self, request, variant=self._variant, nth=self._nth)
         if digest not in given:
             before = sum(message.role == "assistant" for message in request.messages)
             given.extend(f"before this run {n}" for n in range(before - len(given)))

@@ -12,7 +12,7 @@ from etude.mage.backends.failing import Said, ServiceError, failure, what_was_sa
 from etude.mage.backends.protocol import BackendError, Reply, Request
 from etude.mage.backends.wire import Call
 from etude.mage.hosts import check_local, host_of, is_loopback, read_url
-from etude.mage.scrubbing import scrub, secrets_of
+from etude.mage.scrubbing import could_be_secret, scrub, secrets_of
 
 ANY_KEY: Final = "ETUDE_API_KEY"
 """The key of whatever is behind a base URL of the user's own."""
@@ -125,15 +125,13 @@ class Service:
     def _asked(self, request: Request, capability: Capability) -> Reply:
         """Ask once, and leave nothing of the SDK in what is returned or raised."""
         key, failed = self._key(), None
-        secrets = sorted({*secrets_of(self._environment), *([key] if key != NO_KEY else [])}, key=len, reverse=True)
+        secrets = sorted({*secrets_of(self._environment), key} - {NO_KEY}, key=len, reverse=True)
+        secrets = [one for one in secrets if one != key or could_be_secret(key)]
         with Call(self.base_url, timeout_s=self.timeout_s, local_only=self.local_only) as call:
             try:
                 reply = self._send(self._body(request, capability), key, call)
             except Exception as error:  # SDKs raise their own, httpx2's and json's
                 failed = self._failed(error, call)
-            else:
-                if call.timed_out:  # cut just before its end, it may look whole
-                    failed = self._too_late()
         if failed is not None:  # outside of the handler: errors of an SDK hold requests, and these hold keys
             raise scrubbed(failed, secrets)
         return Reply(
@@ -175,15 +173,15 @@ class Service:
         while cause is not None:
             for below, told in kinds:
                 if isinstance(cause, below):
-                    return told()
+                    return told(str(cause))
             cause = cause.__cause__ or cause.__context__
         return BackendError(
-            f"{self.host} answered something that is no answer of {self.service}'s kind ({type(error).__name__}). "
-            "Check the base URL.",
+            f"{self.host} answered something that is no answer of {self.service}'s kind. Check the base URL. "
+            f"({type(error).__name__}: {str(error)[:200]})",
             code="server",
         )
 
-    def _too_late(self) -> BackendError:
+    def _too_late(self, why: str = "") -> BackendError:
         return BackendError(
             f"No whole answer from {self.host} within {self.timeout_s:g} s; the connection was shut. "
             "Give it more time, or ask for less.",
@@ -191,15 +189,15 @@ class Service:
             may_retry=True,
         )
 
-    def _unreachable(self) -> BackendError:
+    def _unreachable(self, why: str) -> BackendError:
         hint = (
             " Is the server running?"
             if is_loopback(self._hostname)
             else " Is there a network, and does it need a proxy?"
         )
-        return BackendError(f"{self.host} cannot be reached.{hint}", code="connection", may_retry=True)
+        return BackendError(f"{self.host} cannot be reached ({why}).{hint}", code="connection", may_retry=True)
 
-    def _lost(self) -> BackendError:
+    def _lost(self, why: str = "") -> BackendError:
         return BackendError(
             f"The connection to {self.host} was lost before the answer was whole; nothing of it is used.",
             code="connection",

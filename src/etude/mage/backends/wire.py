@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 MOST_KEPT: Final = 4_000_000
 """So many bytes of an answer are kept as they came."""
 
+OK: Final = 200
+NO_STREAM: Final = ("text/html", "application/json")
+"""What a page to sign in, or a server that cannot stream, answers with."""
+
 CONNECT_S: Final = 30.0
 """So long a connection may take to come about."""
 
@@ -101,6 +105,15 @@ class Call:
                 code="bad request",
                 status=response.status_code,
             )
+        kind = response.headers.get("content-type", "").partition(";")[0].strip()
+        if response.status_code == OK and kind in NO_STREAM:
+            self.refused = BackendError(
+                f"{response.url.host} answered with {kind}, and not with a stream: no service of this kind is there. "
+                "Check the base URL.",
+                code="bad request",
+                status=response.status_code,
+            )
+            raise self.refused
         response.stream = _recorder(response.stream, self._received)
 
     def _check(self, host: str, *, why: str = "") -> None:
