@@ -434,3 +434,29 @@ def test_evaluation_changes_reach_a_person_and_not_a_policy(mage: Mage) -> None:
     done = mage.written("--approve", "policy.toml", replies=(both,))
     assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW)
     assert "waits for a person: policy is for a person" in done.err
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        *STAND_INS,
+        ("replying", "schema"),
+        ("replying", "from_reply"),
+        ("sandbox.finding", "find_sandbox"),
+        ("laying", "lay"),
+        ("probe.run", "probe"),
+        ("handover", "Accepted"),
+        ("handover", "components_of"),
+        ("handover", "commands_of"),
+        ("handover", "hand_over"),
+        ("exporting", "export"),
+        ("explaining", "explain"),
+    ],
+)
+def test_what_is_found_late_is_there(module: str, name: str) -> None:
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    if find_spec(f"etude.mage.{module}") is None:
+        pytest.skip(f"etude.mage.{module} is not there yet")
+    assert hasattr(import_module(f"etude.mage.{module}"), name)

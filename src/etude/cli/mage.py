@@ -167,6 +167,7 @@ def preview(
         sent=project.chosen.sent if project.chosen is not None else (),
         left_out=project.left_out,
         rules=rules,
+        unclear={variant.name: variant.unclear for variant in planned.variants if variant.unclear},
         is_whole=base is not None,
     )
     if as_json:

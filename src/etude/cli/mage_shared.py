@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from etude.cli.mage_options import USUAL_BYTES
 from etude.cli.shell import BY_A_PROGRAM, print_json, print_table
-from etude.core.errors import ConfigError
+from etude.core.errors import ConfigError, EtudeError
 
 if TYPE_CHECKING:
     from etude.mage.backends.protocol import Backend, Request
@@ -47,10 +47,14 @@ class MageShell(TyperGroup):
         from etude.core.errors import SandboxMissing
         from etude.mage.backends.protocol import BackendError
 
-        codes = {BackendError: MageCode.BACKEND, SandboxMissing: MageCode.SANDBOX, BaselineStops: MageCode.BASELINE}
+        codes: dict[type[EtudeError], MageCode] = {
+            BackendError: MageCode.BACKEND,
+            SandboxMissing: MageCode.SANDBOX,
+            BaselineStops: MageCode.BASELINE,
+        }
         try:
             return super().invoke(ctx)
-        except tuple(codes) as error:
+        except (BackendError, SandboxMissing, BaselineStops) as error:
             if ctx.meta.get(BY_A_PROGRAM):
                 print_json({"error": str(error)})
             typer.echo(str(error), err=True)
@@ -288,9 +292,9 @@ def drafted_plan(
         system=words,
         messages=(Message(role="user", text=prompts.told_shared(shared)),),
         most_tokens=prompts.MOST_TOKENS,
-        schema=part("planning", "schema")(),
+        schema=part("replying", "schema")(),
     )
-    found: Plan = part("planning", "from_reply")(asked.ask(request).text, tree, project.annotations)
+    found: Plan = part("replying", "from_reply")(asked.ask(request).text, tree, project.annotations)
     return found
 
 
