@@ -169,9 +169,16 @@ def test_what_is_handed_in_waits_until_the_untouched_program_is_measured() -> No
 def test_a_rule_that_is_not_sure_leaves_it_to_whoever_can_be_asked() -> None:
     machine = begun("a", route=Route.RULE)
     assert machine.handle(loop.CannotBeWritten(variant="a", why="not sure")) == [Draft(variant="a", route=Route.MODEL)]
+
+
+def test_where_nobody_can_be_asked_a_variant_waits_until_somebody_can() -> None:
     machine = begun("a", route=Route.RULE, tries=Tries(writer=False))
     assert machine.handle(loop.CannotBeWritten(variant="a", why="not sure")) == []
-    assert (machine.standings["a"].stage, machine.standings["a"].why) == (Stage.GAVE_UP, "not sure")
+    assert (machine.standings["a"].stage, machine.standings["a"].why) == (Stage.DRAFTING, loop.NOBODY)
+    again = Machine(machine.standings.values(), has_baseline=True)
+    assert again.resume() == [Draft(variant="a", route=Route.MODEL)]
+    again.handle(loop.Asked(variant="a"))
+    assert again.standings["a"].why == ""
 
 
 def test_what_a_rule_wrote_wrongly_is_drafted_anew_and_never_repaired() -> None:
@@ -211,11 +218,19 @@ def test_without_a_note_rejected_is_rejected() -> None:
     assert machine.standings["a"].stage is Stage.REJECTED
 
 
-def test_a_note_that_nobody_can_heed_rejects() -> None:
+def test_a_note_that_nobody_may_be_asked_to_heed_rejects() -> None:
+    machine = begun("a", tries=Tries(repairs=0, drafts=1))
+    judged(machine, "a", "p")
+    assert machine.handle(loop.Rejected(variant="a", note="not so")) == []
+    assert (machine.standings["a"].stage, machine.standings["a"].why) == (Stage.REJECTED, "not so")
+
+
+def test_a_note_waits_for_somebody_who_can_heed_it() -> None:
     machine = begun("a", route=Route.RULE, tries=Tries(writer=False))
     judged(machine, "a", "p")
-    machine.handle(loop.Rejected(variant="a", note="not so"))
-    assert (machine.standings["a"].stage, machine.standings["a"].why) == (Stage.REJECTED, "not so")
+    assert machine.handle(loop.Rejected(variant="a", note="not so")) == []
+    standing = machine.standings["a"]
+    assert (standing.stage, standing.route, standing.notes) == (Stage.DRAFTING, Route.MODEL, ("not so",))
 
 
 def test_what_a_person_edits_goes_through_all_rungs_anew() -> None:

@@ -95,8 +95,8 @@ def test_a_variant_is_told_with_its_meaning_its_files_and_its_claims() -> None:
         "What goes:\n- conv2 (module), train.py, line 6\n\n"
         "Only these files may change: train.py\n\n"
         "It is done when all of this holds:\n"
-        "- modulegone: path='conv2', resized={'conv3.weight': (128, 32, 3, 3)}\n"
-        "- callgone: name='relu'\n\n"
+        "- `conv2` has no parameter and no call; `conv3.weight` is 128x32x3x3; all other shapes stay\n"
+        "- `relu` is not called any more\n\n"
         "The reviewer says:\n- keep the name"
     )
 
@@ -148,6 +148,7 @@ def test_a_preview_shows_every_byte_to_whom_it_goes_and_what_stays() -> None:
         sent=("train.py",),
         left_out={".env": "holds secrets", "weights.pt": "no text"},
         rules=("without-a",),
+        unclear={"without-b": ("b goes", "b and c go")},
     )
     told = shown.told()
     assert told.startswith(f"1 question to anthropic:m at api.example.org, {size_of(asked):,} bytes in all;")
@@ -156,6 +157,7 @@ def test_a_preview_shows_every_byte_to_whom_it_goes_and_what_stays() -> None:
     assert asked.system.rstrip("\n") in told
     assert "  .env: holds secrets" in told
     assert "By rules, without asking: without-a." in told
+    assert "Not asked for, since it can be read in several ways: without-b: b goes; b and c go." in told
     assert size_of(asked) == len(asked.system.encode()) + sum(len(m.text.encode()) for m in asked.messages)
     plain = shown.for_programs()
     assert plain["bytes"] == {"without-conv2": size_of(asked)}

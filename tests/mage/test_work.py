@@ -150,12 +150,15 @@ def test_a_rule_writes_without_anybody_being_asked(tmp_path: Path) -> None:
     assert patch.author.name == "rule"
 
 
-def test_where_nobody_can_be_asked_a_rule_that_is_not_sure_is_the_end(tmp_path: Path) -> None:
+def test_where_nobody_can_be_asked_a_variant_waits_for_whoever_brings_somebody(tmp_path: Path) -> None:
     with bench(tmp_path / "s", None, route=Route.RULE, write_by_rule=no_rule) as at:
         at.work.run()
     standing = read(tmp_path / "s").standings[NAME]
-    assert standing.stage is Stage.GAVE_UP
-    assert standing.why == "No rule is sure how to write it, and nobody is there who could be asked."
+    assert (standing.stage, standing.calls) == (Stage.DRAFTING, 0)
+    assert standing.why == "nobody was there who could be asked; name somebody with --backend"
+    with bench(tmp_path / "s", Backend([GOOD])) as at:
+        at.work.run()
+    assert stages(tmp_path / "s") == {NAME: Stage.AWAITING_REVIEW}
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,9 @@ from etude.cli.mage_shared import MageCode, MageShell
 from etude.cli.shell import AsJson, print_json, print_table
 from etude.core.errors import ConfigError
 
+ANY_TAG = "0" * 12
+"""Stands for what is drawn when a study begins."""
+
 app = typer.Typer(
     cls=MageShell,
     name="mage",
@@ -113,10 +116,13 @@ def plan(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what would be written, and by which claims it is known to be done; approved, it is written down."""
+    """Run the untouched program, and show what would be written, and by which claims it is known to be done."""
+    from etude.mage import at_hand
+
+    at_hand.find_sandbox(sandbox)
     with shared.prepared(path, entry, name, metric, mode, sandbox, doc, column) as (project, setup, book):
         work = shared.work(book, setup, project)
-        work.plan(shared.planned(project, setup, choose))
+        shared.plan_anew(work, book, project, setup, choose)
         shared.approve_plan(work, book, yes=yes, quiet=as_json)
         shared.tell(work, book.record, as_json=as_json)
 
@@ -126,6 +132,7 @@ def preview(
     path: APath = Path(),
     *,
     entry: Entry = "",
+    name: Name = None,
     backend: BackendName = None,
     writer: Writer = None,
     base_url: BaseUrl = None,
@@ -137,6 +144,8 @@ def preview(
     as_json: AsJson = False,
 ) -> None:
     """Print exactly what would be sent, to which host, how many bytes, and what is left out. Nothing is sent."""
+    import msgspec
+
     from etude.mage import preparing
     from etude.mage.book import Setup
     from etude.mage.preview import Preview
@@ -144,8 +153,13 @@ def preview(
     asked = shared.backend(writer or backend, base_url, local_only)
     project = preparing.look(path, entry=shared.needed(entry), most_bytes=most_bytes)
     setup = Setup(root=str(path), entry=entry, docs=preparing.read_docs(doc or ()), columns=tuple(column or ()))
-    planned = shared.planned(project, setup, choose)
-    requests, rules = shared.questions(project, setup, planned, asked)
+    record = shared.known_already(path, name, project)
+    base = record.runs[0] if record is not None and record.runs else None
+    known = record.plan if record is not None and not choose and not column else None
+    tag = record.setup.tag if record is not None and record.setup is not None else ANY_TAG
+    setup = msgspec.structs.replace(setup, tag=tag)
+    planned = known or shared.planned(project, setup, choose, base=base)
+    requests, rules = shared.questions(project, setup, planned, asked, base)
     shown = Preview(
         backend=asked.name if asked is not None else "nobody (no --backend was given)",
         host=asked.host if asked is not None else "no host",
@@ -153,6 +167,8 @@ def preview(
         sent=project.chosen.sent if project.chosen is not None else (),
         left_out=project.left_out,
         rules=rules,
+        unclear={variant.name: variant.unclear for variant in planned.variants if variant.unclear},
+        is_whole=base is not None,
     )
     if as_json:
         print_json(shown.for_programs())
@@ -199,7 +215,7 @@ def write(
     at_hand.find_sandbox(sandbox)  # refused before anything is written or asked
     with shared.prepared(path, entry, name, metric, mode, sandbox, doc, column, most_bytes) as (project, setup, book):
         work = shared.work(book, setup, project, backend=asked, budget=budget, repairs=repairs, policy=approve)
-        work.plan(shared.planned(project, setup, choose))
+        shared.plan_anew(work, book, project, setup, choose)
         shared.approve_plan(work, book, yes=yes, quiet=as_json)
         if own is not None:
             shared.hand_in(work, book, own, variant)

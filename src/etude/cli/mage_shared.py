@@ -14,12 +14,13 @@ from typer.core import TyperGroup
 
 from etude.cli.mage_options import USUAL_BYTES
 from etude.cli.shell import BY_A_PROGRAM, print_json, print_table
-from etude.core.errors import ConfigError
+from etude.core.errors import ConfigError, EtudeError
 
 if TYPE_CHECKING:
     from etude.mage.backends.protocol import Backend, Request
     from etude.mage.book import Book, Record, Setup
     from etude.mage.budget import Budget
+    from etude.mage.facts import Facts
     from etude.mage.loop import Standing
     from etude.mage.preparing import Project
     from etude.mage.variants import Plan
@@ -46,14 +47,18 @@ class MageShell(TyperGroup):
         from etude.core.errors import SandboxMissing
         from etude.mage.backends.protocol import BackendError
 
+        codes: dict[type[EtudeError], MageCode] = {
+            BackendError: MageCode.BACKEND,
+            SandboxMissing: MageCode.SANDBOX,
+            BaselineStops: MageCode.BASELINE,
+        }
         try:
             return super().invoke(ctx)
-        except (BackendError, SandboxMissing) as error:
+        except (BackendError, SandboxMissing, BaselineStops) as error:
             if ctx.meta.get(BY_A_PROGRAM):
                 print_json({"error": str(error)})
             typer.echo(str(error), err=True)
-            code = MageCode.BACKEND if isinstance(error, BackendError) else MageCode.SANDBOX
-            raise typer.Exit(code) from None
+            raise typer.Exit(next(code for kind, code in codes.items() if isinstance(error, kind))) from None
 
 
 def train(folder: Path, record: Record, **options: Any) -> Any:
@@ -231,8 +236,12 @@ def needed(entry: str) -> str:
     return entry
 
 
-def planned(project: Project, setup: Setup, choices: Sequence[str] | None) -> Plan:
-    """Return the plan of a project; refused where nothing is planned."""
+def planned(project: Project, setup: Setup, choices: Sequence[str] | None, *, base: Facts | None = None) -> Plan:
+    """Return the plan of a project, with what its untouched program did if that is known.
+
+    Raises:
+        ConfigError: Nothing is planned.
+    """
     chosen: dict[str, str] = {}
     for one in choices or ():
         name, equals, reading = one.partition("=")
@@ -240,7 +249,7 @@ def planned(project: Project, setup: Setup, choices: Sequence[str] | None) -> Pl
             raise ConfigError(f"--choose {one} is no choice. Write it as conv2=pool.")
         chosen[name] = reading
     found: Plan = part("planning", "plan")(
-        project.reading.tree, setup.entry, project.annotations, columns=setup.columns, choices=chosen
+        project.reading.tree, setup.entry, project.annotations, columns=setup.columns, choices=chosen, facts=base
     )
     if not found.variants:
         remarks = "".join(f"\n  {remark}" for remark in (*project.remarks, *found.remarks))
@@ -249,6 +258,21 @@ def planned(project: Project, setup: Setup, choices: Sequence[str] | None) -> Pl
             "`etude mage suggest` proposes marks."
         )
     return found
+
+
+def plan_anew(work: Work, book: Book, project: Project, setup: Setup, choices: Sequence[str] | None) -> None:
+    """Plan what is not planned yet, after the untouched program was run; a plan of the same files stays as it is."""
+    before = book.record.plan
+    if before is not None and before.base == book.record.tree.digest and not choices and book.record.runs:
+        return
+    planned(project, setup, choices)  # what cannot be planned is said before anything runs
+    if why := work.measure():
+        raise BaselineStops(why)
+    work.plan(planned(project, setup, choices, base=book.record.runs[0]))
+
+
+class BaselineStops(ConfigError):  # noqa: N818 - as it is told
+    """The untouched program does not run by itself."""
 
 
 def drafted_plan(
@@ -268,9 +292,9 @@ def drafted_plan(
         system=words,
         messages=(Message(role="user", text=prompts.told_shared(shared)),),
         most_tokens=prompts.MOST_TOKENS,
-        schema=part("planning", "schema")(),
+        schema=part("replying", "schema")(),
     )
-    found: Plan = part("planning", "from_reply")(asked.ask(request).text, tree, project.annotations)
+    found: Plan = part("replying", "from_reply")(asked.ask(request).text, tree, project.annotations)
     return found
 
 
@@ -308,24 +332,37 @@ def hand_in(work: Work, book: Book, folder: Path, name: str) -> None:
 
 
 def questions(
-    project: Project, setup: Setup, planned: Plan, backend: Backend | None
+    project: Project, setup: Setup, planned: Plan, backend: Backend | None, base: Facts | None
 ) -> tuple[dict[str, Request], tuple[str, ...]]:
     """Return what would be asked first for each variant, and those that rules write."""
     from etude.mage import prompts
     from etude.mage.backends.naming import capability_for
+    from etude.mage.variants import Route
 
     tree, sent = project.reading.tree, project.chosen.sent if project.chosen is not None else ()
-    rule = part("rules", "write")
-    rules = tuple(variant.name for variant in planned.variants if rule(variant, tree) is not None)
-    shared = prompts.shared_of(tree, sent, tag="0" * 12, entry=setup.entry, docs=setup.docs, base=None)
+    rules = tuple(variant.name for variant in planned.variants if variant.route is Route.RULE)
+    shared = prompts.shared_of(tree, sent, tag=setup.tag, entry=setup.entry, docs=setup.docs, base=base)
     most = min(prompts.MOST_TOKENS, capability_for(backend).most_output) if backend is not None else prompts.MOST_TOKENS
     grammar = part("rendering", "GRAMMAR")
     requests = {
         variant.name: prompts.request(shared, variant, grammar=grammar, most_tokens=most)
         for variant in planned.variants
-        if variant.name not in rules and not variant.unclear
+        if variant.route is Route.MODEL and not variant.unclear
     }
     return requests, rules
+
+
+def known_already(path: Path, name: str | None, project: Project) -> Record | None:
+    """Return what was prepared for a project under a name, if it is of the files as they are now."""
+    from etude.mage import session
+    from etude.results.reading import studies_folder
+    from etude.store.journal import FILE
+
+    folder = studies_folder() / (name or path.resolve().name or "mage")
+    if not (folder / FILE).exists():
+        return None
+    record = session.read(folder)
+    return record if record.tree.digest == project.reading.tree.digest else None
 
 
 def refuse_before_money(work: Work, book: Book, backend: Backend | None, project: Project) -> None:

@@ -280,6 +280,8 @@ class Review(Value, frozen=True):
 
 Command = MeasureBaseline | Draft | Check | Probe | Judge | Review
 
+NOBODY: Final = "nobody was there who could be asked; name somebody with --backend"
+
 APPROVABLE: Final = frozenset({Outcome.PASSED, Outcome.FOR_A_PERSON, Outcome.INCONCLUSIVE})
 """What a person may accept; all but the first only knowingly."""
 
@@ -415,8 +417,7 @@ class Machine:
         """Give the command for what is drafted now, if somebody can be asked."""
         if standing.route is Route.MODEL:
             if not self._tries.writer:
-                self._turn(standing, Turn.FAILED)
-                self._give_up(self._standings[standing.variant], "nobody is there who could be asked")
+                self._set(standing, why=NOBODY)  # it waits until somebody goes on who brings one
                 return []
             if self._down is not None:
                 self._turn(standing, self._down, why=self._why_down)
@@ -428,7 +429,7 @@ class Machine:
             raise TransitionError(
                 f"variant {standing.variant} is {standing.stage.value} after {standing.calls} calls, and got 'asked'."
             )
-        self._set(standing, calls=standing.calls + 1)
+        self._set(standing, calls=standing.calls + 1, why="" if standing.why == NOBODY else standing.why)
         return []
 
     def _may_ask(self, standing: Standing) -> bool:
@@ -483,7 +484,7 @@ class Machine:
         noted = standing.evidence is not None and standing.evidence.rung is Rung.PERSON
         if standing.route is Route.PERSON and not noted:  # it is theirs to mend, and they are told why
             return self._give_up(standing, standing.why)
-        could = self._tries.writer and self._may_ask(standing)
+        could = self._may_ask(standing)
         if could and not by_rule and may_repair and standing.repairs < self._tries.repairs:
             repairs, draft = standing.repairs + 1, max(1, standing.draft)
             standing = self._turn(standing, Turn.TRIED_AGAIN, route=Route.MODEL, repairs=repairs, draft=draft)
@@ -510,7 +511,7 @@ class Machine:
     def _cannot(self, standing: Standing, why: str) -> list[Command]:
         if standing.stage is not Stage.DRAFTING:
             raise TransitionError(f"variant {standing.variant} is {standing.stage.value}, and nobody was asked.")
-        if standing.route is Route.RULE and self._tries.writer:  # a rule that is not sure leaves it to others
+        if standing.route is Route.RULE:  # a rule that is not sure leaves it to others
             self._set(standing, route=Route.MODEL, draft=1)
             return self._draft(self._standings[standing.variant])
         return self._give_up(self._turn(standing, Turn.FAILED, evidence=None), why)

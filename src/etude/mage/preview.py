@@ -25,6 +25,8 @@ class Preview(Value, frozen=True):
         sent: The files whose contents go.
         left_out: The others, and why.
         rules: Variants for which nobody is asked.
+        unclear: Variants that nobody is asked for, since they can be read in several ways: which.
+        is_whole: Whether what the untouched program did is among it; it is sent as well, and known once that has run.
     """
 
     backend: str
@@ -33,6 +35,8 @@ class Preview(Value, frozen=True):
     sent: tuple[str, ...]
     left_out: Mapping[str, str]
     rules: tuple[str, ...] = ()
+    unclear: Mapping[str, tuple[str, ...]] = {}
+    is_whole: bool = True
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -45,6 +49,10 @@ class Preview(Value, frozen=True):
         asked = f"{count(len(self.requests), 'question')} to {self.backend} at {self.host}, {total:,} bytes in all"
         lines = [f"{asked}; repairs come on top." if self.requests else "Nobody would be asked anything."]
         lines += [f"By rules, without asking: {', '.join(self.rules)}."] if self.rules else []
+        for name, readings in self.unclear.items():
+            lines.append(f"Not asked for, since it can be read in several ways: {name}: {'; '.join(readings)}.")
+        if not self.is_whole:
+            lines.append("What the untouched program does (parameters, calls, columns) comes on top, once it has run.")
         lines += ["", f"Sent: {count(len(self.sent), 'file')}", *(f"  {path}" for path in self.sent)]
         lines += ["", f"Left out: {count(len(self.left_out), 'file')}"]
         lines += [f"  {path}: {why}" for path, why in self.left_out.items()]
@@ -62,6 +70,8 @@ class Preview(Value, frozen=True):
             "sent": list(self.sent),
             "left_out": dict(self.left_out),
             "rules": list(self.rules),
+            "unclear": {name: list(readings) for name, readings in self.unclear.items()},
+            "is_whole": self.is_whole,
             "requests": {
                 name: {
                     "system": request.system,

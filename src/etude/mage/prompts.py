@@ -15,17 +15,15 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from etude.mage.backends.protocol import Message, Request
 from etude.mage.blocks import Block, Search, Symbol
+from etude.mage.claiming import claimed
 from etude.mage.evidence import Evidence, shortened
 from etude.mage.facts import Facts, ModelFacts
 from etude.mage.tree import Tree, digest_of
 from etude.mage.values import Value
 from etude.mage.variants import Variant
 from etude.mage.verdicts import Rung
-from etude.mage.witnesses import Witness
 
 MOST_TOKENS: Final = 8_192
 """So many tokens an answer may have, unless somebody says otherwise."""
@@ -161,9 +159,7 @@ def told_variant(variant: Variant, notes: Sequence[str] = ()) -> str:
     if variant.files:
         parts.append("Only these files may change: " + ", ".join(variant.files))
     if variant.witnesses:
-        parts.append(
-            "It is done when all of this holds:\n" + "\n".join(f"- {told_witness(w)}" for w in variant.witnesses)
-        )
+        parts.append("It is done when all of this holds:\n" + "\n".join(f"- {claimed(w)}" for w in variant.witnesses))
     if notes:
         parts.append("The reviewer says:\n" + "\n".join(f"- {note}" for note in notes))
     return "\n\n".join(parts)
@@ -193,13 +189,6 @@ def told_facts(facts: Facts) -> str:
     if len(lines) > MOST_ROWS:
         lines = [*lines[:MOST_ROWS], f"[{len(lines) - MOST_ROWS} rows left out]"]
     return "\n".join(lines) or "nothing of it could be watched"
-
-
-def told_witness(witness: Witness) -> str:
-    """Return a claim as text."""
-    plain = msgspec.to_builtins(witness)
-    kind = plain.pop("kind")
-    return f"{kind}: " + ", ".join(f"{name}={value!r}" for name, value in plain.items())
 
 
 def touched_by(tree: Tree, blocks: Iterable[Block]) -> dict[str, str]:

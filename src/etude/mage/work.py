@@ -60,7 +60,7 @@ class Tools:
     Attributes:
         write_by_rule: Variant, tree, facts of the baseline -> blocks, or None where no rule is sure.
         read_reply: An answer's text, whether it was cut off, and its limit -> what it says.
-        make_patch: Tree, blocks, author, allowed files -> a patch.
+        make_patch: Tree, blocks, author, names of definitions that may go -> a patch.
         patched: Tree, patch -> tree.
         check: Tree, patch, variant -> what can be said without running it.
         probe: Tree -> what the program did.
@@ -125,6 +125,7 @@ class Work:
         self._queue: deque[loop.Command] = deque()
         self._baseline: Baseline | None = None
         self._limit: BackendError | None = None
+        self._broken = ""
 
     @property
     def standings(self) -> Mapping[str, Standing]:
@@ -179,6 +180,15 @@ class Work:
         self._happened(event, Did.JUDGED, name, digest=digest, verdicts=list(verdicts))
 
     # --- the loop ---------------------------------------------------------------------------------
+
+    def measure(self) -> str:
+        """Run the untouched program, unless that was done; return why it does not run, and nothing if it does.
+
+        A plan is better made afterwards: then it is known which shapes neighbours have, and what each reading costs.
+        """
+        if not self._book.record.runs:
+            self._measure()
+        return "" if self._book.record.runs else self._broken
 
     def run(self, *, take_up: bool = True) -> None:
         """Work until each variant has ended or waits for a person.
@@ -244,6 +254,7 @@ class Work:
         self._happened(loop.BaselineHeld(), Did.MEASURED, runs=runs)
 
     def _baseline_broke(self, why: str, runs: Sequence[Facts]) -> None:
+        self._broken = why
         self._say(why)
         self._happened(loop.BaselineBroke(why=why), Did.MEASURED, runs=[], failed=list(runs), why=why)
 
@@ -341,10 +352,13 @@ class Work:
     def _make(self, name: str, blocks: Sequence[Block], author: Author) -> None:
         # A file that the plan does not name is for a person to allow, so it is no reason not to apply the patch: the
         # rung of policies tells it.
+        record = self._book.record
+        goes = tuple(thing.name for thing in record.variant(name).things)
         try:
-            patch = self.tools.make_patch(self._book.record.tree, tuple(blocks), author=author)
+            patch = self.tools.make_patch(record.tree, tuple(blocks), author=author, lost_ok=goes)
         except EtudeError as error:
-            self._failed(name, of_reasons(Rung.APPLY, reasons_of(error)), Did.PATCHED)
+            rung = getattr(error, "rung", Rung.APPLY)
+            self._failed(name, of_reasons(rung, reasons_of(error)), Did.PATCHED)
             return
         event = loop.Patched(variant=name, patch=patch.digest)
         self._happened(event, Did.PATCHED, name, patch=patch, **self._spent())
