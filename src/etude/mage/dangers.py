@@ -139,9 +139,9 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Rule, str, int
 
 def _named(node: ast.Name | ast.Attribute, names: dict[str, str]) -> Iterator[tuple[Rule, str, int, str]]:
     name = dotted(node, names)
-    if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and name in BARE) or (
-        DOTTED.search(name) and (isinstance(node, ast.Attribute) or node.id in names)
-    ):
+    bare = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and name in BARE
+    whole = isinstance(node, ast.Attribute) or node.id in names  # a variable that is called `os` is none of ours
+    if bare or (whole and DOTTED.search(name)):
         yield Rule.CALLS, name, node.lineno, "it uses"
     elif isinstance(node, ast.Attribute) and node.attr in INNER:
         yield Rule.CALLS, node.attr, node.lineno, "it reaches into"

@@ -106,18 +106,27 @@ def _sites(tree: ast.Module) -> Iterator[_Site]:
     names = imported(tree)
     for scope, node in walk(tree):
         if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if JUDGES.search((alias.asname or alias.name).lower()):
-                    said = f"from {node.module}: {alias.name}"
-                    yield _Site("import of", alias.asname or alias.name, scope, said, node.lineno)
+            yield from _imports(node, scope)
         elif isinstance(node, ast.Call):
             yield from _called(node, scope, names)
         elif isinstance(node, ast.Dict):
             yield from _entries(node, scope)
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if METRIC.search((name := _target(target)).lower()):
-                    yield _valued("entry" if isinstance(target, ast.Subscript) else "variable", name, scope, node.value)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            yield from _assigned(node, scope)
+
+
+def _imports(node: ast.ImportFrom, scope: str) -> Iterator[_Site]:
+    for alias in node.names:
+        name = alias.asname or alias.name
+        if JUDGES.search(name.lower()):
+            yield _Site("import of", name, scope, f"from {node.module}: {alias.name}", node.lineno)
+
+
+def _assigned(node: ast.Assign | ast.AnnAssign, scope: str) -> Iterator[_Site]:
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        name = _target(target)
+        if node.value is not None and METRIC.search(name.lower()):
+            yield _valued("entry" if isinstance(target, ast.Subscript) else "variable", name, scope, node.value)
 
 
 def _entries(node: ast.Dict, scope: str) -> Iterator[_Site]:
