@@ -147,7 +147,7 @@ def _sites(tree: ast.Module) -> Iterator[Site]:
                     yield Site(family_of(key.value), key.value, scope, ast.unparse(value), key.lineno, owners)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _defaults(node, scope)
-        elif isinstance(node, ast.For | ast.AsyncFor):
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
             yield from _loop(node, scope, owners)
 
 
@@ -219,22 +219,27 @@ def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: str) -> Itera
             yield Site(family_of(arg.arg), arg.arg, f"{where}()", ast.unparse(value), arg.lineno, owners)
 
 
-def _loop(node: ast.For | ast.AsyncFor, scope: str, owners: tuple[str, ...]) -> Iterator[Site]:
-    targets = [one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)]
-    if any(_LOOPS.search(name) for name in targets):
-        name = next(name for name in targets if _LOOPS.search(name))
-        yield Site(Rule.EPOCHS, f"for {name} in", scope, ast.unparse(node.iter), node.lineno, owners)
-    for one in _leaving(node):
-        yield Site(Rule.EPOCHS, "a way out of a loop", scope, ast.unparse(one), one.lineno, owners)
+def _loop(node: ast.For | ast.AsyncFor | ast.While, scope: str, owners: tuple[str, ...]) -> Iterator[Site]:
+    """Yield how long a loop over epochs, steps or batches goes on, and what ends it early."""
+    head = node.test if isinstance(node, ast.While) else node.target
+    counter = next((one.id for one in ast.walk(head) if isinstance(one, ast.Name) and _LOOPS.search(one.id)), "")
+    if counter:
+        turns = node.test if isinstance(node, ast.While) else node.iter
+        word = "while" if isinstance(node, ast.While) else f"for {counter} in"
+        yield Site(Rule.EPOCHS, word, scope, ast.unparse(turns), node.lineno, owners)
+    trains = any(isinstance(one, ast.Attribute) and one.attr in ("backward", "step") for one in ast.walk(node))
+    if counter or trains:
+        for one in _leaving(node, own=True):
+            yield Site(Rule.EPOCHS, "a way out of a loop", scope, ast.unparse(one), one.lineno, owners)
 
 
-def _leaving(loop: ast.AST) -> Iterator[ast.stmt]:
-    """Yield what ends a loop early: ``break`` of its own, ``return`` and ``raise`` in it."""
-    for node in ast.iter_child_nodes(loop):
-        if isinstance(node, ast.Break | ast.Return):
-            yield node
-        elif not isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.FunctionDef | ast.Lambda | ast.ClassDef):
-            yield from _leaving(node)
+def _leaving(node: ast.AST, *, own: bool) -> Iterator[ast.stmt]:
+    """Yield what ends a loop early: ``break`` of its own, and ``return`` anywhere in it."""
+    for one in ast.iter_child_nodes(node):
+        if isinstance(one, ast.Return) or (own and isinstance(one, ast.Break)):
+            yield one
+        elif not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from _leaving(one, own=own and not isinstance(one, ast.For | ast.AsyncFor | ast.While))
 
 
 def _loaded(path: str, text: str) -> Any:
