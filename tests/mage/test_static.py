@@ -97,13 +97,33 @@ def test_warnings_of_the_compiler_are_no_errors() -> None:
     [
         ("a.json", '{"a": 1,}\n', "a.json, line 1"),
         ("a.toml", "a = \n", "a.toml, line 1"),
-        ("a.yaml", "a: 1\n b: 2\n", "a.yaml, line 2"),
     ],
 )
 def test_configuration_files_have_to_be_readable_too(file: str, text: str, says: str) -> None:
     parse, _ = checked("", text, file=file)
     assert says in parse.reasons[0].text
     assert checked("", "# a remark\n" if file != "a.json" else "{}\n", file=file)[0].passed
+
+
+@pytest.mark.parametrize(
+    ("file", "base", "new", "alarm"),
+    [
+        (
+            "a.json",
+            '{"o": {"lr": 1, "kind": "a"}}',
+            '{"o": {"lr": 2, "kind": "b"}}',
+            "kind in o was `'a'` and is `'b'`",
+        ),
+        ("a.toml", "[o]\nlr = 1\nkind = 'a'\n", "[o]\nlr = 2\nkind = 'b'\n", "kind in o was `'a'` and is `'b'`"),
+        ("a.yaml", "o:\n  - lr: 1 # x\n    kind: a\n", "o:\n  - lr: 2\n    kind: b\n", "kind in o was `a` and is `b`"),
+        ("a.yml", "o: {lr: 1, kind: a}\n", "o: {lr: 2, kind: b}\n", "kind in o was `a` and is `b`"),
+        ("a.ini", "[o]\nlr = 1\nkind = a\n", "[o]\nlr=2\nkind = b\n", "kind in o was `a` and is `b`"),
+    ],
+)
+def test_settings_in_files_are_told_by_path(file: str, base: str, new: str, alarm: str) -> None:
+    _, policy = checked(base, new, file=file)
+    assert claims(policy) == {Rule.LEARNING_RATE.value}
+    assert policy.alarms == (f"{file}: {alarm}.",)
 
 
 def test_a_patch_of_another_tree_is_refused() -> None:

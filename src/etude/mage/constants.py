@@ -8,15 +8,14 @@ or of a configuration file, the range of a loop over epochs. What is compared is
 from __future__ import annotations
 
 import ast
-import json
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
+from etude.mage.leaves import leaves_of
 from etude.mage.policy import Broken, Change, Named, Rule
 from etude.mage.walking import dotted, imported, last_part, walk
 
@@ -127,7 +126,8 @@ def _by_key(change: Change, text: str) -> dict[tuple[Rule | None, str, str], lis
         tree = change.old if text is change.before else change.new
         sites: Iterator[Site] = _sites(tree)
     else:
-        sites = _leaves(_loaded(change.path, text))
+        leaves = leaves_of(change.path, text)
+        sites = (Site(family_of(key[-1]), key[-1], ".".join(key[:-1]), value, owners=key) for key, value in leaves)
     for site in sites:
         found[site.key].append(site)
     return dict(found)
@@ -240,26 +240,3 @@ def _leaving(node: ast.AST, *, own: bool) -> Iterator[ast.stmt]:
             yield one
         elif not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             yield from _leaving(one, own=own and not isinstance(one, ast.For | ast.AsyncFor | ast.While))
-
-
-def _loaded(path: str, text: str) -> Any:
-    try:
-        if path.endswith(".json"):
-            return json.loads(text)
-        if path.endswith(".toml"):
-            return tomllib.loads(text)
-        if path.endswith((".yaml", ".yml")):
-            import yaml
-
-            return yaml.safe_load(text)
-    except Exception:  # whether it can be read is another rung's question
-        return None
-    return None
-
-
-def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[Site]:
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _leaves(one, (*path, str(key)))
-    elif path and not (isinstance(value, list) and any(isinstance(one, Mapping | list) for one in value)):
-        yield Site(family_of(path[-1]), path[-1], ".".join(path[:-1]), repr(value), owners=path)
