@@ -14,6 +14,7 @@ from etude.mage.static import check
 from etude.mage.tree import Tree
 from etude.mage.variants import Thing, Variant, What
 from etude.mage.verdicts import Outcome, Rung, Verdict
+from etude.mage.witnesses import ColumnsGone
 
 CNN = Tree({path: text.encode() for path, text in CNN_FILES.items()})
 
@@ -206,6 +207,14 @@ WRONG: list[tuple[str, str, Rule]] = [
     ),
     ("range(epochs):\n", "range(epochs):\n        for layer in (1, 2):\n            return {}\n", Rule.EPOCHS),
     ("    for epoch in range(epochs):\n", "    epoch = 0\n    while epoch < 1:\n        epoch += 1\n", Rule.EPOCHS),
+    ("range(epochs):\n", "range(epochs):\n        if epoch:\n            continue\n", Rule.EPOCHS),
+    ("    model = Net()\n", "    model = Net()\n    torch.os.system('ls')\n", Rule.CALLS),
+    (
+        "    model = Net()\n",
+        "    model = Net()\n    with open('m.json', 'w') as f:\n        print(1, file=f)\n",
+        Rule.WRITES,
+    ),
+    ("    model = Net()\n", "    model = Net()\n    torch.save(model, 'a.pt')\n", Rule.WRITES),
     ("    model.eval()\n", "", Rule.EVALUATION),
     ("argmax(1) == y", "argmax(1) <= y", Rule.EVALUATION),
     ("evaluate(model, (torch.randn", "evaluate(model, (torch.zeros", Rule.EVALUATION),
@@ -263,7 +272,6 @@ RIGHT: list[tuple[str, str]] = [
         "class Net(nn.Module):\n",
         'class Net(nn.Module):\n    """As at https://example.org/net, /proc is not read."""\n\n',
     ),
-    ("        x = torch.randn(8, 4)\n", "        x = torch.randn(8, 4)\n        if seed:\n            continue\n"),
 ]
 
 
@@ -305,15 +313,46 @@ def test_a_new_file_is_under_the_same_rules() -> None:
     assert checked(CNN, CNN.with_files({"helper.py": b"import math\n\nWIDTH = math.pi\n"}))[1].passed
 
 
-def test_new_writes_are_shown_to_a_person() -> None:
-    _, policy = checked(
-        PLAIN, PLAIN + "\n\nopen('result.txt', 'w').close()\ntorch.save({}, 'a.pt')\nopen('read.txt')\n"
+TABLE = """\
+def main(frame, model, columns):
+    model.fit(frame[columns], frame["label"])
+    return {"accuracy": model.score(frame[columns], frame["label"])}
+"""
+
+
+@pytest.mark.parametrize(
+    ("comes", "passes"),
+    [
+        ("frame[[c for c in columns if c != 'a']]", True),
+        ("frame[columns].drop(columns=['a'])", True),
+        ("frame.loc[:, kept]", True),
+        ("frame[columns][:10]", False),
+        ("other[columns]", False),
+        ("frame['guess']", False),
+    ],
+)
+def test_where_columns_go_the_evaluation_may_be_given_fewer_of_them_and_nothing_else(comes: str, passes: bool) -> None:
+    base, new = ({"a.py": f"kept = other = []\n{text}"} for text in (TABLE, TABLE.replace("frame[columns]", comes)))
+    patch = make_patch_of_trees(*(Tree({"a.py": one["a.py"].encode()}) for one in (base, new)), Author(name="x"))
+    variant = Variant(name="v", intent="", files=("a.py",), witnesses=(ColumnsGone(columns=("a",)),))
+    _, policy = check(Tree({"a.py": base["a.py"].encode()}), patch, variant)
+    assert policy.passed is passes, policy.reasons
+
+
+def test_a_trick_may_go_with_all_that_it_was_made_with() -> None:
+    base = PLAIN.replace(
+        "    for epoch", "    scheduler = torch.optim.lr_scheduler.OneCycleLR(max_lr=1, epochs=2)\n    for epoch"
     )
-    assert policy.passed
-    assert [alarm.partition(": ")[2] for alarm in policy.alarms] == [
-        "it writes a file that the base does not: `open('result.txt', 'w')`.",
-        "it writes a file that the base does not: `torch.save({}, 'a.pt')`.",
-    ]
+    assert claims(checked(base, PLAIN)[1]) == {Rule.LEARNING_RATE.value, Rule.EPOCHS.value}
+    assert checked(base, PLAIN, "scheduler")[1].passed
+    assert checked(base, PLAIN, "OneCycleLR")[1].passed
+
+
+def test_the_command_line_is_read_as_before() -> None:
+    base = "import argparse\n\nargs = argparse.ArgumentParser().parse_args()\n"
+    assert claims(checked(base, base.replace("parse_args()", "parse_args(['--epochs', '1'])"))[1]) == {
+        Rule.TRAINING.value
+    }
 
 
 # --- reformatting ---------------------------------------------------------------------------------

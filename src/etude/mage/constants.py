@@ -52,6 +52,9 @@ SEEDERS: Final = frozenset(
 OPTIMIZERS: Final = frozenset(
     {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "LBFGS", "Lion", "Rprop"}
 )
+READERS: Final = frozenset({"parse_args", "parse_known_args"})
+DRAWERS: Final = frozenset({"generator", "worker_init_fn"})
+"""Arguments that say where random numbers come from."""
 _LOOPS: Final = re.compile(r"(?:^|_)(?:epochs?|steps?|iterations?|it)(?:$|_)")
 
 
@@ -135,8 +138,9 @@ def _by_key(change: Change, text: str) -> dict[tuple[Rule | None, str, str], lis
 
 def _sites(tree: ast.Module) -> Iterator[Site]:
     names = imported(tree)
+    targets = _targets_of_calls(tree)
     for scope, node in walk(tree):
-        owners = tuple(scope.split("."))
+        owners = (*scope.split("."), *targets.get(id(node), ()))
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
             yield from _assigned(node, scope, owners)
         elif isinstance(node, ast.Call):
@@ -149,6 +153,16 @@ def _sites(tree: ast.Module) -> Iterator[Site]:
             yield from _defaults(node, scope)
         elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
             yield from _loop(node, scope, owners)
+
+
+def _targets_of_calls(tree: ast.Module) -> dict[int, tuple[str, ...]]:
+    """Return, for calls, the names that what they give is assigned to: ``scheduler`` of ``scheduler = StepLR(...)``."""
+    found: dict[int, tuple[str, ...]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            names = tuple(name for target in node.targets if (name := _name_of(target)))
+            found |= {id(one): names for one in ast.walk(node.value) if isinstance(one, ast.Call)}
+    return found
 
 
 def _assigned(
@@ -191,10 +205,14 @@ def _called(node: ast.Call, scope: str, owners: tuple[str, ...], names: dict[str
     if callee in SEEDERS:
         said = ", ".join(map(ast.unparse, node.args)) or "without a number"
         yield Site(Rule.SEEDS, callee, scope, said, node.lineno, owners)
+    if callee in READERS:
+        said = ", ".join(map(ast.unparse, node.args)) or "of the command line"
+        yield Site(Rule.TRAINING, callee, scope, said, node.lineno, owners)
     if callee in OPTIMIZERS and len(node.args) > 1:
         yield Site(Rule.LEARNING_RATE, "lr", where, ast.unparse(node.args[1]), node.lineno, owners)
     for one in node.keywords:
-        if one.arg is not None and (rule := family_of(one.arg)) is not None:
+        rule = Rule.SEEDS if one.arg in DRAWERS else family_of(one.arg or "")
+        if one.arg is not None and rule is not None and not (one.arg == "momentum" and "Norm" in callee):
             yield Site(rule, one.arg, where, ast.unparse(one.value), one.value.lineno, owners)
 
 
@@ -225,18 +243,17 @@ def _loop(node: ast.For | ast.AsyncFor | ast.While, scope: str, owners: tuple[st
     counter = next((one.id for one in ast.walk(head) if isinstance(one, ast.Name) and _LOOPS.search(one.id)), "")
     if counter:
         turns = node.test if isinstance(node, ast.While) else node.iter
-        word = "while" if isinstance(node, ast.While) else f"for {counter} in"
-        yield Site(Rule.EPOCHS, word, scope, ast.unparse(turns), node.lineno, owners)
+        yield Site(Rule.EPOCHS, f"the range of {counter}", scope, ast.unparse(turns), node.lineno, owners)
     trains = any(isinstance(one, ast.Attribute) and one.attr in ("backward", "step") for one in ast.walk(node))
     if counter or trains:
         for one in _leaving(node, own=True):
-            yield Site(Rule.EPOCHS, "a way out of a loop", scope, ast.unparse(one), one.lineno, owners)
+            yield Site(Rule.EPOCHS, "a way out of a turn or a loop", scope, ast.unparse(one), one.lineno, owners)
 
 
 def _leaving(node: ast.AST, *, own: bool) -> Iterator[ast.stmt]:
-    """Yield what ends a loop early: ``break`` of its own, and ``return`` anywhere in it."""
+    """Yield what ends a loop or a turn early: ``break`` and ``continue`` of its own, ``return`` anywhere in it."""
     for one in ast.iter_child_nodes(node):
-        if isinstance(one, ast.Return) or (own and isinstance(one, ast.Break)):
+        if isinstance(one, ast.Return) or (own and isinstance(one, ast.Break | ast.Continue)):
             yield one
         elif not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             yield from _leaving(one, own=own and not isinstance(one, ast.For | ast.AsyncFor | ast.While))
