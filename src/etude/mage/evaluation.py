@@ -6,6 +6,7 @@ Edits are for a person. A metric that is no longer computed, but a number that s
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -27,6 +28,10 @@ JUDGES: Final = re.compile(
     r"|^(?:validation|test)_(?:step|epoch_end)$|^on_(?:validation|test)\w*$|^compute_metrics$|^inference$"
 )
 """Names of functions that judge."""
+HELD_OUT: Final = re.compile(r"(?:^|_)(?:test|tests|testing|val|valid|validation|eval|holdout)(?:$|_)")
+"""Names of data that programs are judged on."""
+TELLERS: Final = frozenset({"print", "log", "info", "report", "log_metric", "log_metrics", "add_scalar", "summary"})
+"""Functions that tell a number to whoever reads along."""
 JUDGING_FILES: Final = re.compile(r"(?:^|[/_])(?:evaluate|evaluation|eval|metrics?|scoring|validate)(?:[/_]|\.py$)")
 OPENERS: Final = frozenset({0, -1, 1, 100})
 """Numbers that a metric may begin with: to be compared, counted up, or counted down."""
@@ -48,7 +53,7 @@ def find_edits(change: Change, named: Named) -> Iterator[Broken]:
     """Yield what of evaluation and metric code changes."""
     if not change.python:
         return
-    before, after = _grouped(change.old), _grouped(change.new)
+    before, after = (_grouped(_without_columns(tree) if named.columns else tree) for tree in (change.old, change.new))
     told = False
     for key in dict.fromkeys([*before, *after]):
         kind, name, scope = key
@@ -84,6 +89,33 @@ def find_edits(change: Change, named: Named) -> Iterator[Broken]:
         )
 
 
+class _Columns(ast.NodeTransformer):
+    """Takes choices of columns out of expressions, so that the same data without some columns are the same."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """Leave out lists of columns, and names of them; a single column, or a range of rows, is another thing."""
+        self.generic_visit(node)
+        index = node.slice
+        rows = index.elts[0] if isinstance(index, ast.Tuple) and index.elts else None
+        if rows is not None and ast.unparse(rows) == ":":
+            inner = node.value
+            return inner.value if isinstance(inner, ast.Attribute) and inner.attr in ("loc", "iloc") else inner
+        return node if rows is not None or isinstance(index, ast.Constant | ast.Slice) else node.value
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Leave out what drops columns."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("drop", "filter", "reindex", "delete"):
+            held = node.func.value
+            return node.args[0] if node.func.attr == "delete" and node.args else held
+        return node
+
+
+def _without_columns(tree: ast.Module) -> ast.Module:
+    changed: ast.Module = _Columns().visit(copy.deepcopy(tree))
+    return ast.fix_missing_locations(changed)
+
+
 def judging_file(path: str) -> bool:
     """Say whether a file is about evaluation, by its name."""
     return JUDGING_FILES.search(path) is not None
@@ -106,18 +138,34 @@ def _sites(tree: ast.Module) -> Iterator[_Site]:
     names = imported(tree)
     for scope, node in walk(tree):
         if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if JUDGES.search((alias.asname or alias.name).lower()):
-                    said = f"from {node.module}: {alias.name}"
-                    yield _Site("import of", alias.asname or alias.name, scope, said, node.lineno)
+            yield from _imports(node, scope)
         elif isinstance(node, ast.Call):
             yield from _called(node, scope, names)
         elif isinstance(node, ast.Dict):
             yield from _entries(node, scope)
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if METRIC.search((name := _target(target)).lower()):
-                    yield _valued("entry" if isinstance(target, ast.Subscript) else "variable", name, scope, node.value)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            yield from _assigned(node, scope)
+
+
+def _imports(node: ast.ImportFrom, scope: str) -> Iterator[_Site]:
+    for alias in node.names:
+        name = alias.asname or alias.name
+        if JUDGES.search(name.lower()):
+            yield _Site("import of", name, scope, f"from {node.module}: {alias.name}", node.lineno)
+
+
+def _assigned(node: ast.Assign | ast.AnnAssign, scope: str) -> Iterator[_Site]:
+    if node.value is None:
+        return
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        name = _target(target)
+        if METRIC.search(name.lower()):
+            yield _valued("entry" if isinstance(target, ast.Subscript) else "variable", name, scope, node.value)
+        for one in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+            held = _target(one)
+            said = ast.unparse(node.value)
+            if HELD_OUT.search(held.lower()) and said not in (held, ast.unparse(target).strip("()")):
+                yield _Site("data in", held, scope, said, node.lineno)
 
 
 def _entries(node: ast.Dict, scope: str) -> Iterator[_Site]:
@@ -131,6 +179,9 @@ def _called(node: ast.Call, scope: str, names: dict[str, str]) -> Iterator[_Site
     written = last_part(dotted(node.func, {}))
     if any(JUDGES.search(name.lower()) for name in (callee, written)) and written != "eval_str":
         yield _Site("call of", written, scope, ast.unparse(node), node.lineno)
+    texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    if written in TELLERS and any(METRIC.search(word) for text in texts for word in re.split(r"\W+", text.lower())):
+        yield _Site("what is told by", written, scope, ast.unparse(node), node.lineno)
     for one in node.keywords:
         if one.arg is not None and METRIC.search(one.arg.lower()):
             yield _valued("argument", one.arg, scope, one.value)
@@ -159,10 +210,10 @@ def _body_of(node: ast.AST) -> str:
     )
     if docstring is None:
         return text
-    copy = ast.parse(text).body[0]
-    assert isinstance(copy, ast.FunctionDef | ast.AsyncFunctionDef)
-    copy.body = copy.body[1:] or [ast.Pass()]
-    return ast.unparse(copy)
+    bare = ast.parse(text).body[0]
+    assert isinstance(bare, ast.FunctionDef | ast.AsyncFunctionDef)
+    bare.body = bare.body[1:] or [ast.Pass()]
+    return ast.unparse(bare)
 
 
 def _hard_coded(kind: str, old: list[_Site], new: list[_Site]) -> _Site | None:
@@ -192,10 +243,10 @@ def _edited(kind: str, old: list[_Site], new: list[_Site], base: ast.Module) -> 
     if kind == "variable":
         # Names such as `acc` are taken for other things, too. What is computed with is told where it is called.
         return any("lambda" in site.value for site in new) and not any("lambda" in site.value for site in old)
-    if not old and kind in ("definition of", "entry", "argument", "call of"):
+    if not old and kind in ("definition of", "argument", "call of", "what is told by"):
         # New code may judge, too, unless it takes the place of what the base calls by that name.
         return kind == "definition of" and new[0].name in _mentioned(base)
-    return bool(old)
+    return bool(old) or kind == "entry"
 
 
 def _mentioned(base: ast.Module) -> set[str]:

@@ -39,8 +39,11 @@ def find_lost_marks(change: Change, named: Named) -> Iterator[Broken]:
         there = code in map(_code, lines_of(change.after)) or (target and target in targets)
         if (comment, code) not in still and not moved and there and target not in named:
             yield _broken(change, f"loses the mark {comment} of {target or code}", comment, "no mark")
-    for comment, count in (Counter(c for c, _ in after.components) - Counter(c for c, _ in before.components)).items():
-        yield _broken(change, f"has {count} new {comment}", "no new mark", comment)
+    known = {_target(code) or code for _, code in before.components}
+    more = len(after.components) > len(before.components)
+    for comment, code in after.components:
+        if (_target(code) or code) not in known and (more or _target(code)):
+            yield _broken(change, f"has a new {comment} at {_target(code) or code}", "no new mark", comment)
     for hint in (Counter(before.hints) - Counter(after.hints)).elements():
         yield _broken(change, f"changes or loses the hint {hint.splitlines()[0] if hint else ''!r}", hint, "another")
     if len(after.hints) > len(before.hints):
