@@ -1,6 +1,6 @@
 """The first process of a sandbox: it starts the command, adopts what the command leaves, and says how it ended.
 
-It runs as a script of its own, ``python -I -S supervising.py SPEC STATUS ERRORS`` with the numbers of three pipes, so it
+It runs as a script of its own, ``python -I -S supervising.py SPEC STATUS ERRORS`` with the numbers of three pipes, and
 needs the standard library alone. In a PID namespace it is process 1, and when it ends the kernel ends all others.
 Elsewhere it is a sub-reaper: whatever is orphaned falls to it, however often it forked and whatever session it is in,
 and so can be found below it.
