@@ -111,6 +111,9 @@ class _Hint:
 
     def _with_words(self, item: Item) -> Item:
         """Return an item whose plain words are names where something is called so."""
+        classes = {one.name for one in self.project.networks}
+        if item.places or len(item.names) > 1:  # "the second layer of Net" says where
+            item = structs.replace(item, names=tuple(name for name in item.names if name not in classes))
         if item.names or item.places or not item.maybe:
             return item
         known = [word for word in item.maybe if self._is_known(word)]

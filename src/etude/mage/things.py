@@ -288,7 +288,7 @@ def setting_off(project: Project, setting: Setting, value: Any = UNKNOWN) -> Com
         to = off(True if setting.is_switch and setting.text in project.given else setting.value)
     if to is UNKNOWN:
         told = "it is off already" if setting.value in (False, 0, None) else "it is not known what it is when it is off"
-        return _nothing_known((thing,), f"{told}. Say in a hint what it is to be: set {setting.short} to ...")
+        return _nothing_known((thing,), f"{told}. Say in a hint what it is to be, as in `set {setting.short} to 1`")
     before = "" if setting.value is UNKNOWN else f" in place of {setting.value!r}"
     return Component(
         (thing,),
