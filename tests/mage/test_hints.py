@@ -59,7 +59,10 @@ def told(plan: Plan) -> list[str]:
 @pytest.mark.parametrize("bullet", ["-", "*", "+", "•", "1.", "12)", "a)", "(b)", "i)", "iv."])
 def test_bullets_of_all_kinds_begin_items(bullet: str) -> None:
     found = items("The study:", f"{bullet} remove conv2", f"{bullet} remove fc1")
-    assert [(one.number, one.names, one.kind) for one in found] == [(1, ("conv2",), Wish.REMOVE), (2, ("fc1",), Wish.REMOVE)]
+    assert [(one.number, one.names, one.kind) for one in found] == [
+        (1, ("conv2",), Wish.REMOVE),
+        (2, ("fc1",), Wish.REMOVE),
+    ]
 
 
 def test_an_item_knows_its_line_in_the_file() -> None:
@@ -73,7 +76,9 @@ def test_lines_that_go_on_belong_to_their_item() -> None:
 
 def test_items_may_be_inside_others() -> None:
     found = items("Remove:", "1. conv2", "2. the dense part:", "   a) fc1", "   b) fc2", "3. conv3")
-    assert [(one.names, one.kind) for one in found] == [((name,), Wish.REMOVE) for name in ("conv2", "fc1", "fc2", "conv3")]
+    assert [(one.names, one.kind) for one in found] == [
+        ((name,), Wish.REMOVE) for name in ("conv2", "fc1", "fc2", "conv3")
+    ]
     assert found[1].about == "Remove: the dense part:"
 
 
@@ -207,7 +212,9 @@ def test_the_hint_for_graphsage_removes_layers_and_varies_neurons() -> None:
 def test_what_the_hint_for_graphsage_claims_is_what_the_changed_program_has() -> None:
     found = planned(SAGE, facts=facts_of_source(SAGE, "GraphSAGE", 10, 7))
     without = SAGE.replace("        self.sage2 = SAGEConv(32, 16)\n", "").replace("SAGEConv(16, 8)", "SAGEConv(32, 8)")
-    alone = SAGE.replace("SAGEConv(dim_in, 32)", "SAGEConv(dim_in, 64)").replace("SAGEConv(8, dim_out)", "SAGEConv(64, dim_out)")
+    alone = SAGE.replace("SAGEConv(dim_in, 32)", "SAGEConv(dim_in, 64)").replace(
+        "SAGEConv(8, dim_out)", "SAGEConv(64, dim_out)"
+    )
     for line in ("SAGEConv(32, 16)", "SAGEConv(16, 8)", "SAGEConv(8, 8)"):
         name = next(text.split("=")[0] for text in alone.splitlines() if line in text)
         alone = alone.replace(f"{name}= {line}\n", "")
@@ -216,7 +223,9 @@ def test_what_the_hint_for_graphsage_claims_is_what_the_changed_program_has() ->
         after = facts_of_source(source, "GraphSAGE", 10, 7).models[0].parameters
         claims = [one for one in variant.witnesses if isinstance(one, ModuleGone)]
         gone = tuple(f"{one.path}." for one in claims)
-        expected = {name: row.shape for name, row in before.items() if not name.startswith(gone)} | dict(claims[0].resized)
+        expected = {name: row.shape for name, row in before.items() if not name.startswith(gone)} | dict(
+            claims[0].resized
+        )
         assert {name: row.shape for name, row in after.items()} == expected
 
 
@@ -224,7 +233,10 @@ def test_without_facts_a_size_that_nobody_can_tell_is_not_planned() -> None:
     found = planned(SAGE)
     assert [bool(one.unclear) for one in found.variants] == [False, False, False, True, True]
     assert found.variants[0].witnesses == (ModuleGone(path="sage2", others_stay=False),)
-    assert told(found) == ["What becomes of `sage1` can be told only once the program was run untouched. Run the baseline first."] * 2
+    assert (
+        told(found)
+        == ["What becomes of `sage1` can be told only once the program was run untouched. Run the baseline first."] * 2
+    )
 
 
 def test_the_hint_for_the_higgs_challenge_is_21_trials() -> None:
@@ -232,9 +244,7 @@ def test_the_hint_for_the_higgs_challenge_is_21_trials() -> None:
     assert told(found) == []
     claims = [one.witnesses for one in found.variants]
     assert claims[:6] == [(ColumnsGone(columns=(name,)),) for name in SIX]
-    assert claims[6:] == [
-        (ColumnsGone(columns=(one, other)),) for n, one in enumerate(SIX) for other in SIX[n + 1 :]
-    ]
+    assert claims[6:] == [(ColumnsGone(columns=(one, other)),) for n, one in enumerate(SIX) for other in SIX[n + 1 :]]
     assert {one.route for one in found.variants} == {Route.RULE}  # not one call of a model
     assert len({one.name for one in found.variants}) == 21
     assert found.variants[-1].quote == "remove pairs of the above features, one pair at a time"
@@ -264,7 +274,8 @@ def test_columns_that_nobody_knows_are_planned_and_it_is_said() -> None:
     found = planned(higgs(SIX[:2]))
     assert len(found.variants) == 3
     assert told(found) == [
-        "`DER_mass_transverse_met_lep`, `DER_mass_vis`: the columns of the data are not known, so these names could not be "
+        "`DER_mass_transverse_met_lep`, `DER_mass_vis`: the columns of the data are not known, so these "
+        "names could not be "
         "checked. Run the baseline first, or name the columns."
     ]
 
@@ -273,7 +284,9 @@ def test_columns_that_nobody_knows_are_planned_and_it_is_said() -> None:
 
 
 def test_names_together_are_one_variant_and_each_of_them_are_several() -> None:
-    one = planned(hinted(higgs(()), f"- remove '{SIX[0]}' and '{SIX[1]}'").replace("#ABLATION_HINT", "#"), columns=COLUMNS)
+    one = planned(
+        hinted(higgs(()), f"- remove '{SIX[0]}' and '{SIX[1]}'").replace("#ABLATION_HINT", "#"), columns=COLUMNS
+    )
     assert [claim for variant in one.variants for claim in variant.witnesses] == [ColumnsGone(columns=SIX[:2])]
     text = f"- remove each of the features {', '.join(SIX[:3])}, individually and pairwise"
     many = planned(hinted(higgs(()), text).replace("#ABLATION_HINT", "#"), columns=COLUMNS)
@@ -285,9 +298,15 @@ def test_a_layer_that_is_not_there_is_told_with_the_nearest() -> None:
     assert told(found) == [
         "Hint item 1 names layer `conv4`; `CIFAR10CNN` has `conv1`, `conv2`, `conv3`. Nothing was planned."
     ]
-    found = planned(hinted(SAGE.replace("#ABLATION_HINT", "#").replace("# ABLATION_HINT", "#"), "- remove the seventh layer of GraphSAGE"))
+    found = planned(
+        hinted(
+            SAGE.replace("#ABLATION_HINT", "#").replace("# ABLATION_HINT", "#"),
+            "- remove the seventh layer of GraphSAGE",
+        )
+    )
     assert told(found) == [
-        "Hint item 1 names layer 7; `GraphSAGE` has 5 (`sage1`, `sage2`, `sage3`, `sage4`, `sage5`). Nothing was planned."
+        "Hint item 1 names layer 7; `GraphSAGE` has 5 (`sage1`, `sage2`, `sage3`, `sage4`, `sage5`). "
+        "Nothing was planned."
     ]
 
 
@@ -295,14 +314,19 @@ def test_layers_of_nobody_knows_which_network_are_told() -> None:
     two = CNN + CNN.replace("CIFAR10CNN", "Other")
     found = planned(hinted(two, "- remove the second layer"))
     assert told(found) == [
-        "Hint item 1 counts layers, and it is not known of which network (`CIFAR10CNN`, `Other`). Name it in the hint, or put "
+        "Hint item 1 counts layers, and it is not known of which network (`CIFAR10CNN`, `Other`). Name it "
+        "in the hint, or put "
         "the hint above its class. Nothing was planned."
     ]
 
 
 def test_functions_flags_and_modules_may_be_named() -> None:
-    source = CNN.replace("    torch.manual_seed", "    parser.add_argument('--use-aug', default=True)\n    torch.manual_seed")
-    found = planned(hinted(source, "- without clip_grad_norm_", "- remove the dropout", "- remove use_aug", "- remove conv2"))
+    source = CNN.replace(
+        "    torch.manual_seed", "    parser.add_argument('--use-aug', default=True)\n    torch.manual_seed"
+    )
+    found = planned(
+        hinted(source, "- without clip_grad_norm_", "- remove the dropout", "- remove use_aug", "- remove conv2")
+    )
     assert [one.witnesses for one in found.variants] == [
         (CallGone(name="torch.nn.utils.clip_grad_norm_"),),
         (ModuleGone(path="dropout"),),
@@ -315,7 +339,9 @@ def test_functions_flags_and_modules_may_be_named() -> None:
 
 
 def test_widths_and_values_have_claims_of_their_own() -> None:
-    source = CNN.replace("    torch.manual_seed", "    parser.add_argument('--epochs', type=int, default=5)\n    torch.manual_seed")
+    source = CNN.replace(
+        "    torch.manual_seed", "    parser.add_argument('--epochs', type=int, default=5)\n    torch.manual_seed"
+    )
     lines = ("- fc1 has 16 units", "- set dropout to 0", "- set epochs to 2", "- set weight_decay to 0.1")
     found = planned(hinted(source, *lines))
     assert told(found) == []
@@ -325,7 +351,12 @@ def test_widths_and_values_have_claims_of_their_own() -> None:
         (SettingValue(name="epochs", value=2),),
         (GroupValue(name="weight_decay", value=0.1),),
     ]
-    assert [one.name for one in found.variants] == ["with-fc1-16", "with-dropout-0", "with-epochs-2", "with-weight_decay-0.1"]
+    assert [one.name for one in found.variants] == [
+        "with-fc1-16",
+        "with-dropout-0",
+        "with-epochs-2",
+        "with-weight_decay-0.1",
+    ]
 
 
 def test_modules_that_go_in_pairs_have_neighbours_of_their_own() -> None:
@@ -341,14 +372,25 @@ def test_modules_that_go_in_pairs_have_neighbours_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (("- replace relu by tanh",), "Hint item 1 could not be read: `replace relu by tanh`. Nothing was planned of it. Say "
-         "what is to be removed, by its name in quotes; or let a model plan it."),
-        (("- remove 'warm_up'",), "Hint item 1 names `warm_up`; the program has no name like it, but `conv1`, `conv2`, `conv3`, "
-         "`pool`, `fc1`, `fc2` and 2 more. Nothing was planned."),
-        (("- remove conv1", "- remove pairs"), "Hint item 2 asks for pairs, and there is 1 thing above it to pair. Nothing was "
-         "planned."),
-        (("- set warmup_steps to 3",), "Hint item 1 names setting `warmup_steps`; the program has no name like it, but `seed`. "
-         "Nothing was planned."),
+        (
+            ("- replace relu by tanh",),
+            "Hint item 1 could not be read: `replace relu by tanh`. Nothing was planned of it. Say "
+            "what is to be removed, by its name in quotes; or let a model plan it.",
+        ),
+        (
+            ("- remove 'warm_up'",),
+            "Hint item 1 names `warm_up`; the program has no name like it, but `conv1`, `conv2`, `conv3`, "
+            "`pool`, `fc1`, `fc2` and 2 more. Nothing was planned.",
+        ),
+        (
+            ("- remove conv1", "- remove pairs"),
+            "Hint item 2 asks for pairs, and there is 1 thing above it to pair. Nothing was planned.",
+        ),
+        (
+            ("- set warmup_steps to 3",),
+            "Hint item 1 names setting `warmup_steps`; the program has no name like it, but `seed`. "
+            "Nothing was planned.",
+        ),
         (("- remove `fc1` and `fc1`",), "Hint item 1 names `fc1` twice. It counts once."),
     ],
 )

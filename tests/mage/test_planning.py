@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -62,7 +63,8 @@ def claims(source: str, **known: Any) -> tuple[Witness, ...]:
 def test_the_pooling_behind_a_layer_makes_two_readings_that_are_counted() -> None:
     found = planned(CNN, facts=SEEN)
     assert [str(one) for one in found.remarks] == [
-        "train.py: Line 14: `conv2` removed: the pooling after it can stay (1,092,106 parameters) or go (4,237,834; 3.7 "
+        "train.py: Line 14: `conv2` removed: the pooling after it can stay (1,092,106 parameters) or go "
+        "(4,237,834; 3.7 "
         "times the baseline). Choose with `with=pool`. It stays with `with=none`."
     ]
     assert found.variants[0].unclear == (
@@ -118,8 +120,14 @@ def test_the_numbers_may_be_counted_elsewhere_or_be_unknown() -> None:
         ways.append(way)
         return 1_000_000 * len(ways)
 
-    assert "can stay (1,000,000 parameters) or go (2,000,000; 1.7 times" in planned(CNN, facts=SEEN, count=count).remarks[0].text
-    assert [(way.text, way.gone, way.calls) for way in ways] == [("stay", ("conv2",), ()), ("go", ("conv2",), ("pool",))]
+    assert (
+        "can stay (1,000,000 parameters) or go (2,000,000; 1.7 times"
+        in planned(CNN, facts=SEEN, count=count).remarks[0].text
+    )
+    assert [(way.text, way.gone, way.calls) for way in ways] == [
+        ("stay", ("conv2",), ()),
+        ("go", ("conv2",), ("pool",)),
+    ]
     assert planned(CNN).remarks[0].text == (
         "`conv2` removed: the pooling after it can stay or go. Choose with `with=pool`. It stays with `with=none`."
     )
@@ -129,7 +137,9 @@ def test_odd_image_sizes_are_followed_exactly() -> None:
     source = CNN.replace("4 * 4", "3 * 3")  # 28, 14, 7, 3: a quarter is not a ninth
     facts = facts_of_source(source, "CIFAR10CNN", batch=(8, 3, 28, 28))
     claim = planned(source, facts=facts, choices={"conv2": "pool"}).variants[0].witnesses[0]
-    assert claim == ModuleGone(path="conv2", resized={"conv3.weight": (128, 32, 3, 3), "fc1.weight": (512, 128 * 7 * 7)})
+    assert claim == ModuleGone(
+        path="conv2", resized={"conv3.weight": (128, 32, 3, 3), "fc1.weight": (512, 128 * 7 * 7)}
+    )
 
 
 def test_without_the_size_of_images_what_depends_on_it_is_left_open() -> None:
@@ -147,7 +157,7 @@ def test_a_normalisation_goes_with_its_layer_unless_nothing_is_to() -> None:
     assert alone == (ModuleGone(path="conv2", resized={**resized, "bn2.weight": (4,), "bn2.bias": (4,)}),)
 
 
-NORMED = '''
+NORMED = """
 import torch
 from torch import nn
 
@@ -170,7 +180,7 @@ class Net(nn.Module):
         x = self.act(self.conv3(x))
         x = self.all(x).flatten(1)
         return self.fc(x)
-'''
+"""
 
 
 def test_where_a_network_branches_nothing_is_claimed_of_neighbours() -> None:
@@ -181,14 +191,16 @@ def test_where_a_network_branches_nothing_is_claimed_of_neighbours() -> None:
 
 
 def test_the_layer_before_the_last_one_gives_what_the_last_one_gave() -> None:
-    source = NORMED.replace("  # ABLATABLE_COMPONENT", "").replace("nn.Linear(16, 2)", "nn.Linear(16, 2)  # ABLATABLE_COMPONENT")
+    source = NORMED.replace("  # ABLATABLE_COMPONENT", "").replace(
+        "nn.Linear(16, 2)", "nn.Linear(16, 2)  # ABLATABLE_COMPONENT"
+    )
     facts = facts_of_source(source, "Net", batch=(4, 3, 8, 8))
     found = only(source, facts=facts)
     assert found.witnesses == (ModuleGone(path="fc", resized={"conv3.weight": (2, 8, 3, 3), "conv3.bias": (2,)}),)
     assert "`conv3` gives 2 numbers." in found.meaning
 
 
-BLOCKS = '''
+BLOCKS = """
 import torch
 from torch import nn
 
@@ -212,7 +224,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.head(self.second(self.first(x)))
-'''
+"""
 
 
 @pytest.mark.parametrize("seen", [False, True])
@@ -223,18 +235,25 @@ def test_a_class_that_is_used_twice_loses_its_module_at_both_places(seen: bool) 
 
 
 def test_a_marked_class_means_all_its_modules() -> None:
-    source = BLOCKS.replace("  # ABLATABLE_COMPONENT", "").replace("class Block(nn.Module):", "class Block(nn.Module):  # ABLATABLE_COMPONENT")
+    source = BLOCKS.replace("  # ABLATABLE_COMPONENT", "").replace(
+        "class Block(nn.Module):", "class Block(nn.Module):  # ABLATABLE_COMPONENT"
+    )
     paths = [one.path for one in claims(source) if isinstance(one, ModuleGone)]
     assert paths == ["first", "second"]
 
 
 def test_a_mark_where_a_module_is_called_means_that_module() -> None:
-    source = CNN.replace("ABLATABLE_COMPONENT", "x").replace("F.relu(self.fc1(x)))", "F.relu(self.fc1(x)))  # ABLATABLE_COMPONENT")
+    source = CNN.replace("ABLATABLE_COMPONENT", "x").replace(
+        "F.relu(self.fc1(x)))", "F.relu(self.fc1(x)))  # ABLATABLE_COMPONENT"
+    )
     assert claims(source, facts=SEEN) == (ModuleGone(path="fc1", resized={"fc2.weight": (10, 2048)}),)
 
 
 def test_a_sequence_is_a_network_of_its_own() -> None:
-    source = "from torch import nn\nnet = nn.Sequential(\n    nn.Linear(4, 8),\n    nn.Linear(8, 8),  # ABLATABLE_COMPONENT\n    nn.Linear(8, 2),\n)\n"
+    source = (
+        "from torch import nn\nnet = nn.Sequential(\n    nn.Linear(4, 8),\n"
+        "    nn.Linear(8, 8),  # ABLATABLE_COMPONENT\n    nn.Linear(8, 2),\n)\n"
+    )
     assert claims(source) == (ModuleGone(path="1"),)
 
 
@@ -262,12 +281,14 @@ def test_what_is_chosen_has_to_be_there() -> None:
             What.TRICK,
         ),
         (
-            "import torch\nscheduler = torch.optim.lr_scheduler.StepLR(o, 3)\nscheduler.step()  # ABLATABLE_COMPONENT\n",
+            "import torch\nscheduler = torch.optim.lr_scheduler.StepLR(o, 3)\n"
+            "scheduler.step()  # ABLATABLE_COMPONENT\n",
             CallGone(name="torch.optim.lr_scheduler.StepLR.step"),
             What.TRICK,
         ),
         (
-            "import torch\nscheduler = torch.optim.lr_scheduler.StepLR(o, 3)  # ABLATABLE_COMPONENT\nscheduler.step()\n",
+            "import torch\nscheduler = torch.optim.lr_scheduler.StepLR(o, 3)  # ABLATABLE_COMPONENT\n"
+            "scheduler.step()\n",
             CallGone(name="torch.optim.lr_scheduler.StepLR.step"),
             What.TRICK,
         ),
@@ -276,9 +297,14 @@ def test_what_is_chosen_has_to_be_there() -> None:
             CallGone(name="train.py:augment"),
             What.AUGMENTATION,
         ),
-        ("def augment(x):  # ABLATABLE_COMPONENT\n    return x\n", CallGone(name="train.py:augment"), What.AUGMENTATION),
         (
-            "from torchvision import transforms\nt = transforms.Compose([\n    transforms.RandomCrop(3),  # ABLATABLE_COMPONENT\n"
+            "def augment(x):  # ABLATABLE_COMPONENT\n    return x\n",
+            CallGone(name="train.py:augment"),
+            What.AUGMENTATION,
+        ),
+        (
+            "from torchvision import transforms\nt = transforms.Compose([\n"
+            "    transforms.RandomCrop(3),  # ABLATABLE_COMPONENT\n"
             "    transforms.ToTensor(),\n])\n",
             CallGone(name="torchvision.transforms.RandomCrop"),
             What.AUGMENTATION,
@@ -289,7 +315,8 @@ def test_what_is_chosen_has_to_be_there() -> None:
             What.LOSS_TERM,
         ),
         (
-            "import torch.nn.functional as F\nextra = F.l1_loss(a, b)\nloss = loss + 0.1 * extra  # ABLATABLE_COMPONENT\n",
+            "import torch.nn.functional as F\nextra = F.l1_loss(a, b)\n"
+            "loss = loss + 0.1 * extra  # ABLATABLE_COMPONENT\n",
             CallGone(name="torch.nn.functional.l1_loss"),
             What.LOSS_TERM,
         ),
@@ -305,7 +332,8 @@ def test_what_is_chosen_has_to_be_there() -> None:
             What.TRICK,
         ),
         (
-            "from torch.nn.utils import clip_grad_norm_\nclip = True  # ABLATABLE_COMPONENT\nif clip:\n    clip_grad_norm_(p, 1.0)\n",
+            "from torch.nn.utils import clip_grad_norm_\nclip = True  # ABLATABLE_COMPONENT\nif clip:\n"
+            "    clip_grad_norm_(p, 1.0)\n",
             CallGone(name="torch.nn.utils.clip_grad_norm_"),
             What.TRICK,
         ),
@@ -348,18 +376,29 @@ def test_a_flag_that_the_command_gives_can_be_taken_away() -> None:
     )
 
 
-@pytest.mark.parametrize("source", ["x = 3 * y  # ABLATABLE_COMPONENT\n", "import numpy  # ABLATABLE_COMPONENT\n", "name = 'a'  # ABLATABLE_COMPONENT\n"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 3 * y  # ABLATABLE_COMPONENT\n",
+        "import numpy  # ABLATABLE_COMPONENT\n",
+        "name = 'a'  # ABLATABLE_COMPONENT\n",
+    ],
+)
 def test_what_nobody_could_see_to_be_gone_is_not_planned_to_be_written(source: str) -> None:
     found = planned(source)
     assert found.variants[0].witnesses == ()
     assert found.variants[0].unclear == (
-        "nothing is known by which one could see that it is gone. Mark the call, the module or the setting that does it, or "
+        "nothing is known by which one could see that it is gone. Mark the call, the module or the "
+        "setting that does it, or "
         "write the variant by hand",
     )
 
 
 def test_functions_of_other_files_are_called_by_their_file() -> None:
-    tree = tree_of(train="from pkg.aug import flip as turn\nx = turn(x)  # ABLATABLE_COMPONENT\n", pkg__aug="def flip(x):\n    return x\n")
+    tree = tree_of(
+        train="from pkg.aug import flip as turn\nx = turn(x)  # ABLATABLE_COMPONENT\n",
+        pkg__aug="def flip(x):\n    return x\n",
+    )
     found = plan(tree, "train.py", find_marks(tree)[0])
     assert found.variants[0].witnesses == (CallGone(name="pkg/aug.py:flip"),)
 
@@ -371,7 +410,8 @@ def test_without_any_mark_nothing_is_planned_and_the_mend_is_said() -> None:
     with pytest.raises(ConfigError) as refused:
         plan(tree_of(train="x = 1\n", model="y = 1\n"), "train.py", ())
     assert str(refused.value) == (
-        "nothing is marked: there is no #ABLATABLE_COMPONENT and no #ABLATION_HINT_START in 2 Python files, so it is not "
+        "nothing is marked: there is no #ABLATABLE_COMPONENT and no #ABLATION_HINT_START in 2 Python "
+        "files, so it is not "
         "known what is to be removed. Mark it, or run `etude mage suggest` to see what could be."
     )
 
@@ -381,14 +421,15 @@ def test_marks_that_contradict_each_other_stop_the_plan() -> None:
     with pytest.raises(ConfigError) as refused:
         plan(tree, "train.py", find_marks(tree)[0])
     assert str(refused.value) == (
-        "train.py: `x` is marked twice, in line 1 (with=pool) and in line 2 (with=none): these contradict each other. Leave "
+        "train.py: `x` is marked twice, in line 1 (with=pool) and in line 2 (with=none): these contradict "
+        "each other. Leave "
         "one of them."
     )
 
 
 def test_an_entry_that_is_not_there_stops_the_plan() -> None:
     tree = tree_of(train=CNN)
-    with pytest.raises(ConfigError, match="Did you mean `train.py`"):
+    with pytest.raises(ConfigError, match=r"Did you mean `train\.py`"):
         plan(tree, "trian.py", find_marks(tree)[0])
 
 
@@ -408,13 +449,15 @@ def test_a_plan_is_told_to_a_person() -> None:
         "  module         conv2 (train.py, line 14; used in line 23)\n"
         "  meant          What is called behind it goes along: `relu`, `pool`. Others take new shapes: `conv3.weight` "
         "128x32x3x3, `fc1.weight` 512x8192.\n"
-        "  known by       `conv2` has no parameter and no call; `conv3.weight` is 128x32x3x3; `fc1.weight` is 512x8192; all "
+        "  known by       `conv2` has no parameter and no call; `conv3.weight` is 128x32x3x3; "
+        "`fc1.weight` is 512x8192; all "
         "other shapes stay\n"
         "  written by     a language model, a program or a person; may change train.py\n"
         "\n"
         "without-fc1: `fc1` is removed.\n"
         "  module         fc1 (train.py, line 17; used in line 26)\n"
-        "  meant          What is called behind it goes along: `relu`. It stays behind it: `dropout`. Others take new shapes: "
+        "  meant          What is called behind it goes along: `relu`. It stays behind it: `dropout`. "
+        "Others take new shapes: "
         "`fc2.weight` 10x2048.\n"
         "  known by       `fc1` has no parameter and no call; `fc2.weight` is 10x2048; all other shapes stay\n"
         "  written by     a language model, a program or a person; may change train.py\n"
@@ -431,7 +474,9 @@ def test_a_plan_is_told_to_a_person() -> None:
 def column(name: str) -> Variant:
     """Return a variant without a column."""
     thing = Thing(name=name, what=What.COLUMNS, declared=("train.py", 1))
-    return Variant(name=name_of([name]), intent="", things=(thing,), witnesses=(ColumnsGone(columns=(name,)),), route=Route.RULE)
+    return Variant(
+        name=name_of([name]), intent="", things=(thing,), witnesses=(ColumnsGone(columns=(name,)),), route=Route.RULE
+    )
 
 
 @given(st.lists(st.text(min_size=1, max_size=8), max_size=8))
@@ -475,14 +520,23 @@ def test_unclear_variants_pair_with_nothing_and_shared_neighbours_are_left_open(
 
 def row(**changes: Any) -> dict[str, Any]:
     """Return an item of an answer."""
-    return {"quote": "- remove pairs of the above features, one pair at a time", "wish": "pairs", "names": [], "sizes": [], "values": [], "each": False} | changes
+    return {
+        "quote": "- remove pairs of the above features, one pair at a time",
+        "wish": "pairs",
+        "names": [],
+        "sizes": [],
+        "values": [],
+        "each": False,
+    } | changes
 
 
 def replied(*rows: Any, source: str = higgs(), facts: Facts | None = None, text: str | None = None) -> Plan:
     """Return the plan that an answer makes."""
     tree = tree_of(train=source)
     annotations, _ = find_marks(tree)
-    return from_reply(text or json.dumps({"items": rows}), tree, annotations, entry="train.py", columns=COLUMNS, facts=facts)
+    return from_reply(
+        text or json.dumps({"items": rows}), tree, annotations, entry="train.py", columns=COLUMNS, facts=facts
+    )
 
 
 def test_a_model_may_say_what_a_hint_means() -> None:
@@ -497,7 +551,11 @@ def test_a_model_may_say_what_a_hint_means() -> None:
         facts=facts_of_source(SAGE, "GraphSAGE", 10, 7),
     )
     assert sizes.variants[0].name == "without-sage2-sage1-16"
-    fenced = "Here it is:\n```json\n" + json.dumps({"items": [row(quote=f"remove '{SIX[0]}'", wish="remove", names=[SIX[0]])]}) + "\n```\n"
+    fenced = (
+        "Here it is:\n```json\n"
+        + json.dumps({"items": [row(quote=f"remove '{SIX[0]}'", wish="remove", names=[SIX[0]])]})
+        + "\n```\n"
+    )
     assert replied(text=fenced).variants[0].name == "without-DER_mass_transverse_met_lep"
 
 
@@ -546,7 +604,5 @@ def test_the_schema_is_strict_and_an_answer_of_its_shape_is_taken() -> None:
 def test_no_source_makes_planning_fail_otherwise_than_by_saying_so(text: str, before: str) -> None:
     tree = Tree({"train.py": f"{before}{text}\nx = f()  # ABLATABLE_COMPONENT\n".encode("utf-8", "replace")})
     annotations: tuple[Annotation, ...] = find_marks(tree)[0]
-    try:
-        told(plan(tree, "train.py", annotations))
-    except ConfigError as refused:
-        assert str(refused)
+    with suppress(ConfigError):
+        assert told(plan(tree, "train.py", annotations)).startswith(("1 variant", "2 variant", "0 variant"))

@@ -74,7 +74,17 @@ def test_texts_of_a_program_are_read_and_all_else_is_told(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "name",
-    [".env", ".env.local", "secrets.yaml", "aws-credentials.json", "id_rsa", "token.txt", "api_key.txt", "server.pem", "secrets.py"],
+    [
+        ".env",
+        ".env.local",
+        "secrets.yaml",
+        "aws-credentials.json",
+        "id_rsa",
+        "token.txt",
+        "api_key.txt",
+        "server.pem",
+        "secrets.py",
+    ],
 )
 def test_names_of_keys_are_never_read(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("KEY=1\n")
@@ -224,19 +234,24 @@ def test_an_entry_names_its_file(entry: str, file: str) -> None:
         ("", "entry='' is empty: nothing says how the program is run. Pass entry='train.py', or a command."),
         (
             "python trian.py",
-            "entry='python trian.py' begins with 'trian.py', which is not among the project's files. Did you mean `train.py`?",
+            "entry='python trian.py' begins with 'trian.py', which is not among the project's files. Did "
+            "you mean `train.py`?",
         ),
         (
             "run.py",
             "entry='run.py' begins with 'run.py', which is not among the project's files. Did you mean `pkg/run.py`?",
         ),
-        ("zzzzzzzzz.py", "entry='zzzzzzzzz.py' begins with 'zzzzzzzzz.py', which is not among the project's files. There are `pkg/run.py`, `train.py`."),
+        (
+            "zzzzzzzzz.py",
+            "entry='zzzzzzzzz.py' begins with 'zzzzzzzzz.py', which is not among the project's files. "
+            "There are `pkg/run.py`, `train.py`.",
+        ),
         (
             "make all",
             "entry='make all' names no Python file, so it is not known where the program begins. Pass a file such as "
             "'train.py', 'train.py:experiment', or a command such as 'python train.py --seed {seed}'.",
         ),
-        ("python 'a", "entry=\"python 'a\" cannot be taken apart: No closing quotation. Close the quote."),
+        ("python 'a", 'entry="python \'a" cannot be taken apart: No closing quotation. Close the quote.'),
     ],
 )
 def test_an_entry_that_cannot_be_is_refused_with_the_mend(entry: str, told: str) -> None:
@@ -250,7 +265,8 @@ def test_an_entry_that_is_left_out_is_refused_with_the_reason(tmp_path: Path) ->
     with pytest.raises(ConfigError) as refused:
         read_tree(tmp_path, entry="python venv/train.py")
     assert str(refused.value) == (
-        "entry='python venv/train.py' begins with a file that is left out: venv/: a virtual environment. Only files that "
+        "entry='python venv/train.py' begins with a file that is left out: venv/: a virtual environment. "
+        "Only files that "
         "may be read can be changed and run. Move it, or stop ignoring it."
     )
     assert read_tree(tmp_path, entry="a.py").tree.files["a.py"] == b"x = 1\n"
@@ -264,7 +280,8 @@ def test_imports_are_followed_absolute_relative_and_by_text() -> None:
         train="import pkg.models.cnn\nfrom utils import seed\nimport numpy\nimportlib.import_module('plugins.extra')\n",
         utils="",
         plugins__extra="",
-        pkg__models__cnn="from . import parts\nfrom ..data import load\nfrom ... import beyond\nfrom .parts import Block\n",
+        pkg__models__cnn="from . import parts\nfrom ..data import load\nfrom ... import beyond\n"
+        "from .parts import Block\n",
         pkg__models__parts="",
         pkg__data="from .models import cnn\n",
         scripts__run="from helper import go\nfrom pkg import data\n",
@@ -286,7 +303,8 @@ def test_imports_are_followed_absolute_relative_and_by_text() -> None:
 
 def test_what_is_near_is_sent_and_all_else_is_listed() -> None:
     tree = tree_of(
-        train="from model import Net\nimport hydra\n\n@hydra.main(config_name='base')\ndef main(cfg):\n    open('conf/data.json')\n",
+        train="from model import Net\nimport hydra\n\n@hydra.main(config_name='base')\ndef main(cfg):\n"
+        "    open('conf/data.json')\n",
         model="from layers import Block\nx = f()  # ABLATABLE_COMPONENT\n",
         layers="import deep\n",
         deep="",

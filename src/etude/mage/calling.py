@@ -119,12 +119,13 @@ def _defined(source: Source) -> dict[str, ast.stmt]:
 
 
 def _class_of(name: str, source: Source) -> str:
-    """Return the class of an object, if the file makes it once: ``scheduler = torch.optim.lr_scheduler.StepLR(...)``."""
+    """Return the class of an object that the file makes once: ``scheduler = torch.optim.lr_scheduler.StepLR(...)``."""
     made = []
     for placed in source.statements:
         node = placed.node
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            if any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
-                made.append(source.dotted(node.value.func))
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        if any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
+            made.append(source.dotted(node.value.func))
     kinds = {kind for kind in made if kind.rpartition(".")[2][:1].isupper()}
     return kinds.pop() if len(kinds) == 1 and len(made) == 1 else ""

@@ -141,8 +141,8 @@ class _Hint:
         if item.kind is Wish.OTHER or not (item.names or item.places):
             self._say(
                 item.line,
-                f"Hint item {item.number} could not be read: `{item.text}`. Nothing was planned of it. Say what is to be "
-                "removed, by its name in quotes; or let a model plan it.",
+                f"Hint item {item.number} could not be read: `{item.text}`. Nothing was planned of it. Say what is to "
+                "be removed, by its name in quotes; or let a model plan it.",
             )
             return []
         groups: list[tuple[list[str], list[int]]]
@@ -165,10 +165,8 @@ class _Hint:
         else:
             singles = [one for one in before if _plain(one) and len(one.things) == 1]
         if len(singles) < 2:  # noqa: PLR2004 - a pair
-            raise _Unknown(
-                f"Hint item {item.number} asks for pairs, and there {'is 1 thing' if singles else 'are no things'} above it "
-                "to pair."
-            )
+            there = "is 1 thing" if singles else "are no things"
+            raise _Unknown(f"Hint item {item.number} asks for pairs, and there {there} above it to pair.")
         found = pairs(singles, join=self._join)
         return [structs.replace(one, quote=item.text) for one in found]
 
@@ -279,18 +277,15 @@ class _Hint:
         says_layers = any(word in f"{item.about} {item.text}".lower() for word in LAYER_WORDS)
         says_columns = any(word in f"{item.about} {item.text}".lower() for word in COLUMN_WORDS)
         if names and None in found:
-            known = [one.name for network in self.project.networks for one in network.made]
             missing = names[found.index(None)]
-            if known and not says_columns and (says_layers or any(one is not None for one in found)):
-                if (
-                    not self._settings(missing)
-                    and not self._functions(missing)
-                    and missing not in self.project.all_columns
-                ):
-                    network = self._network(item)
-                    known = [one.name for one in network.made] if network is not None else known
-                    has = f"`{network.name}`" if network is not None else "the program"
-                    raise _Unknown(self._not_there(item, "layer", missing, known, has))
+            meant = not says_columns and (says_layers or any(one is not None for one in found))
+            if self.project.networks and meant and not self._is_known(missing):
+                network = self._network(item)
+                among = (network,) if network is not None else self.project.networks
+                has = f"`{network.name}`" if network is not None else "the program"
+                raise _Unknown(
+                    self._not_there(item, "layer", missing, [m.name for one in among for m in one.made], has)
+                )
             return None, []
         networks = {id(network): network for network, _ in filter(None, found)}
         if places:
@@ -298,8 +293,8 @@ class _Hint:
             if network is None:
                 told = listed(dict.fromkeys(one.name for one in self.project.networks)) or "none was found"
                 raise _Unknown(
-                    f"Hint item {item.number} counts layers, and it is not known of which network ({told}). Name it in the "
-                    "hint, or put the hint above its class."
+                    f"Hint item {item.number} counts layers, and it is not known of which network ({told}). Name it in "
+                    "the hint, or put the hint above its class."
                 )
             modules = [self._place(item, network, place) for place in places]
             return network, list(dict.fromkeys([*(made for _, made in filter(None, found)), *modules]))
@@ -312,9 +307,8 @@ class _Hint:
         words = f"{item.about} {item.text}".lower()
         says_columns = any(word in words for word in COLUMN_WORDS)
         missing = [name for name in names if name not in known]
-        if known and missing and (says_columns or len(missing) < len(names) or not self._is_known(missing[0])):
-            if says_columns or any(name in known for name in names) or self._like_columns(missing[0]):
-                raise _Unknown(self._not_there(item, "column", missing[0], known, "the data"))
+        if known and missing and (says_columns or len(missing) < len(names) or self._like_columns(missing[0])):
+            raise _Unknown(self._not_there(item, "column", missing[0], known, "the data"))
         if missing and (known or not says_columns):
             return None
         self.unchecked += missing

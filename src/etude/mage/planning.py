@@ -27,8 +27,8 @@ from etude.mage.tree import Tree
 from etude.mage.variants import Plan, Route, Variant
 
 NOTHING_MARKED = (
-    "nothing is marked: there is no #ABLATABLE_COMPONENT and no #ABLATION_HINT_START in {files}, so it is not known what "
-    "is to be removed. Mark it, or run `etude mage suggest` to see what could be."
+    "nothing is marked: there is no #ABLATABLE_COMPONENT and no #ABLATION_HINT_START in {files}, so it is not known "
+    "what is to be removed. Mark it, or run `etude mage suggest` to see what could be."
 )
 
 

@@ -74,7 +74,7 @@ RESHAPES: Final = frozenset(
 OVER_ALL: Final = re.compile(r"adaptive|global|^mean$", re.IGNORECASE)
 
 
-def role_of(name: str) -> Role:
+def role_of(name: str) -> Role:  # noqa: PLR0911 - one for each role
     """Return what a class or function is there for, by the last part of its name.
 
     Example:
