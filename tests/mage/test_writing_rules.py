@@ -417,6 +417,19 @@ def test_calls_that_are_more_than_a_statement_are_left_to_others(source: str) ->
     assert written("from torch import nn\n" + source, CLIP) is None
 
 
+def test_of_several_calls_only_the_marked_one_goes() -> None:
+    source = "from torch import nn\nnn.init.zeros_(a)\nnn.init.zeros_(b)  # ABLATABLE_COMPONENT\nnn.init.ones_(c)\n"
+    assert by_marks(source) == [source.replace("nn.init.zeros_(b)  #", "#")]
+    assert by_marks(source.replace("nn.init.zeros_(b)", "b = nn.init.zeros_(b)")) == [None]
+
+
+def test_a_scheduler_is_no_optimizer_that_steps_too() -> None:
+    source = CNN.replace("ABLATABLE_COMPONENT", "x").replace(
+        "    scheduler.step()", "    scheduler.step()  # ABLATABLE_COMPONENT"
+    )
+    assert by_marks(source) == [source.replace("    scheduler.step()  #", "    #")]
+
+
 def test_a_scheduler_goes_with_its_steps_unless_making_it_sets_something() -> None:
     source = (
         "import torch\ns = torch.optim.lr_scheduler.{}(o, 3)\nfor e in range(3):\n    train()\n"

@@ -93,13 +93,13 @@ def function_of(call: ast.Call, source: Source, tree: Tree, placed: Placed | Non
 
 
 def times_called(call: ast.Call, source: Source, tree: Tree, name: str) -> int:
-    """Return at how many places of the tree a function is called, as far as that can be told."""
+    """Return at how many places of the tree a function is called, or may be: where it cannot be told, names decide."""
     last = plain_name(call.func).rpartition(".")[2]
     found = 0
     for other in sources(tree):
         for node in ast.walk(other.module) if other.module is not None else ():
             if isinstance(node, ast.Call) and plain_name(node.func).rpartition(".")[2] == last:
-                found += other is source or function_of(node, other, tree) == name
+                found += function_of(node, other, tree) in (name, "")
     return found
 
 

@@ -24,6 +24,22 @@ SETS_AT_ONCE: Final = (
 """Schedulers that change the learning rate when they are made: without their steps they are not gone."""
 
 
+def without_call_at(name: str, at: tuple[str, int], tree: Tree) -> tuple[Search, ...] | None:
+    """Return the changes after which a function is not called at one place; None if that is no statement of its own.
+
+    Args:
+        name: The function.
+        at: File and line of the statement.
+        tree: The project's files.
+    """
+    for source in sources(tree):
+        for call, placed in _calls(source) if source.file == at[0] else ():
+            if placed.first == at[1] and function_of(call, source, tree, placed) == name:
+                edit = _taken_out(source, placed, call)
+                return searches(source.file, source.text, [edit]) if edit is not None else None
+    return None
+
+
 def without_calls(names: Sequence[str], tree: Tree) -> tuple[Search, ...] | None:
     """Return the changes after which functions are not called; None if not all calls are statements of their own.
 

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import ast
 from itertools import pairwise
+from typing import Final
 
 from etude.mage.blocks import Block, Search
 from etude.mage.editing import Edit, edited, occurrences
 from etude.mage.facts import Facts
-from etude.mage.rule_calls import without_calls
+from etude.mage.rule_calls import without_call_at, without_calls
 from etude.mage.rule_columns import without_columns
 from etude.mage.rule_modules import without_modules
 from etude.mage.rule_settings import with_settings
 from etude.mage.sources import is_python
 from etude.mage.tree import Tree
 from etude.mage.variants import Variant
-from etude.mage.witnesses import CallGone, ColumnsGone, ModuleGone, SettingValue
+from etude.mage.witnesses import CallChanged, CallGone, ColumnsGone, ModuleGone, SettingValue
+
+KNOWN: Final = (ColumnsGone, SettingValue, ModuleGone, CallGone)
+"""Claims that a rule may be sure of wherever they are made."""
 
 
 def write(variant: Variant, tree: Tree, facts: Facts | None = None) -> tuple[Block, ...] | None:
@@ -38,7 +42,10 @@ def write(variant: Variant, tree: Tree, facts: Facts | None = None) -> tuple[Blo
     settings = [one for one in claims if isinstance(one, SettingValue)]
     modules = [one for one in claims if isinstance(one, ModuleGone)]
     calls = [one.name for one in claims if isinstance(one, CallGone)]
-    if any(not isinstance(one, ColumnsGone | SettingValue | ModuleGone | CallGone) for one in claims):
+    fewer = [one.name for one in claims if isinstance(one, CallChanged) and one.times is None]
+    if len(fewer) + sum(isinstance(one, KNOWN) for one in claims) < len(claims):
+        return None
+    if fewer and len(claims) + len(variant.things) > 2:  # noqa: PLR2004 - one claim of one thing
         return None
     if settings and len(settings) != len(variant.settings):
         return None
@@ -51,6 +58,8 @@ def write(variant: Variant, tree: Tree, facts: Facts | None = None) -> tuple[Blo
         parts.append(without_modules(variant, modules, tree, facts))
     if calls:
         parts.append(without_calls(calls, tree))
+    if fewer:
+        parts.append(without_call_at(fewer[0], variant.things[0].declared, tree) if variant.things else None)
     blocks = [block for part in parts if part is not None for block in part]
     return tuple(blocks) if None not in parts and _apply(blocks, tree) else None
 
