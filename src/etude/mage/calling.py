@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from etude.mage.importing import imported_names
@@ -10,55 +11,12 @@ from etude.mage.sources import Placed, Source, plain_name, sources
 from etude.mage.tree import Tree
 
 PLUMBING = frozenset(
-    [
-        "print",
-        "len",
-        "range",
-        "zip",
-        "enumerate",
-        "int",
-        "float",
-        "str",
-        "bool",
-        "list",
-        "dict",
-        "tuple",
-        "set",
-        "min",
-        "max",
-        "sum",
-        "abs",
-        "round",
-        "isinstance",
-        "getattr",
-        "hasattr",
-        "setattr",
-        "super",
-        "open",
-        "sorted",
-        "format",
-        "join",
-        "append",
-        "extend",
-        "items",
-        "keys",
-        "values",
-        "get",
-        "update",
-        "to",
-        "cuda",
-        "cpu",
-        "detach",
-        "item",
-        "numpy",
-        "size",
-        "view",
-        "mean",
-        "backward",
-        "zero_grad",
-        "train",
-        "eval",
-    ]
+    re.findall(
+        r"\w+",
+        "print len range zip enumerate int float str bool list dict tuple set min max sum abs round isinstance "
+        "getattr hasattr setattr super open sorted format join append extend items keys values get update to cuda cpu "
+        "detach item numpy size view mean backward zero_grad train eval",
+    )
 )
 """What is called everywhere, and is never what somebody wants to remove."""
 

@@ -22,54 +22,18 @@ class Role(StrEnum):
 
 
 ACTIVATIONS: Final = frozenset(
-    [
-        "relu",
-        "relu6",
-        "leakyrelu",
-        "prelu",
-        "rrelu",
-        "elu",
-        "selu",
-        "celu",
-        "gelu",
-        "silu",
-        "swish",
-        "mish",
-        "sigmoid",
-        "hardsigmoid",
-        "logsigmoid",
-        "tanh",
-        "hardtanh",
-        "softplus",
-        "softsign",
-        "softmax",
-        "logsoftmax",
-        "softmin",
-        "hardswish",
-        "hardshrink",
-        "softshrink",
-        "threshold",
-        "activation",
+    re.findall(
+        r"\w+",
+        "relu relu6 leakyrelu prelu rrelu elu selu celu gelu silu swish mish sigmoid hardsigmoid logsigmoid tanh "
+        "hardtanh softplus softsign softmax logsoftmax softmin hardswish hardshrink softshrink threshold activation "
         "glu",
-    ]
+    )
 )
 RESHAPES: Final = frozenset(
-    [
-        "flatten",
-        "unflatten",
-        "view",
-        "reshape",
-        "squeeze",
-        "unsqueeze",
-        "permute",
-        "transpose",
-        "contiguous",
-        "mean",
-        "sum",
-        "size",
-        "float",
-        "to",
-    ]
+    re.findall(
+        r"\w+",
+        "flatten unflatten view reshape squeeze unsqueeze permute transpose contiguous mean sum size float to",
+    )
 )
 OVER_ALL: Final = re.compile(r"adaptive|global|^mean$", re.IGNORECASE)
 
