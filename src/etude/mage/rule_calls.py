@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from etude.mage.blocks import Search
-from etude.mage.calling import function_of
 from etude.mage.editing import Edit, searches
+from etude.mage.functions import function_of
 from etude.mage.sources import BODIES, Placed, Source, plain_name, sources
 from etude.mage.tree import Tree
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from etude.mage.annotations import Annotation
-from etude.mage.calling import calls_in, function_of, times_called
+from etude.mage.functions import calls_in, function_of, times_called
 from etude.mage.literals import UNKNOWN
 from etude.mage.models import METHODS, Made, Network
 from etude.mage.naming import members
