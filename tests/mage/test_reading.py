@@ -13,6 +13,7 @@ from marked_programs import CNN, tree_of
 from etude.core.errors import ConfigError
 from etude.mage.annotations import Annotation, Mark
 from etude.mage.choosing import choose
+from etude.mage.columns import columns_of_data
 from etude.mage.entry import entry_file
 from etude.mage.importing import imports_of
 from etude.mage.marking import find_marks
@@ -371,3 +372,19 @@ def test_a_tree_is_what_was_read_at_one_moment(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 2\n")
     assert reading.tree.files == {"a.py": b"x = 1\r\n"}
     assert reading.tree.digest == Tree({"a.py": b"x = 1\r\n"}).digest
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def test_of_a_table_only_its_first_line_is_read_and_only_inside_the_project(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    write(root, data__a_dot_csv=b'\xef\xbb\xbfage,"fare, in pounds"\r\n1,2\r\n', b_dot_tsv="x\ty\n")
+    write(tmp_path, outside_dot_csv="secret\n")
+    (root / "link.csv").symlink_to(tmp_path / "outside.csv")
+    source = (
+        "import pandas as pd\npd.read_csv('data/a.csv')\npd.read_csv('b.tsv', sep='\\t')\n"
+        "pd.read_csv('../outside.csv')\n"
+        "pd.read_csv('link.csv')\npd.read_csv('none.csv')\npd.read_csv(path)\npd.read_csv(path, names=['z'])\n"
+    )
+    assert columns_of_data(root, tree_of(train=source)) == ("age", "fare, in pounds", "x", "y", "z")
