@@ -86,7 +86,10 @@ def test_a_mark_may_stand_beside_other_comments() -> None:
 
 
 def test_text_inside_strings_is_no_mark() -> None:
-    text = 'a = "#ABLATABLE_COMPONENT"\nb = """\n# ABLATION_HINT_START\n# ABLATABLE_CONPONENT\n"""\nc = f"{a}#ABLATABLE_COMPONENT"\n'
+    text = (
+        'a = "#ABLATABLE_COMPONENT"\nb = """\n# ABLATION_HINT_START\n# ABLATABLE_CONPONENT\n"""\n'
+        'c = f"{a}#ABLATABLE_COMPONENT"\n'
+    )
     assert said(text) == []
 
 
@@ -140,7 +143,8 @@ def test_on_a_line_of_a_list_what_stands_there_is_meant() -> None:
     text = (
         "features = [\n    'age',\n    'fare',  # ABLATABLE_COMPONENT\n    # ABLATABLE_COMPONENT\n    'sex',\n]\n"
         "self.net = nn.Sequential(\n    nn.Linear(3, 3),\n    nn.ReLU(),  # ABLATABLE_COMPONENT\n)\n"
-        "net = nn.Sequential(OrderedDict([\n    ('fc', nn.Linear(3, 3)),\n    ('drop', nn.Dropout()),  # ABLATABLE_COMPONENT\n]))\n"
+        "net = nn.Sequential(OrderedDict([\n    ('fc', nn.Linear(3, 3)),\n"
+        "    ('drop', nn.Dropout()),  # ABLATABLE_COMPONENT\n]))\n"
     )
     found, remarks = marks_in(text)
     assert remarks == ()
@@ -153,7 +157,10 @@ def test_between_a_comment_and_its_statement_may_be_others() -> None:
 
 
 def test_scopes_are_qualified_names() -> None:
-    text = "class Net:\n    class Block:\n        def make(self):\n            async def inner():\n                x = 1  # ABLATABLE_COMPONENT\n"
+    text = (
+        "class Net:\n    class Block:\n        def make(self):\n            async def inner():\n"
+        "                x = 1  # ABLATABLE_COMPONENT\n"
+    )
     assert only(text).scope == "Net.Block.make.inner"
 
 
@@ -184,7 +191,13 @@ def test_of_several_statements_on_a_line_the_last_one_is_meant_and_that_is_said(
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_line_ends_byte_order_marks_and_tabs_change_nothing(ending: str, mark: bytes) -> None:
-    lines = ["class Größe:", "\tdef __init__(self):", "\t\tself.größe = f('ä')  # ABLATABLE_COMPONENT", "\t\tself.b = 1", ""]
+    lines = [
+        "class Größe:",
+        "\tdef __init__(self):",
+        "\t\tself.größe = f('ä')  # ABLATABLE_COMPONENT",
+        "\t\tself.b = 1",
+        "",
+    ]
     found = only(mark + ending.join(lines).encode())
     assert (found.names, found.scope, found.lines) == (("größe",), "Größe.__init__", (3, 3))
 
@@ -224,7 +237,9 @@ def test_near_misses_are_recognised(comment: str, meant: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("comment", ["# ablation study", "# a component", "# hint: start here", "#", "# HINT END", "#!"])
+@pytest.mark.parametrize(
+    "comment", ["# ablation study", "# a component", "# hint: start here", "#", "# HINT END", "#!"]
+)
 def test_ordinary_comments_are_no_near_misses(comment: str) -> None:
     assert said(f"x = 1  {comment}\n") == []
 
@@ -236,7 +251,10 @@ def test_ordinary_comments_are_no_near_misses(comment: str) -> None:
             "# ABLATION_HINT_START\n# - a\nx = 1\n",
             "Line 1: `#ABLATION_HINT_START` is never closed. Not treated as an annotation: add `#ABLATION_HINT_END`.",
         ),
-        ("x = 1\n# ABLATION_HINT_END\n", "Line 2: `#ABLATION_HINT_END` without `#ABLATION_HINT_START`. Not treated as an annotation."),
+        (
+            "x = 1\n# ABLATION_HINT_END\n",
+            "Line 2: `#ABLATION_HINT_END` without `#ABLATION_HINT_START`. Not treated as an annotation.",
+        ),
         (
             "# ABLATION_HINT_START\n#\n# ABLATION_HINT_END\nx = 1\n",
             "Line 1: The hint is empty. Not treated as an annotation: say in it what is to be removed.",
@@ -253,37 +271,44 @@ def test_ordinary_comments_are_no_near_misses(comment: str) -> None:
         ),
         (
             "x = f()  # ABLATABLE_COMPONENT (wiht=pool)\n",
-            "Line 1: `#ABLATABLE_COMPONENT (wiht=pool)`: There is no option `wiht`. Did you mean `with`? Not treated as an "
+            "Line 1: `#ABLATABLE_COMPONENT (wiht=pool)`: There is no option `wiht`. Did you mean `with`? "
+            "Not treated as an "
             "annotation.",
         ),
         (
             "x = f()  # ABLATABLE_COMPONENT (colour=red)\n",
-            "Line 1: `#ABLATABLE_COMPONENT (colour=red)`: There is no option `colour`. There are `name` and `with`. Not "
+            "Line 1: `#ABLATABLE_COMPONENT (colour=red)`: There is no option `colour`. There are `name` "
+            "and `with`. Not "
             "treated as an annotation.",
         ),
         (
             "x = f()  # ABLATABLE_COMPONENT (with=pool, dropout)\n",
-            "Line 1: `#ABLATABLE_COMPONENT (with=pool, dropout)`: `dropout` is no option. Write `(name=..., with=...)`; "
+            "Line 1: `#ABLATABLE_COMPONENT (with=pool, dropout)`: `dropout` is no option. Write "
+            "`(name=..., with=...)`; "
             "several names in [ ]. Not treated as an annotation.",
         ),
         (
             "x = f()  # ABLATABLE_COMPONENT the second one\n",
-            "Line 1: `#ABLATABLE_COMPONENT the second one`: Only brackets with `name=` and `with=` may follow. Put other text "
+            "Line 1: `#ABLATABLE_COMPONENT the second one`: Only brackets with `name=` and `with=` may "
+            "follow. Put other text "
             "on a line of its own. Not treated as an annotation.",
         ),
         (
             "x = f()  # ABLATABLE_COMPONENT (name=)\n",
-            "Line 1: `#ABLATABLE_COMPONENT (name=)`: `name=` has no value. Name something, or leave it out. Not treated as "
+            "Line 1: `#ABLATABLE_COMPONENT (name=)`: `name=` has no value. Name something, or leave it "
+            "out. Not treated as "
             "an annotation.",
         ),
         (
             "for x in y:  # ABLATABLE_COMPONENT\n    pass\n",
-            "Line 1: `#ABLATABLE_COMPONENT` stands at a statement that has no name. Not treated as an annotation: give it "
+            "Line 1: `#ABLATABLE_COMPONENT` stands at a statement that has no name. Not treated as an "
+            "annotation: give it "
             "one, as in `#ABLATABLE_COMPONENT (name=warmup)`.",
         ),
         (
             "# ABLATION_HINT_START: remove a\n# ABLATION_HINT_END\nx = 1\n",
-            "Line 1: `#ABLATION_HINT_START: remove a` says more than ABLATION_HINT_START. Not treated as an annotation: put "
+            "Line 1: `#ABLATION_HINT_START: remove a` says more than ABLATION_HINT_START. Not treated as "
+            "an annotation: put "
             "the text on the next line.",
         ),
     ],
@@ -293,11 +318,14 @@ def test_what_cannot_be_read_is_told_with_the_mend(text: str, told: str) -> None
 
 
 def test_of_nested_hints_only_the_inner_one_counts() -> None:
-    text = "# ABLATION_HINT_START\n# - a\n# ABLATION_HINT_START\n# - b\n# ABLATION_HINT_END\n# ABLATION_HINT_END\nx = 1\n"
+    text = (
+        "# ABLATION_HINT_START\n# - a\n# ABLATION_HINT_START\n# - b\n# ABLATION_HINT_END\n# ABLATION_HINT_END\nx = 1\n"
+    )
     found, remarks = marks_in(text)
     assert [one.text for one in found] == ["- b"]
     assert [str(one) for one in remarks] == [
-        "train.py: Line 1: `#ABLATION_HINT_START` is not closed before another one begins in line 3. Hints cannot be inside "
+        "train.py: Line 1: `#ABLATION_HINT_START` is not closed before another one begins in line 3. "
+        "Hints cannot be inside "
         "each other. Not treated as an annotation: add `#ABLATION_HINT_END`.",
         "train.py: Line 6: `#ABLATION_HINT_END` without `#ABLATION_HINT_START`. Not treated as an annotation.",
     ]
@@ -315,7 +343,8 @@ def test_marking_twice_counts_once_and_contradicting_oneself_is_told() -> None:
     assert [one.text for one in remarks] == ["`x` is marked twice; line 1 has it already. It counts once."]
     _, remarks = marks_in("# ABLATABLE_COMPONENT (with=pool)\nx = f()  # ABLATABLE_COMPONENT (with=none)\n")
     assert [one.text for one in remarks] == [
-        "`x` is marked twice, in line 1 (with=pool) and in line 2 (with=none): these contradict each other. Leave one of "
+        "`x` is marked twice, in line 1 (with=pool) and in line 2 (with=none): these contradict each "
+        "other. Leave one of "
         "them."
     ]
 

@@ -13,6 +13,7 @@ from marked_programs import CNN, tree_of
 from etude.core.errors import ConfigError
 from etude.mage.annotations import Annotation, Mark
 from etude.mage.choosing import choose
+from etude.mage.columns import columns_of_data
 from etude.mage.entry import entry_file
 from etude.mage.importing import imports_of
 from etude.mage.marking import find_marks
@@ -74,7 +75,17 @@ def test_texts_of_a_program_are_read_and_all_else_is_told(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "name",
-    [".env", ".env.local", "secrets.yaml", "aws-credentials.json", "id_rsa", "token.txt", "api_key.txt", "server.pem", "secrets.py"],
+    [
+        ".env",
+        ".env.local",
+        "secrets.yaml",
+        "aws-credentials.json",
+        "id_rsa",
+        "token.txt",
+        "api_key.txt",
+        "server.pem",
+        "secrets.py",
+    ],
 )
 def test_names_of_keys_are_never_read(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("KEY=1\n")
@@ -224,19 +235,24 @@ def test_an_entry_names_its_file(entry: str, file: str) -> None:
         ("", "entry='' is empty: nothing says how the program is run. Pass entry='train.py', or a command."),
         (
             "python trian.py",
-            "entry='python trian.py' begins with 'trian.py', which is not among the project's files. Did you mean `train.py`?",
+            "entry='python trian.py' begins with 'trian.py', which is not among the project's files. Did "
+            "you mean `train.py`?",
         ),
         (
             "run.py",
             "entry='run.py' begins with 'run.py', which is not among the project's files. Did you mean `pkg/run.py`?",
         ),
-        ("zzzzzzzzz.py", "entry='zzzzzzzzz.py' begins with 'zzzzzzzzz.py', which is not among the project's files. There are `pkg/run.py`, `train.py`."),
+        (
+            "zzzzzzzzz.py",
+            "entry='zzzzzzzzz.py' begins with 'zzzzzzzzz.py', which is not among the project's files. "
+            "There are `pkg/run.py`, `train.py`.",
+        ),
         (
             "make all",
             "entry='make all' names no Python file, so it is not known where the program begins. Pass a file such as "
             "'train.py', 'train.py:experiment', or a command such as 'python train.py --seed {seed}'.",
         ),
-        ("python 'a", "entry=\"python 'a\" cannot be taken apart: No closing quotation. Close the quote."),
+        ("python 'a", 'entry="python \'a" cannot be taken apart: No closing quotation. Close the quote.'),
     ],
 )
 def test_an_entry_that_cannot_be_is_refused_with_the_mend(entry: str, told: str) -> None:
@@ -250,7 +266,8 @@ def test_an_entry_that_is_left_out_is_refused_with_the_reason(tmp_path: Path) ->
     with pytest.raises(ConfigError) as refused:
         read_tree(tmp_path, entry="python venv/train.py")
     assert str(refused.value) == (
-        "entry='python venv/train.py' begins with a file that is left out: venv/: a virtual environment. Only files that "
+        "entry='python venv/train.py' begins with a file that is left out: venv/: a virtual environment. "
+        "Only files that "
         "may be read can be changed and run. Move it, or stop ignoring it."
     )
     assert read_tree(tmp_path, entry="a.py").tree.files["a.py"] == b"x = 1\n"
@@ -264,7 +281,8 @@ def test_imports_are_followed_absolute_relative_and_by_text() -> None:
         train="import pkg.models.cnn\nfrom utils import seed\nimport numpy\nimportlib.import_module('plugins.extra')\n",
         utils="",
         plugins__extra="",
-        pkg__models__cnn="from . import parts\nfrom ..data import load\nfrom ... import beyond\nfrom .parts import Block\n",
+        pkg__models__cnn="from . import parts\nfrom ..data import load\nfrom ... import beyond\n"
+        "from .parts import Block\n",
         pkg__models__parts="",
         pkg__data="from .models import cnn\n",
         scripts__run="from helper import go\nfrom pkg import data\n",
@@ -286,7 +304,8 @@ def test_imports_are_followed_absolute_relative_and_by_text() -> None:
 
 def test_what_is_near_is_sent_and_all_else_is_listed() -> None:
     tree = tree_of(
-        train="from model import Net\nimport hydra\n\n@hydra.main(config_name='base')\ndef main(cfg):\n    open('conf/data.json')\n",
+        train="from model import Net\nimport hydra\n\n@hydra.main(config_name='base')\ndef main(cfg):\n"
+        "    open('conf/data.json')\n",
         model="from layers import Block\nx = f()  # ABLATABLE_COMPONENT\n",
         layers="import deep\n",
         deep="",
@@ -353,3 +372,19 @@ def test_a_tree_is_what_was_read_at_one_moment(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 2\n")
     assert reading.tree.files == {"a.py": b"x = 1\r\n"}
     assert reading.tree.digest == Tree({"a.py": b"x = 1\r\n"}).digest
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def test_of_a_table_only_its_first_line_is_read_and_only_inside_the_project(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    write(root, data__a_dot_csv=b'\xef\xbb\xbfage,"fare, in pounds"\r\n1,2\r\n', b_dot_tsv="x\ty\n")
+    write(tmp_path, outside_dot_csv="secret\n")
+    (root / "link.csv").symlink_to(tmp_path / "outside.csv")
+    source = (
+        "import pandas as pd\npd.read_csv('data/a.csv')\npd.read_csv('b.tsv', sep='\\t')\n"
+        "pd.read_csv('../outside.csv')\n"
+        "pd.read_csv('link.csv')\npd.read_csv('none.csv')\npd.read_csv(path)\npd.read_csv(path, names=['z'])\n"
+    )
+    assert columns_of_data(root, tree_of(train=source)) == ("age", "fare, in pounds", "x", "y", "z")
