@@ -5,6 +5,7 @@ from functools import cache
 import programs
 import pytest
 from variants_by_hand import CONV2_GONE, CORRECT, RM_CONV2, WRONG, Case
+from variants_of_a_saboteur import BEYOND, SABOTAGE
 from watching import watch
 
 from etude.mage.baseline import Baseline, compare_runs
@@ -48,6 +49,18 @@ def test_a_wrong_variant_does_not_pass_and_a_fact_says_why(case: Case) -> None:
     assert case.found in told(verdict)
     assert verdict.facts
     assert all(reason.claim for reason in verdict.reasons)
+
+
+@pytest.mark.parametrize("case", SABOTAGE, ids=lambda case: case.name)
+def test_what_a_saboteur_wrote_does_not_pass(case: Case) -> None:
+    verdict = verdict_on(case)
+    assert not verdict.passed
+    assert case.found in told(verdict)
+
+
+@pytest.mark.parametrize("case", BEYOND, ids=lambda case: case.name)
+def test_what_facts_cannot_show_is_known(case: Case) -> None:
+    assert verdict_on(case).passed  # once this fails, the judge sees more than it did: move the case up
 
 
 def test_there_are_enough_of_both() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import inspect
 import random
 import sys
 from collections import Counter
@@ -61,6 +62,7 @@ class Watch(TorchDispatchMode):
         self.operators: Counter[str] = Counter()
         self.elsewhere: Counter[str] = Counter()
         self.apart = False
+        self.arguments: dict[str, list[str]] = {}
         self.inside: dict[int, Counter[str]] = {}
         self.functions: Counter[str] = Counter()
         self.live: set[int] = set()
@@ -71,11 +73,20 @@ class Watch(TorchDispatchMode):
         self.batches: list[Any] = []
         self.settings: dict[str, Any] = {}
 
+    def given(self, name: str, values: Any) -> None:
+        text = " ".join(f"{key}={value}" for key, value in values if isinstance(value, bool | int | float | str | None))
+        text = " ".join([text, *(f"{key}=tensor" for key, value in values if isinstance(value, torch.Tensor))]).strip()
+        if text and text not in self.arguments.setdefault(name, []):
+            self.arguments[name].append(text)
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if str(func).startswith("aten."):
             self.operators[str(func)] += 1
             if not self.stack and not self.apart:
                 self.elsewhere[str(func)] += 1
+                floats = [(str(n), one) for n, one in enumerate(args) if isinstance(one, float)]
+                if floats:
+                    self.given(str(func), floats)
             if self.stack:
                 self.inside.setdefault(id(self.stack[-1]), Counter())[str(func)] += 1
         return func(*args, **(kwargs or {}))
@@ -146,7 +157,7 @@ class Watch(TorchDispatchMode):
 
 
 @contextmanager
-def _hooks(watch: Watch) -> Iterator[None]:
+def _hooks(watch: Watch) -> Iterator[None]:  # noqa: C901 - one hook after the other
     with ExitStack() as stack:
         for handle in (
             torch.nn.modules.module.register_module_forward_pre_hook(watch.before_call),
@@ -161,8 +172,21 @@ def _hooks(watch: Watch) -> Iterator[None]:
 
         def counting(name: str) -> Callable[[Any], Any]:
             def make(original: Any) -> Any:
+                known = inspect.signature(original)
+
                 def wrapped(*args: Any, **kwargs: Any) -> Any:
                     watch.functions[name] += 1
+                    bound = known.bind(*args, **kwargs)
+                    bound.apply_defaults()
+                    watch.given(
+                        name,
+                        [
+                            (key, value)
+                            for key, value in bound.arguments.items()
+                            if known.parameters[key].default is not inspect.Parameter.empty
+                            or not isinstance(value, torch.Tensor)
+                        ],
+                    )
                     return original(*args, **kwargs)
 
                 return wrapped
@@ -217,6 +241,8 @@ def _hooks(watch: Watch) -> Iterator[None]:
             def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
                 watch.scheduled.append(type(self).__name__)
                 original(self, *args, **kwargs)
+                plain = [(key, value) for key, value in vars(self).items() if isinstance(value, int | float)]
+                watch.given(type(self).__name__, [one for one in plain if not one[0].startswith(("_", "last"))])
 
             return wrapped
 
@@ -247,30 +273,37 @@ def _hooks(watch: Watch) -> Iterator[None]:
 
         replace(argparse.ArgumentParser, "parse_args", parsed)
 
-        def fit(original: Any) -> Any:
-            def wrapped(self: BaseEstimator, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-                array = np.asarray(x)
-                names = tuple(map(str, getattr(x, "columns", range(array.shape[1]))))
-                watch.fits.append(
-                    FitFacts(
-                        type=type(self).__name__,
-                        rows=len(array),
-                        columns=names,
-                        target="" if y is None else digest(np.asarray(y)),
-                        values={**self.get_params(), **{f"fit.{k}": digest(np.asarray(v)) for k, v in kwargs.items()}},
-                        digests=tuple(digest(array[:, nth]) for nth in range(array.shape[1])),
+        def given(word: str) -> Callable[[Any], Any]:
+            def make(original: Any) -> Any:
+                def wrapped(self: BaseEstimator, x: Any, *args: Any, **kwargs: Any) -> Any:
+                    array = np.asarray(x)
+                    watch.fits.append(
+                        FitFacts(
+                            type=f"{type(self).__name__}{word}",
+                            rows=len(array),
+                            columns=tuple(map(str, getattr(x, "columns", range(array.shape[1])))),
+                            target=digest(np.asarray(args[0])) if args else "",
+                            values={
+                                **self.get_params(),
+                                **{f"fit.{key}": digest(np.asarray(value)) for key, value in kwargs.items()},
+                            },
+                            digests=tuple(digest(array[:, nth]) for nth in range(array.shape[1])),
+                        )
                     )
-                )
-                return original(self, x, y, *args, **kwargs)
+                    return original(self, x, *args, **kwargs)
 
-            return wrapped
+                return wrapped
+
+            return make
 
         from sklearn.linear_model import LogisticRegression
         from sklearn.preprocessing import StandardScaler
         from xgboost import XGBClassifier
 
         for estimator in (LogisticRegression, StandardScaler, XGBClassifier):
-            replace(estimator, "fit", fit)
+            replace(estimator, "fit", given(""))
+            if hasattr(estimator, "predict"):
+                replace(estimator, "predict", given(".predict"))
         yield
 
 
@@ -292,10 +325,10 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
             code = compile(source, FILE, "exec")
             sys.setprofile(profile)
             with seen:
-                exec(code, space)  # noqa: S102 - the programs stand in this folder
+                exec(code, space)
         except Enough:
             ended = Ended(code=0, why="enough seen")
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             trace, line, name = error.__traceback__, 0, ""
             while trace is not None:
                 if trace.tb_frame.f_code.co_filename == FILE:
@@ -327,6 +360,10 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
         scheduled=tuple(seen.scheduled),
         batches=tuple(tuple(tuple(one.shape) for one in batch) for batch in seen.batches),
         batch_digests=tuple(",".join(map(digest, batch)) for batch in seen.batches),
+        arguments={name: tuple(sorted(one)) for name, one in seen.arguments.items()},
+        batch_values=tuple(
+            (float(one.mean()), float(one.std())) for batch in seen.batches for one in batch if one.is_floating_point()
+        ),
         lengths=tuple(len(one) for one in seen.loaders),
         losses=tuple(seen.losses),
         calls=dict(seen.functions),

@@ -150,8 +150,8 @@ def pairing(base: Facts, variant: Facts) -> Pairing:
     if not known and not batches:
         return Pairing(
             paired=None,
-            text="Whether seeds pair these runs could not be seen: neither initial values nor batches were. Reported as "
-            "independent.",
+            text="Whether seeds pair these runs could not be seen: neither initial values nor batches were. Reported "
+            "as independent.",
         )
     return Pairing(paired=True, text="Seeds pair these runs: initial values and first batches are equal.")
 
@@ -165,6 +165,7 @@ def _differences(one: Facts, other: Facts) -> list[str]:
         ("calls of", one.calls, other.calls),
         ("runs of", counted(one.operators), counted(other.operators)),
         ("runs of", counted(one.elsewhere), counted(other.elsewhere)),
+        ("arguments of", one.arguments, other.arguments),
         ("setting", one.settings, other.settings),
     ):
         names += [f"{word} {key}" for key in sorted({*mine, *theirs}) if not same(mine.get(key), theirs.get(key))]

@@ -57,10 +57,10 @@ class ModelFacts(Value, frozen=True):
 
 
 class FitFacts(Value, frozen=True):
-    """A call of an estimator's ``fit``, or of a library's ``train``.
+    """A call of an estimator's ``fit``, or of a library's ``train``; of its ``predict``, too.
 
     Attributes:
-        type: The estimator.
+        type: The estimator; ``XGBClassifier.predict`` for what it was asked.
         rows: How many rows reached it.
         columns: Their columns by name, or by number where they have none.
         target: A digest of the labels.
@@ -115,6 +115,9 @@ class Facts(Value, frozen=True):
         operators: How often operators ran.
         elsewhere: How often those of them ran that were neither in a module nor in a backward pass nor in a step of an
             optimizer: where data are made, the loss, metrics, initial values. Empty where nobody told them apart.
+        arguments: What watched functions, and operators elsewhere, were called with beside tensors, each way once:
+            plain values by name, ``tensor`` for a tensor that is optional. ``p=0.5 training=True`` of a dropout.
+        batch_values: Mean and standard deviation of each tensor of numbers with a fraction in the first batches.
         settings: Values of the program's settings: flags by name, fields of configurations, upper-case globals.
         seeds: What generators were seeded with, as ``torch 0``.
         metrics: What it reported or wrote into the agreed file.
@@ -137,6 +140,8 @@ class Facts(Value, frozen=True):
     calls: Mapping[str, int] = {}
     operators: Mapping[str, int] = {}
     elsewhere: Mapping[str, int] = {}
+    arguments: Mapping[str, tuple[str, ...]] = {}
+    batch_values: tuple[tuple[float, float], ...] = ()
     settings: Mapping[str, Any] = {}
     seeds: tuple[str, ...] = ()
     metrics: Mapping[str, float] = {}

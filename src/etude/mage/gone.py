@@ -75,8 +75,8 @@ def _still_there(
     elif after != before:
         row = next(iter(after))
         text = (
-            f"Variant {variant} still has parameters at `{path}` ({listed(after)}), `{row}` of {shown(after[row])} where "
-            f"the baseline has {shown(before.get(row, 'none'))}: the component is replaced and not removed."
+            f"Variant {variant} still has parameters at `{path}` ({listed(after)}), `{row}` of {shown(after[row])} "
+            f"where the baseline has {shown(before.get(row, 'none'))}: the component is replaced and not removed."
         )
     else:
         text = (
@@ -152,7 +152,7 @@ def _ran(path: str, pair: Pair, before: Mapping[str, int]) -> dict[tuple[str, ..
     for module in inside:
         for kind, family in RUNS.items():
             name = module.type.rpartition(".")[2]
-            known = name.startswith(kind) or name.startswith("Adaptive" + kind)
+            known = name.startswith((kind, f"Adaptive{kind}"))
             if known and any(before.get(one) for one in family):
                 ran[family] += module.calls
     return dict(ran)

@@ -143,8 +143,8 @@ def _nothing_differs(variant: Variant, base: Baseline, facts: Facts, both: tuple
     if calls:
         if base.deterministic and one.losses and same(one.losses, other.losses):
             yield fails(
-                f"{_names(variant)} is not called as before, and nothing else differs from the baseline in {other.steps} "
-                "steps, no loss and no operator: what it did is still done, or it did nothing.",
+                f"{_names(variant)} is not called as before, and nothing else differs from the baseline in "
+                f"{other.steps} steps, no loss and no operator: what it did is still done, or it did nothing.",
                 claim="what is not called makes a difference",
                 expected="a difference",
                 found="none",
@@ -153,8 +153,8 @@ def _nothing_differs(variant: Variant, base: Baseline, facts: Facts, both: tuple
     names = _names(variant)
     if base.deterministic and same(one.losses, other.losses) and same(one.metrics, other.metrics):
         yield fails(
-            f"{names} has its new value, and nothing else differs from the baseline in {other.steps} steps, no loss and "
-            "no call: it is read and not used. If it acts later, watch more steps.",
+            f"{names} has its new value, and nothing else differs from the baseline in {other.steps} steps, no loss "
+            "and no call: it is read and not used. If it acts later, watch more steps.",
             claim="the setting does something",
             expected="a difference",
             found="none",
