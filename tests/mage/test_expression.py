@@ -134,6 +134,16 @@ def test_work_is_bounded() -> None:
         holds("all(sum(variant.lengths) > 0 for a in variant.lengths for b in variant.lengths)", many, many)
 
 
+def test_what_is_large_is_not_spelt_out() -> None:
+    many = Facts(ended=Ended(code=0, why="finished"), lengths=tuple(range(50)), models=BASE.models)
+    nested = "[[[variant for a in variant.lengths] for b in variant.lengths] for c in (1, 2, 3)]"
+    with pytest.raises(ExpressionError) as refused:
+        holds(nested, many, many)
+    assert str(refused.value).endswith("gives a list, which is neither true nor false. Compare it with something.")
+    with pytest.raises(ExpressionError):
+        holds(f"variant.calls[{nested}[0] == 1] == 1", many, many)
+
+
 def test_a_refusal_says_what_is_not_allowed_and_what_is() -> None:
     with pytest.raises(ExpressionError) as refused:
         holds("open('x') == 1", BASE, BASE)

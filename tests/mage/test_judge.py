@@ -100,8 +100,8 @@ def test_a_cut_path_is_told_word_for_word() -> None:
     )
 
 
-def test_what_was_multiplied_by_zero_has_dead_gradients_before_it() -> None:
-    assert "conv1 gets no gradient in this variant, but does in the baseline." in told(
+def test_what_was_multiplied_by_zero_leaves_dead_gradients_behind() -> None:
+    assert "get no gradient in this variant, but do in the baseline. The removal cuts the path." in told(
         verdict_on(named("multiplied by zero"))
     )
 
