@@ -1,7 +1,11 @@
 """Wrong variants that were written by somebody who set out to get through, after the judge was fixed.
 
-``found`` is what catches one. What facts cannot show is in ``BEYOND``: other rungs are there for that.
+``SABOTAGE`` came first: 16 of 41 got through, and general rules were added. ``AGAIN`` came after these: 9 of 25 got
+through, and so they were once more. ``BEYOND`` holds what facts of a run cannot show, of both: a metric that is
+computed otherwise, and examples that are changed where no operator is seen. Other rungs look at that.
 """
+
+# ruff: noqa: E501 - the lines of programs stand here as they are
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from variants_by_hand import (
     BODY,
     CLIP,
     CONV2_GONE,
+    CONV3_FITS,
     FC1_GONE,
     FIT,
     FLAG_0,
@@ -379,7 +384,205 @@ SABOTAGE = (
         "gamma=0.5",
     ),
 )
+AGAIN = (
+    Case(
+        "conv1 gets relu6",
+        "CNN",
+        RM_CONV2,
+        (*CONV2_GONE, ("F.relu(self.conv1(x))", "F.relu6(self.conv1(x))")),
+        "hardtanh",
+    ),
+    Case(
+        "avg pooling in place of max",
+        "CNN",
+        RM_CONV2,
+        (*CONV2_GONE, ("nn.MaxPool2d(2, 2)", "nn.AvgPool2d(2, 2)")),
+        "AvgPool2d",
+    ),
+    Case(
+        "labels by numpy",
+        "CNN",
+        RM_CONV2,
+        (
+            *CONV2_GONE,
+            (
+                "y = torch.randint(0, 10, (n,), generator=generator)",
+                "y = torch.randint(0, 10, (n,), generator=generator)\n    y.numpy()[:] = 3",
+            ),
+        ),
+        "The numbers of a first batch",
+    ),
+    Case(
+        "images by numpy darker",
+        "CNN",
+        RM_CONV2,
+        (
+            *CONV2_GONE,
+            (
+                "    y = torch.randint(0, 10, (n,), generator=generator)",
+                "    y = torch.randint(0, 10, (n,), generator=generator)\n    x.numpy()[:] *= 0.3",
+            ),
+        ),
+        "The numbers of a first batch",
+    ),
+    Case(
+        "lr by group afterwards",
+        "CNN",
+        RM_CONV2,
+        (
+            *CONV2_GONE,
+            (
+                "    for epoch in range(EPOCHS):\n",
+                "    for group in optimizer.param_groups:\n        group['lr'] = 0.2\n    for epoch in range(EPOCHS):\n",
+            ),
+        ),
+        "learning rate is 0.2",
+    ),
+    Case(
+        "lr changes in 2nd epoch",
+        "CNN",
+        RM_CONV2,
+        (
+            *CONV2_GONE,
+            (
+                "        net.train()\n",
+                "        net.train()\n        for group in optimizer.param_groups:\n            group['lr'] = LR / (1 + epoch)\n",
+            ),
+        ),
+        "The learning rate of step 4",
+    ),
+    Case(
+        "steps skipped in part",
+        "CNN",
+        RM_CONV2,
+        (*CONV2_GONE, ("            optimizer.step()\n", "            if epoch == 0: optimizer.step()\n")),
+        "training is shorter",
+    ),
+    Case(
+        "conv3 by dilation",
+        "CNN",
+        RM_CONV2,
+        (CONV2_GONE[0], (CONV3_FITS[0], "nn.Conv2d(8, 16, kernel_size=3, padding=2, dilation=2)"), CONV2_GONE[2]),
+        "`dilation` of `conv3`",
+    ),
+    Case(
+        "conv3 in groups",
+        "CNN",
+        RM_CONV2,
+        (CONV2_GONE[0], (CONV3_FITS[0], "nn.Conv2d(8, 16, kernel_size=3, padding=1, groups=8)"), CONV2_GONE[2]),
+        "`conv3.weight` is [16, 1, 3, 3]",
+    ),
+    Case(
+        "weights tied to another",
+        "STACK",
+        RM_BLOCK,
+        (
+            BLOCK1_GONE,
+            (
+                "        self.head = nn.Linear",
+                "        self.blocks[1].up.weight = self.blocks[0].up.weight\n        self.head = nn.Linear",
+            ),
+        ),
+        "`blocks.2.up.weight`",
+    ),
+    Case(
+        "gelu tanh approx",
+        "STACK",
+        RM_BLOCK,
+        (BLOCK1_GONE, ("F.gelu(self.up(self.norm(x)))", "F.gelu(self.up(self.norm(x)), approximate='tanh')")),
+        "approximate=tanh",
+    ),
+    Case("shorter sequences", "STACK", RM_BLOCK, (BLOCK1_GONE, ("(24, 9)", "(24, 5)")), "shapes of the first batches"),
+    Case(
+        "smaller batches",
+        "STACK",
+        RM_BLOCK,
+        (BLOCK1_GONE, ("randperm(24)[:8]", "randperm(24)[:4]")),
+        "shapes of the first batches",
+    ),
+    Case("adam eps", "STACK", RM_BLOCK, (BLOCK1_GONE, ("lr=1e-3", "lr=1e-3, eps=1e-4")), "`eps` of the optimizer"),
+    Case("graph denser", "SAGE", RM_SAGE2, (SAGE2_MADE, SAGE2_CALL, ("< 0.1", "< 0.5")), "is called with 1=0.5"),
+    Case(
+        "inputs wider",
+        "SAGE",
+        RM_SAGE2,
+        (SAGE2_MADE, SAGE2_CALL, ("torch.randn(60, 12)", "torch.randn(60, 12) * 3")),
+        "Outside of the model mul",
+    ),
+    Case(
+        "no graph in sage4",
+        "SAGE",
+        RM_SAGE2,
+        (SAGE2_MADE, SAGE2_CALL, ("self.sage4(h, adjacency), dim", "self.sage4(h, torch.eye(60)), dim")),
+        "runs eye",
+    ),
+    Case(
+        "clip and seed of data",
+        "TRICKS",
+        NO_CLIP,
+        ((CLIP, ""), ("manual_seed(5)", "manual_seed(6)")),
+        "data are others",
+    ),
+    Case(
+        "term gone and dropout",
+        "TRICKS",
+        NO_TERM,
+        ((TERM, "F.cross_entropy(logits, y)"), ("MLP(args.dropout)", "MLP(0.0)")),
+        "`p` of `body.2`",
+    ),
+    Case(
+        "term replaced by l1",
+        "TRICKS",
+        NO_TERM,
+        ((TERM, "F.cross_entropy(logits, y) + args.smooth * F.l1_loss(again, x)"),),
+        "abs runs",
+    ),
+    Case(
+        "column replaced by id",
+        "TABLE",
+        RM_MASS,
+        (
+            (FIT, 'kept = ["EventId", *FEATURES[1:]]\n    model.fit(train[kept], train["Label"])'),
+            (SCORED, 'score(model, test[kept], test["Label"])'),
+        ),
+        "5 columns reach",
+    ),
+    Case(
+        "test rows chosen",
+        "TABLE",
+        RM_MASS,
+        (KEPT[0], (SCORED, 'score(model, test[kept][:10], test["Label"][:10])')),
+        "rows that reach XGBClassifier.predict",
+    ),
+)
 BEYOND = (
+    Case(
+        "images by numpy flipped",
+        "CNN",
+        RM_CONV2,
+        (
+            *CONV2_GONE,
+            (
+                "    y = torch.randint(0, 10, (n,), generator=generator)",
+                "    y = torch.randint(0, 10, (n,), generator=generator)\n    x.numpy()[:] = x.numpy()[:, :, ::-1].copy()",
+            ),
+        ),
+        "",
+    ),
+    Case("accuracy times two", "CNN", RM_CONV2, (*CONV2_GONE, ("right / len", "2 * right / len")), ""),
+    Case(
+        "best of epochs",
+        "CNN",
+        RM_CONV2,
+        (
+            *CONV2_GONE,
+            (
+                'METRICS["accuracy"] = evaluate(net, test)',
+                'METRICS["accuracy"] = max(METRICS.get("accuracy", 0), evaluate(net, test))',
+            ),
+        ),
+        "",
+    ),
     Case(
         "the metric is lifted",
         "CNN",

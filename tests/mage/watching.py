@@ -27,12 +27,9 @@ from torch.utils.data import DataLoader
 from etude.mage.facts import Ended, Facts, FitFacts, ModelFacts, ModuleFacts, ParameterFacts
 
 FILE = "train.py"
-LIBRARY = (
-    (torch.nn.utils, "clip_grad_norm_"),
-    (torch.nn.functional, "cross_entropy"),
-    (torch.nn.functional, "mse_loss"),
-    (torch.nn.functional, "dropout"),
-)
+F = torch.nn.functional
+LIBRARY = ((torch.nn.utils, "clip_grad_norm_"), *((F, name) for name in dir(F) if name[0].islower()))
+"""Functions that are watched: all that networks are made of."""
 
 
 class Enough(BaseException):
@@ -56,6 +53,7 @@ class Watch(TorchDispatchMode):
         self.outermost: list[torch.nn.Module] = []
         self.optimizers: list[torch.optim.Optimizer] = []
         self.groups: list[Any] = []
+        self.rates: list[float] = []
         self.scheduled: list[str] = []
         self.stack: list[torch.nn.Module] = []
         self.calls: Counter[int] = Counter()
@@ -71,6 +69,7 @@ class Watch(TorchDispatchMode):
         self.fits: list[FitFacts] = []
         self.loaders: list[DataLoader[Any]] = []
         self.batches: list[Any] = []
+        self.given_first: list[Any] = []
         self.settings: dict[str, Any] = {}
 
     def given(self, name: str, values: Any) -> None:
@@ -91,13 +90,15 @@ class Watch(TorchDispatchMode):
                 self.inside.setdefault(id(self.stack[-1]), Counter())[str(func)] += 1
         return func(*args, **(kwargs or {}))
 
-    def before_call(self, module: torch.nn.Module, *_: Any) -> None:
+    def before_call(self, module: torch.nn.Module, given: Any) -> None:
         for row in module.parameters(recurse=False):
             if not hasattr(row, "_first"):
                 with _disable_current_modes():
                     row._first = digest(row)
         if not self.stack and module not in self.outermost and not isinstance(module, torch.nn.modules.loss._Loss):
             self.outermost.append(module)
+            with _disable_current_modes():
+                self.given_first.append([one.detach().clone() for one in given if isinstance(one, torch.Tensor)])
         self.stack.append(module)
 
     def after_call(self, module: torch.nn.Module, *_: Any) -> None:
@@ -106,6 +107,7 @@ class Watch(TorchDispatchMode):
 
     def before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self.apart = True
+        self.rates.append(optimizer.param_groups[0]["lr"])
         if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)
             self.groups.append(
@@ -145,9 +147,7 @@ class Watch(TorchDispatchMode):
                     type=type(one).__name__,
                     calls=self.calls[id(one)],
                     values={
-                        key: value
-                        for key, value in vars(one).items()
-                        if not key.startswith("_") and isinstance(value, bool | int | float | str)
+                        key: value for key, value in vars(one).items() if not key.startswith("_") and _is_plain(value)
                     },
                     operators=dict(self.inside.get(id(one), {})),
                 )
@@ -172,21 +172,22 @@ def _hooks(watch: Watch) -> Iterator[None]:  # noqa: C901 - one hook after the o
 
         def counting(name: str) -> Callable[[Any], Any]:
             def make(original: Any) -> Any:
-                known = inspect.signature(original)
+                try:
+                    known = inspect.signature(original)
+                except ValueError:  # one that is written in another language
+                    known = inspect.signature(lambda *args, **kwargs: None)
 
                 def wrapped(*args: Any, **kwargs: Any) -> Any:
                     watch.functions[name] += 1
                     bound = known.bind(*args, **kwargs)
                     bound.apply_defaults()
-                    watch.given(
-                        name,
-                        [
-                            (key, value)
-                            for key, value in bound.arguments.items()
-                            if known.parameters[key].default is not inspect.Parameter.empty
-                            or not isinstance(value, torch.Tensor)
-                        ],
-                    )
+                    plain = [
+                        (key, value)
+                        for key, value in bound.arguments.items()
+                        if known.parameters[key].default is not inspect.Parameter.empty
+                        or not isinstance(value, torch.Tensor)
+                    ]
+                    watch.given(name, [*plain, *bound.arguments.get("kwargs", {}).items()])
                     return original(*args, **kwargs)
 
                 return wrapped
@@ -194,7 +195,8 @@ def _hooks(watch: Watch) -> Iterator[None]:  # noqa: C901 - one hook after the o
             return make
 
         for owner, name in LIBRARY:
-            replace(owner, name, counting(f"{owner.__name__}.{name}"))
+            if inspect.isroutine(getattr(owner, name)):
+                replace(owner, name, counting(f"{owner.__name__}.{name}"))
 
         def seeding(word: str) -> Callable[[Any], Any]:
             def make(original: Any) -> Any:
@@ -346,6 +348,7 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
             torch.set_rng_state(before[0])
             np.random.set_state(before[1])
             random.setstate(before[2])
+    batches = seen.batches or seen.given_first
     upper = {
         key: value
         for key, value in space.items()
@@ -357,12 +360,13 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
         models=tuple(seen.model(one) for one in seen.models),
         fits=tuple(seen.fits),
         optimizers=tuple(seen.groups),
+        rates=tuple(seen.rates),
         scheduled=tuple(seen.scheduled),
-        batches=tuple(tuple(tuple(one.shape) for one in batch) for batch in seen.batches),
-        batch_digests=tuple(",".join(map(digest, batch)) for batch in seen.batches),
+        batches=tuple(tuple(tuple(one.shape) for one in batch) for batch in batches),
+        batch_digests=tuple(",".join(map(digest, batch)) for batch in batches),
         arguments={name: tuple(sorted(one)) for name, one in seen.arguments.items()},
         batch_values=tuple(
-            (float(one.mean()), float(one.std())) for batch in seen.batches for one in batch if one.is_floating_point()
+            (float(one.double().mean()), float(one.double().std())) for batch in batches for one in batch
         ),
         lengths=tuple(len(one) for one in seen.loaders),
         losses=tuple(seen.losses),
@@ -373,6 +377,10 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
         seeds=tuple(seen.seeds),
         metrics=metrics,
     )
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str) or (isinstance(value, tuple) and all(map(_is_plain, value)))
 
 
 def _plain(value: Any) -> Any:

@@ -23,7 +23,18 @@ MANY: Final = 5
 """So many runs measure how far it does not."""
 FINE: Final = ("finished", "enough seen")
 """Ends of a program that are none of an error."""
-WHOLE: Final = ("steps", "optimizers", "scheduled", "batches", "batch_digests", "lengths", "seeds", "metrics", "losses")
+WHOLE: Final = (
+    "steps",
+    "optimizers",
+    "rates",
+    "scheduled",
+    "batches",
+    "batch_digests",
+    "lengths",
+    "seeds",
+    "metrics",
+    "losses",
+)
 """Facts that are the same in two runs as a whole, or not at all."""
 
 

@@ -80,6 +80,7 @@ def _optimizers(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding
             )
         else:
             yield from equal("The number of groups of parameters", len(before), len(after))
+    yield from _rates(base, facts, licence)
     if not same(base.scheduled, facts.scheduled) and "scheduled" not in licence.free:
         fewer = is_part(facts.scheduled, base.scheduled)
         gone = [name for name in base.scheduled if name not in facts.scheduled]
@@ -88,6 +89,24 @@ def _optimizers(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding
         else:
             weigh = for_a_person if licence.settings and fewer else fails
             yield from equal("The schedulers", base.scheduled, facts.scheduled, weigh)
+
+
+def _rates(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding]:
+    """Yield whether the learning rate takes another course."""
+    known = licence.groups & set(RATES) or "rates" in licence.free or any("sched" in name for name in licence.calls)
+    if known or not base.rates or not facts.rates:
+        return
+    for step, (one, other) in enumerate(zip(base.rates, facts.rates, strict=False), start=1):
+        if not same(one, other) and not licence.explained(one, other):
+            adapts = any("Plateau" in name for name in base.scheduled)  # it follows the losses, which are others
+            yield (for_a_person if adapts or licence.settings else fails)(
+                f"The learning rate of step {step} is {shown(other)}, {shown(one)} in the baseline, and no claim says "
+                "so.",
+                claim="the learning rate as in the baseline",
+                expected=shown(one),
+                found=shown(other),
+            )
+            return
 
 
 def _schedules(name: str, gone: Sequence[str]) -> bool:

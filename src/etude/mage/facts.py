@@ -32,7 +32,7 @@ class ModuleFacts(Value, frozen=True):
     Attributes:
         type: The name of its class.
         calls: How often it was called in the watched steps.
-        values: Its plain attributes: numbers, texts, truth values.
+        values: Its plain attributes: numbers, texts, truth values, and tuples of these.
         operators: How often operators ran in its calls, those of modules inside it apart; empty where nobody counted.
     """
 
@@ -105,8 +105,10 @@ class Facts(Value, frozen=True):
         models: The models, in the order in which they were first trained.
         fits: Calls of ``fit``.
         optimizers: The groups of each optimizer, without their parameters, at the first step.
+        rates: The learning rate of the first group at each watched step.
         scheduled: What schedulers there are, by class.
-        batches: Shapes of what the loaders gave first, by order of the loaders.
+        batches: Shapes of what the loaders gave first, by order of the loaders; without any, of what the models were
+            called with first. So are the digests and the values.
         batch_digests: Digests of the first batches.
         lengths: How many batches the loaders have.
         losses: The values that ``backward`` was called on.
@@ -117,7 +119,7 @@ class Facts(Value, frozen=True):
             optimizer: where data are made, the loss, metrics, initial values. Empty where nobody told them apart.
         arguments: What watched functions, and operators elsewhere, were called with beside tensors, each way once:
             plain values by name, ``tensor`` for a tensor that is optional. ``p=0.5 training=True`` of a dropout.
-        batch_values: Mean and standard deviation of each tensor of numbers with a fraction in the first batches.
+        batch_values: Mean and standard deviation of each tensor of numbers in the first batches.
         settings: Values of the program's settings: flags by name, fields of configurations, upper-case globals.
         seeds: What generators were seeded with, as ``torch 0``.
         metrics: What it reported or wrote into the agreed file.
@@ -132,6 +134,7 @@ class Facts(Value, frozen=True):
     models: tuple[ModelFacts, ...] = ()
     fits: tuple[FitFacts, ...] = ()
     optimizers: tuple[tuple[Mapping[str, Any], ...], ...] = ()
+    rates: tuple[float, ...] = ()
     scheduled: tuple[str, ...] = ()
     batches: tuple[tuple[tuple[int, ...], ...], ...] = ()
     batch_digests: tuple[str, ...] = ()

@@ -48,22 +48,26 @@ def functions(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
         after = facts.calls.get(name, 0)
         if before == after or "<" in name or f"calls of {name}" in varies or licence.may_call(name):
             continue
-        weigh = _more(licence) if after > before else _fewer(name, before, after, licence)
-        text = f"`{name}` is called {times(after)}, {times(before)} in the baseline"
-        if weigh is None:
-            yield alarm(f"{text}.")
+        weigh: Weigh | None
+        if after < before:
+            weigh = _fewer(name, before, after, licence)
         else:
+            weigh = None if licence.replaced and _is_step(name) else _more(licence)
+        text = f"`{name}` is called {times(after)}, {times(before)} in the baseline"
+        if weigh is not None:
             yield weigh(
                 f"{text}, and no claim says so.",
                 claim="nothing else differs",
                 expected=times(before),
                 found=times(after),
             )
+        elif not _is_step(name):
+            yield alarm(f"{text}.")
     new = [name for name in facts.calls if name not in base.calls and "<" not in name and not licence.may_call(name)]
     ours = [name for name in new if ":" in name and not _is_of(name, licence)]
     if ours:
         yield alarm(f"{listed(ours)} {'is' if len(ours) == 1 else 'are'} called in the variant alone.")
-    foreign = [name for name in new if ":" not in name]
+    foreign = [name for name in new if ":" not in name and not (licence.replaced and _is_step(name))]
     if foreign:
         yield _more(licence)(
             f"{listed(foreign)} {'is' if len(foreign) == 1 else 'are'} called in the variant and not in the baseline, "
@@ -234,9 +238,13 @@ def arguments(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
     numbers that training gives, and says nothing.
     """
     counts = {**base.elsewhere, **base.calls}
-    for name, before in base.arguments.items():
-        after = facts.arguments.get(name, ())
-        if plain(name) in BEGINS and licence.draws:
+    if not base.arguments:
+        return
+    for name, after in facts.arguments.items():
+        before = base.arguments.get(name, ())
+        if not before and not counts.get(name):
+            continue  # that it is called at all was said already
+        if (plain(name) in SILENT and not before) or (plain(name) in BEGINS and licence.draws):
             continue
         is_constant = len(before) <= max(1, counts.get(name, 1) // 2)
         if (
@@ -249,8 +257,9 @@ def arguments(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
         new = [one for one in after if one not in before]
         if new:
             weigh = for_a_person if licence.replaced or licence.settings else fails
+            usual = before[0] if before else "nothing of that"
             yield weigh(
-                f"`{name}` is called with {new[0]}, {before[0]} in the baseline, and no claim says so.",
+                f"`{name}` is called with {new[0]}, {usual} in the baseline, and no claim says so.",
                 claim="nothing else differs",
                 expected="; ".join(before),
                 found="; ".join(after),
