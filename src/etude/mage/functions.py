@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from etude.mage.importing import imported_names
@@ -10,55 +11,12 @@ from etude.mage.sources import Placed, Source, plain_name, sources
 from etude.mage.tree import Tree
 
 PLUMBING = frozenset(
-    [
-        "print",
-        "len",
-        "range",
-        "zip",
-        "enumerate",
-        "int",
-        "float",
-        "str",
-        "bool",
-        "list",
-        "dict",
-        "tuple",
-        "set",
-        "min",
-        "max",
-        "sum",
-        "abs",
-        "round",
-        "isinstance",
-        "getattr",
-        "hasattr",
-        "setattr",
-        "super",
-        "open",
-        "sorted",
-        "format",
-        "join",
-        "append",
-        "extend",
-        "items",
-        "keys",
-        "values",
-        "get",
-        "update",
-        "to",
-        "cuda",
-        "cpu",
-        "detach",
-        "item",
-        "numpy",
-        "size",
-        "view",
-        "mean",
-        "backward",
-        "zero_grad",
-        "train",
-        "eval",
-    ]
+    re.findall(
+        r"\w+",
+        "print len range zip enumerate int float str bool list dict tuple set min max sum abs round isinstance "
+        "getattr hasattr setattr super open sorted format join append extend items keys values get update to cuda cpu "
+        "detach item numpy size view mean backward zero_grad train eval",
+    )
 )
 """What is called everywhere, and is never what somebody wants to remove."""
 
@@ -93,13 +51,13 @@ def function_of(call: ast.Call, source: Source, tree: Tree, placed: Placed | Non
 
 
 def times_called(call: ast.Call, source: Source, tree: Tree, name: str) -> int:
-    """Return at how many places of the tree a function is called, as far as that can be told."""
+    """Return at how many places of the tree a function is called, or may be: where it cannot be told, names decide."""
     last = plain_name(call.func).rpartition(".")[2]
     found = 0
     for other in sources(tree):
         for node in ast.walk(other.module) if other.module is not None else ():
             if isinstance(node, ast.Call) and plain_name(node.func).rpartition(".")[2] == last:
-                found += other is source or function_of(node, other, tree) == name
+                found += function_of(node, other, tree) in (name, "")
     return found
 
 
@@ -119,12 +77,13 @@ def _defined(source: Source) -> dict[str, ast.stmt]:
 
 
 def _class_of(name: str, source: Source) -> str:
-    """Return the class of an object, if the file makes it once: ``scheduler = torch.optim.lr_scheduler.StepLR(...)``."""
+    """Return the class of an object that the file makes once: ``scheduler = torch.optim.lr_scheduler.StepLR(...)``."""
     made = []
     for placed in source.statements:
         node = placed.node
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            if any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
-                made.append(source.dotted(node.value.func))
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        if any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
+            made.append(source.dotted(node.value.func))
     kinds = {kind for kind in made if kind.rpartition(".")[2][:1].isupper()}
     return kinds.pop() if len(kinds) == 1 and len(made) == 1 else ""
