@@ -23,7 +23,7 @@ from etude.mage.commands import Command, CommandFailed
 from etude.mage.from_tree import functions_of
 from etude.mage.handover import Accepted, BaselineBroken, commands_of, components_of, hand_over
 from etude.mage.metrics_of import Metric
-from etude.mage.placing import Files
+from etude.mage.travelling import Files
 from etude.mage.tree import Tree, digest_of
 
 SCRIPT = '''
@@ -265,3 +265,131 @@ def test_an_approved_patch_is_of_these_files_and_makes_those(project: Callable[.
         here.components(other)
     with pytest.raises(ConfigError, match="names no experiment of these files"):
         functions_of(half.tree, here.tree, here.experiment(), entry="other.py:x", root=here.root, identity="")
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+PROGRAM = """
+import argparse, json, sys
+from pathlib import Path
+from parts import worth
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int, required=True)
+parser.add_argument("--without", default="")
+args = parser.parse_args()
+rows = len(Path("data/rows.csv").read_text().splitlines())
+value = worth() + rows - len(args.without) + (args.seed % 7) / 1000
+Path("metrics.json").write_text(json.dumps({"test": {"accuracy": value}}))
+print("accuracy: 0.25")
+print(f"accuracy: {value}")
+"""
+PARTS = "def worth():\n    return 10.0\n"
+ENTRY = "python train.py --seed {seed}"
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    root = tmp_path / "program"
+    (root / "data").mkdir(parents=True)
+    (root / "data" / "rows.csv").write_text("1\n2\n3\n")
+    (root / "metrics.json").write_text('{"test": {"accuracy": 99}}')  # what an earlier run left there
+    return Project(root, {"train.py": PROGRAM, "parts.py": PARTS})
+
+
+def command(program: Project, entry: str = ENTRY, metric: str = "metrics.json:test.accuracy", **more: Any) -> Command:
+    return Command.read(entry, metric, Files.of(program.tree, root=program.root), **more)
+
+
+def test_a_program_that_knows_nothing_of_etude_is_ablated(program: Project) -> None:
+    fewer = accepted("fewer", program.tree, {"parts.py": PARTS.replace("10.0", "7.0")})
+    flagged = accepted("flagged", program.tree, {"parts.py": PARTS + "\n"}, "--without", "ab")
+    train, components = commands_of(
+        [fewer, flagged], entry=ENTRY, metric="metrics.json:test.accuracy", base=program.tree, root=program.root
+    )
+    experiment = etude.Experiment(train, metric="test.accuracy", mode="max")
+    done = hand_over(experiment, components, name="commands", seeds=2, workers=1, force=True)
+    effects = {arm.name: round(arm.effect, 6) for arm in done.ablation.arms}
+    assert effects == {"base": 0.0, "custom:fewer": 3.0, "custom:flagged": 2.0}
+    logs = [path.read_text() for path in Path(done.ablation.folder).rglob("log.txt")]
+    assert any("accuracy: 0.25" in text for text in logs)
+    assert (program.root / "metrics.json").read_text() == '{"test": {"accuracy": 99}}'  # nothing wrote through
+
+
+def test_a_metric_is_what_the_program_wrote_or_printed_last(program: Project, tmp_path: Path) -> None:
+    assert command(program).run(tmp_path / "one", 3) == pytest.approx(13.003)
+    assert command(program, metric="accuracy").run(tmp_path / "two", 3) == pytest.approx(13.003)
+    printed = Metric.read("val_acc")
+    assert printed.found(tmp_path, "best val_acc = 1e-3\nval_acc_top5: 7\n") == 0.001
+
+
+@pytest.mark.parametrize(
+    ("metric", "program_text", "said"),
+    [
+        ("metrics.json:loss", "from pathlib import Path\nPath('metrics.json').write_text('{\"a\": 1}')",
+         "metrics.json was to have the metric 'loss': there is none. It has: 'a'."),
+        ("metrics.json:loss", "print('done')", "The program wrote no metrics.json."),
+        ("loss", "print('done')", "The program printed no 'loss: <number>'."),
+        ("loss", "import sys; print('shapes do not fit'); sys.exit(3)", "ended with code 3. The last 1 line"),
+        ("loss", "import os; os.kill(os.getpid(), 11)", "was killed by signal 11. It printed nothing."),
+    ],
+)  # fmt: skip
+def test_a_command_that_leaves_no_metric_says_why(
+    program: Project, tmp_path: Path, metric: str, program_text: str, said: str
+) -> None:
+    program.tree = tree_of({"train.py": program_text})
+    with pytest.raises(CommandFailed) as failed:
+        command(program, metric=metric).run(tmp_path / "folder", 0)
+    assert said in str(failed.value)
+    assert str(failed.value).startswith("`python train.py --seed 0` ")
+
+
+def test_a_time_limit_holds_against_a_grandchild_in_a_session_of_its_own(program: Project, tmp_path: Path) -> None:
+    program.tree = tree_of({"train.py": LINGERS})
+    with pytest.raises(CommandFailed, match=r"took longer than 3 s and was ended"):
+        command(program, limit_s=3.0).run(tmp_path / "folder", 0)
+    grandchild = int((tmp_path / "folder" / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(grandchild, signal.SIGCONT)
+
+
+def test_what_a_command_leaves_running_is_ended_with_it(program: Project, tmp_path: Path) -> None:
+    program.tree = tree_of({"train.py": LINGERS.removesuffix("signal.pause()\n") + "print('accuracy: 1')"})
+    assert command(program, metric="accuracy").run(tmp_path / "folder", 0) == 1.0
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "folder" / "pid").read_text()), signal.SIGCONT)
+
+
+LINGERS = """
+import os, signal, sys
+from pathlib import Path
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    Path("pid").write_text(str(os.getpid()))
+    os.write(write, b".")
+    signal.pause()
+os.read(read, 1)
+signal.pause()
+"""
+
+
+def test_a_command_without_a_seed_is_refused(program: Project) -> None:
+    with pytest.raises(ConfigError) as refused:
+        command(program, entry="python train.py")
+    assert str(refused.value) == (
+        "'python train.py' takes no seed, so all trials of an arm would be one. Write {seed} where the program takes "
+        "it: 'python train.py --seed {seed}'."
+    )
+    with pytest.raises(ConfigError, match="does not say where the metric is"):
+        command(program, metric="../metrics.json:x")
+
+
+def test_keys_of_whoever_wrote_the_variants_do_not_reach_them(
+    program: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-very-secret")
+    program.tree = tree_of({"train.py": "import os\nprint('found:', int('ANTHROPIC_API_KEY' in os.environ))"})
+    assert command(program, metric="found").run(tmp_path / "folder", 0) == 0.0

@@ -19,7 +19,7 @@ from typing import Any, Final
 from etude.core.errors import ConfigError, EtudeError, ResultError
 from etude.core.text import count
 from etude.mage.metrics_of import Metric
-from etude.mage.placing import Files
+from etude.mage.travelling import Files
 from etude.mage.running import run_to_end
 
 TAIL_LINES: Final = 40

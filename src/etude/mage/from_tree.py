@@ -18,7 +18,7 @@ from typing import Any
 from etude.core.errors import ConfigError
 from etude.core.signature import Definition
 from etude.mage.apart import Apart
-from etude.mage.placing import Files
+from etude.mage.travelling import Files
 from etude.mage.signing import hints_of, signature_in
 from etude.mage.tree import Tree
 

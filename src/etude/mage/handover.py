@@ -20,7 +20,7 @@ from etude.core.text import count
 from etude.mage.blocks import Patch
 from etude.mage.commands import Command
 from etude.mage.from_tree import functions_of, search_in
-from etude.mage.placing import Files
+from etude.mage.travelling import Files
 from etude.mage.tree import Tree
 
 FIRST: Final = "-first"

@@ -24,6 +24,7 @@ DRAINED_S: Final = 0.5
 TOKEN: Final = "ETUDE_COMMAND"
 """Is in the environment of all that a command starts: other processes of this one are left alone."""
 _SUBREAPER: Final = 36
+_GET_SUBREAPER: Final = 37
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def run_to_end(
         clock: Tells how long it has taken.
     """
     clock = clock or WallClock()
-    _adopt_orphans()
+    adopted = _adopt_orphans(True)
     token = secrets.token_hex(16)
     child = subprocess.Popen(
         command,
@@ -96,6 +97,8 @@ def run_to_end(
     finally:
         _end(child, token)
         child.stdout.close()
+        if not adopted:
+            _adopt_orphans(False)
     return Done(child.returncode, timed_out, kept.decode("utf-8", "replace"))
 
 
@@ -121,12 +124,16 @@ def _bears(pid: int, token: str) -> bool:
     return False
 
 
-def _adopt_orphans() -> None:
-    """Have what a command leaves behind fall to this process, where it can be found."""
-    if sys.platform == "linux":
-        import ctypes
+def _adopt_orphans(wanted: bool) -> bool:  # noqa: FBT001 - there are no others
+    """Have what a command leaves behind fall to this process, where it can be found, or not; say whether it did."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
 
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    prctl, had = ctypes.CDLL(None).prctl, ctypes.c_int(0)
+    prctl(_GET_SUBREAPER, ctypes.byref(had), 0, 0, 0)
+    prctl(_SUBREAPER, int(wanted), 0, 0, 0)
+    return bool(had.value)
 
 
 def _below(pid: int) -> list[int]:
