@@ -20,6 +20,7 @@ from etude.cli import (
     logs,
     machine,
     machines,
+    mage,
     report,
     run,
     studies,
@@ -73,6 +74,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(system.app)
+app.add_typer(mage.app)
 
 
 def main() -> None:

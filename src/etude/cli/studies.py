@@ -135,7 +135,7 @@ def for_programs(search: Search) -> dict[str, Any]:
         "standing": standing(search),
         "why": search.why,
         "counts": search.counts(),
-        "metrics": dict(search.metrics.modes),
+        "metrics": _modes(search),
         **_record(search),
         **_told_of(search, "front" if several else "best"),
     }
@@ -161,9 +161,13 @@ def newest_run(meta: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def standing(search: Search) -> str:
-    """Say whether a study is at work, complete, or neither."""
+    """Say whether a study is at work, complete, being prepared, or none of them."""
+    from etude.results.summary import is_prepared
+
     if search.driver is not None:
         return "at work"
+    if is_prepared(search.meta):
+        return "being prepared"
     return "complete" if search.complete else "not complete"
 
 
@@ -178,12 +182,19 @@ def _row(study: Path | str, name: str) -> dict[str, Any]:
     row |= {
         "standing": standing(search),
         "trials": sum(search.counts().values()),
-        "metrics": dict(search.metrics.modes),
+        "metrics": _modes(search),
         **({"simulated": True} if search.simulated else {}),
     }
     if len(search.metrics.names) > 1:
         return {**row, "front": _numbers(search.front)}
     return {**row, "best": next((trial.value for trial in _winners(search)[:1]), None)}
+
+
+def _modes(search: Search) -> dict[str, str]:
+    """Return the metrics of a study; none while nobody has named them."""
+    from etude.results.summary import is_prepared
+
+    return {} if is_prepared(search.meta) else dict(search.metrics.modes)
 
 
 def _standing(row: Mapping[str, Any]) -> str:
@@ -234,6 +245,8 @@ def _listed(search: Search) -> str:
 
 def _record(search: Search) -> dict[str, Any]:
     """Return where a study is and what was written down about how it was run."""
+    from etude.results.summary import is_prepared
+
     meta = search.meta
     run = newest_run(meta)
     git, packages, hardware = run.get("git") or {}, run.get("packages") or {}, run.get("hardware") or {}
@@ -242,7 +255,7 @@ def _record(search: Search) -> dict[str, Any]:
     driver = search.driver
     return {
         "folder": str(search.folder),
-        "experiment": meta.get("experiment") or "not in a file (a notebook)",
+        "experiment": meta.get("experiment") or ("" if is_prepared(meta) else "not in a file (a notebook)"),
         "started": run.get("time"),
         "code": f"commit {commit}{' with changes' if git.get('dirty') else ''}" if commit else None,
         "packages": f"{len(packages)} recorded" if packages else None,

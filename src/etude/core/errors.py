@@ -5,6 +5,7 @@
     │   ├── SpaceError         a search space that cannot be
     │   ├── SignatureError     parameters and functions that do not fit together
     │   ├── FileError          an experiment file that cannot be read
+    │   ├── SandboxMissing     a sandbox that this machine does not give
     │   └── RemovalRefused     a component that cannot be taken out of a model
     ├── StudyError             a study folder that cannot be used
     │   ├── NotAStudyError     the folder holds no journal of ours
@@ -59,6 +60,10 @@ class FileError(ConfigError):
         self.file = file
         self.line = line
         self.column = column
+
+
+class SandboxMissing(ConfigError):  # noqa: N818 - it is no mishap: nothing is run without
+    """A sandbox that was asked for, or is the default, cannot be had here; no other one was taken in its place."""
 
 
 class RefusalCode(Enum):

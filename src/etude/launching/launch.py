@@ -40,6 +40,7 @@ from etude.launching.shipping import packed
 from etude.places.url_depot import try_out
 from etude.results.reading import history_of, studies_folder
 from etude.results.search import Search
+from etude.results.summary import is_prepared
 from etude.store import provenance, shared
 from etude.store.fetch import split
 from etude.store.journal import FILE, Journal
@@ -319,6 +320,8 @@ class Launch:
             self._say_if_edited(folder)
             self._notes += self._question.notes
             return Journal.create(folder, self._meta())
+        if is_prepared(_meta_of(folder)):
+            return self._begin_prepared(folder)
         journal = Journal.write(folder)
         try:
             before = journal.meta().get("definition", {})
@@ -334,6 +337,22 @@ class Launch:
             raise
         return journal
 
+    def _begin_prepared(self, folder: Path) -> Journal:
+        """Open a journal that has no trials yet, since only its variants were written: the study begins now.
+
+        Raises:
+            StudyInUseError: Somebody writes variants still.
+        """
+        self._notes += self._question.notes
+        with contextlib.closing(Journal.write(folder)) as journal:  # the study takes the lease by itself
+            journal.take(DRIVER_ID)
+            try:
+                for key, value in self._meta().items():
+                    journal.record(key, value)
+            finally:
+                journal.lease.release()
+        return Journal.write(folder)
+
     def _where_states_lie(self, folder: Path) -> str:
         """Return the URL where states of the study lie, now that they can; empty for its folder.
 
@@ -341,9 +360,8 @@ class Launch:
             ConfigError: They cannot, or they are elsewhere since it began.
         """
         asked = self._call.states
-        if (folder / FILE).exists():
-            with contextlib.closing(Journal.read(folder)) as journal:
-                url: str = journal.meta().get("states") or ""
+        if (folder / FILE).exists() and not is_prepared(meta := _meta_of(folder)):
+            url: str = meta.get("states") or ""
             before = split(url)[0] if url else ""
             if asked is not None and asked != before:
                 raise ConfigError(
@@ -432,6 +450,11 @@ class Launch:
 
     def _provenance(self) -> Mapping[str, Any]:
         return {"call": self._called(), "threads": self._call.threads, **provenance.collect()}
+
+
+def _meta_of(folder: Path) -> Mapping[str, Any]:
+    with contextlib.closing(Journal.read(folder)) as journal:
+        return journal.meta()
 
 
 def _ranks(parallel: Parallel) -> dict[str, Any]:

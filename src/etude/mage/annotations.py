@@ -25,7 +25,7 @@ class Annotation(Value, frozen=True):
             the next one. None if there is none.
         scope: Qualified name of the definition around that, such as ``Net.__init__``; empty at module level.
         names: What is marked: ``conv2`` of ``self.conv2 = ...``, or what ``name=`` says.
-        along: What goes with it, by ``with=``.
+        along: What goes with it, by ``with=``; ``none`` if it says that nothing does.
         text: The mark as it stands there; of a hint, its lines without comment signs.
         digest: That of the file.
     """
@@ -55,4 +55,4 @@ class Remark(Value, frozen=True):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.text}"
+        return f"{self.file}: Line {self.line}: {self.text}"

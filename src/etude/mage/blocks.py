@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from etude.mage.diffs import files_of
 from etude.mage.values import Tagged, Value
 
 
@@ -76,4 +77,4 @@ class Patch(Value, frozen=True):
     @property
     def files(self) -> tuple[str, ...]:
         """The files that it changes."""
-        return tuple(sorted({block.file for block in self.blocks}))
+        return tuple(sorted({*(block.file for block in self.blocks), *files_of(self.diff)}))

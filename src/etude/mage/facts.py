@@ -16,12 +16,14 @@ class ParameterFacts(Value, frozen=True):
         trainable: Whether it wants a gradient.
         digest: Of the values that it begins with; empty where nobody could tell.
         got_gradient: Whether it had a gradient that is not 0 in some watched step; None if no step was seen.
+        moved: Whether its values were others after the watched steps; None where nobody looked.
     """
 
     shape: tuple[int, ...]
     trainable: bool = True
     digest: str = ""
     got_gradient: bool | None = None
+    moved: bool | None = None
 
 
 class ModuleFacts(Value, frozen=True):
@@ -31,11 +33,13 @@ class ModuleFacts(Value, frozen=True):
         type: The name of its class.
         calls: How often it was called in the watched steps.
         values: Its plain attributes: numbers, texts, truth values.
+        operators: How often operators ran in its calls, those of modules inside it apart; empty where nobody counted.
     """
 
     type: str
     calls: int = 0
     values: Mapping[str, Any] = {}
+    operators: Mapping[str, int] = {}
 
 
 class ModelFacts(Value, frozen=True):
@@ -61,6 +65,7 @@ class FitFacts(Value, frozen=True):
         columns: Their columns by name, or by number where they have none.
         target: A digest of the labels.
         values: The estimator's settings.
+        digests: Of each column's values, in the order of the columns; empty where nobody could tell.
     """
 
     type: str
@@ -68,6 +73,7 @@ class FitFacts(Value, frozen=True):
     columns: tuple[str, ...]
     target: str = ""
     values: Mapping[str, Any] = {}
+    digests: tuple[str, ...] = ()
 
 
 class Ended(Value, frozen=True):
@@ -107,6 +113,8 @@ class Facts(Value, frozen=True):
         calls: How often functions were called: those of the project as ``file.py:name``, those of libraries that are
             watched by their dotted names.
         operators: How often operators ran.
+        elsewhere: How often those of them ran that were neither in a module nor in a backward pass nor in a step of an
+            optimizer: where data are made, the loss, metrics, initial values. Empty where nobody told them apart.
         settings: Values of the program's settings: flags by name, fields of configurations, upper-case globals.
         seeds: What generators were seeded with, as ``torch 0``.
         metrics: What it reported or wrote into the agreed file.
@@ -128,6 +136,7 @@ class Facts(Value, frozen=True):
     losses: tuple[float, ...] = ()
     calls: Mapping[str, int] = {}
     operators: Mapping[str, int] = {}
+    elsewhere: Mapping[str, int] = {}
     settings: Mapping[str, Any] = {}
     seeds: tuple[str, ...] = ()
     metrics: Mapping[str, float] = {}

@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from etude.core.history import History
-from etude.core.metrics import Fidelity, Metrics
+from etude.core.metrics import Fidelity, Metrics, Mode
 from etude.results.ablated import Ablation
 from etude.results.fitted import Fit
 from etude.results.search import Search
+from etude.results.summary import is_prepared
 from etude.store import shared
 from etude.store.fetch import copy, mirror_of, split
 from etude.store.filesystems import cache_folder, place_name
 from etude.store.journal import FILE, Journal
+
+UNNAMED: Final[Mapping[str, Mode]] = {"metric": "max"}
+"""Stands for the metrics of a study whose variants are written and which has no trials yet: nobody has named them."""
 
 KINDS: Final[Mapping[str, type[Search]]] = {"fit": Fit, "ablate": Ablation}
 """Verb -> what comes of it; of others, a search."""
@@ -61,7 +65,8 @@ def history_in(journal: Journal, meta: Mapping[str, Any]) -> History:
     """
     budgets = meta.get("fidelity")
     fidelity = Fidelity(budgets["name"], tuple(budgets["rungs"])) if budgets else None
-    history = History(Metrics(meta["metrics"], watched=meta["watched"], fidelity=fidelity))
+    modes = UNNAMED if is_prepared(meta) else meta["metrics"]
+    history = History(Metrics(modes, watched=meta.get("watched"), fidelity=fidelity))
     for fact in journal.facts():
         history.apply(fact)
     return history

@@ -27,6 +27,11 @@ INSET: Final = "  "
 """Begins the lines of a summary that a table says better."""
 
 
+def is_prepared(meta: Mapping[str, Any]) -> bool:
+    """Say whether all there is of a study is what was prepared for it: variants were written, and no trial began."""
+    return "preparing" in meta and "definition" not in meta
+
+
 def summary(history: History, folder: Path, meta: Mapping[str, Any], *, at_work: bool) -> list[str]:
     """Return the lines of a summary.
 
@@ -36,6 +41,8 @@ def summary(history: History, folder: Path, meta: Mapping[str, Any], *, at_work:
         meta: What was recorded about it.
         at_work: Whether somebody works on it now: then nobody needs to be told how it goes on.
     """
+    if is_prepared(meta):
+        return [_being_prepared(folder, at_work=at_work)]
     lines = [*_trials(history, folder, simulated=meta.get("simulated") is not None), *_best(history)]
     lines += [
         *_chosen(history),
@@ -52,6 +59,12 @@ def summary(history: History, folder: Path, meta: Mapping[str, Any], *, at_work:
     if not at_work and (closed is None or not closed.complete):
         lines.append(_not_complete(history, folder, meta))
     return lines
+
+
+def _being_prepared(folder: Path, *, at_work: bool) -> str:
+    name = shared.home_of(folder).name
+    how = "" if at_work else f" See `etude mage review {name}`, and `etude mage run {name}` for the trials."
+    return f"Study {name} is being prepared: its variants are written, and it has no trials yet.{how}"
 
 
 def why_not(history: History) -> Iterator[str]:

@@ -52,11 +52,19 @@ class StopReason(StrEnum):
 
 
 class Usage(Value, frozen=True):
-    """What a question cost, in tokens, as the service says; None where it says nothing."""
+    """What a question cost, in tokens, as the service says; None where it says nothing.
+
+    Attributes:
+        input: All of the question, kept parts included.
+        output: All of the answer, what was thought and not said included.
+        cached: So much of the question the service had kept from before.
+        written: So much of it the service began to keep.
+    """
 
     input: int | None = None
     output: int | None = None
     cached: int | None = None
+    written: int | None = None
 
 
 class Reply(Value, frozen=True):

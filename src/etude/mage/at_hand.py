@@ -1,0 +1,130 @@
+"""The tools as they are: found when they are needed, so that looking at a plan loads no sandbox and no service."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from etude.core.clock import WallClock
+from etude.mage.asking import Asker
+from etude.mage.backends.naming import capability_for
+from etude.mage.backends.protocol import Backend
+from etude.mage.baseline import compare_runs
+from etude.mage.book import Answers, Book, Setup
+from etude.mage.budget import Budget, Spent
+from etude.mage.facts import Facts
+from etude.mage.judge import judge, judge_first_step
+from etude.mage.prompts import MOST_TOKENS
+from etude.mage.sandbox.protocol import Limits, Sandbox, Tier
+from etude.mage.tree import Tree
+from etude.mage.work import Tools
+
+APART: Final = frozenset({Tier.BWRAP})
+"""Tiers in which a doubtful change can do no harm before a person has seen it."""
+
+
+def tools_at_hand(
+    book: Book,
+    setup: Setup,
+    *,
+    sandbox: Callable[[], Sandbox],
+    tier: str,
+    backend: Backend | None = None,
+    budget: Budget = Budget(),  # noqa: B008 - it is frozen
+    limits: Limits = Limits(),  # noqa: B008 - it is frozen
+    say: Callable[[str], None] = lambda _: None,
+) -> Tools:
+    """Return what the loop works with.
+
+    Args:
+        book: Where answers are kept.
+        setup: How the study is prepared.
+        sandbox: Gives the sandbox, when something is to be run.
+        tier: Which one that will be; empty for the default.
+        backend: Who is asked; None for nobody.
+        budget: What may be spent.
+        limits: What a run may take.
+        say: Tells a person that there is a wait.
+    """
+    answers = Answers(book)
+    most = min(MOST_TOKENS, capability_for(backend).most_output) if backend is not None else MOST_TOKENS
+    return Tools(
+        write_by_rule=_of("rules", "write"),
+        read_reply=_of("reply", "read_reply"),
+        make_patch=_of("patch", "make_patch"),
+        patched=_of("patch", "patched"),
+        check=_of("static", "check"),
+        probe=prober(setup, sandbox, limits),
+        compare=compare_runs,
+        judge_first_step=judge_first_step,
+        judge=judge,
+        grammar=_of("rendering", "GRAMMAR"),
+        asks=_asker(book, answers, backend, budget, say) if backend is not None else None,
+        answers=answers,
+        name=backend.name if backend is not None else "",
+        apart=Tier(tier or Tier.BWRAP) in APART,
+        most_tokens=most,
+    )
+
+
+def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Callable[[Tree], Facts]:
+    """Return what runs a tree in a sandbox and tells what it did."""
+
+    def probe(tree: Tree) -> Facts:
+        root = Path(setup.root).resolve()
+        with tempfile.TemporaryDirectory(prefix="etude-mage-") as place:
+            folder = _of("laying", "lay")(tree, root, Path(place) / "tree")
+            facts: Facts = _of("probe.run", "probe")(
+                folder,
+                setup.entry,
+                sandbox=sandbox(),
+                steps=setup.steps,
+                seed=setup.seed,
+                limits=limits,
+                reads=(root,),
+                metric_file=setup.metric.partition(":")[0] if ":" in setup.metric else "",
+            )
+            return facts
+
+    return probe
+
+
+def patch_of_trees() -> Callable[..., Any]:
+    """Return what makes a patch of two trees."""
+    found: Callable[..., Any] = _of("patch", "make_patch_of_trees")
+    return found
+
+
+def find_sandbox(tier: str) -> Sandbox:
+    """Return the sandbox of a tier; of the default one if none is named.
+
+    Raises:
+        ConfigError: This machine does not give it.
+    """
+    found: Sandbox = _of("sandbox.finding", "find_sandbox")(tier or None)
+    return found
+
+
+def _asker(book: Book, answers: Answers, backend: Backend, budget: Budget, say: Callable[[str], None]) -> Asker:
+    spent = book.record.spent
+    return Asker(
+        backend,
+        budget,
+        cache=answers,
+        clock=WallClock(),
+        sleep=time.sleep,
+        draw=random.random,
+        say=say,
+        spent=msgspec.convert(spent, Spent) if spent is not None else Spent(),
+    )
+
+
+def _of(module: str, name: str) -> Any:
+    return getattr(import_module(f"etude.mage.{module}"), name)

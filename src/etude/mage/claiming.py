@@ -1,0 +1,68 @@
+"""Claims in words, for the person who approves a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from etude.mage.near import listed
+from etude.mage.witnesses import (
+    CallChanged,
+    CallGone,
+    ColumnsGone,
+    GroupValue,
+    Holds,
+    ModuleGone,
+    ModuleReplaced,
+    ModuleUnused,
+    ModuleValue,
+    Resized,
+    SettingValue,
+    Witness,
+)
+
+
+def claimed(claim: Witness) -> str:
+    """Return what a claim says, in one sentence without a full stop.
+
+    Example:
+        >>> claimed(ModuleGone(path="conv2", resized={"conv3.weight": (128, 32, 3, 3)}))
+        '`conv2` has no parameter and no call; `conv3.weight` is 128x32x3x3; all other shapes stay'
+    """
+    match claim:
+        case ModuleGone():
+            return f"`{claim.path}` has no parameter and no call{_others(claim.resized, stay=claim.others_stay)}"
+        case ModuleUnused():
+            return f"`{claim.path}` is never called and gets no gradient"
+        case ModuleReplaced():
+            kind = f" of class {claim.type}" if claim.type else ""
+            own = {f"{claim.path}.{name}": shape for name, shape in claim.shapes.items()}
+            return f"`{claim.path}` is something else{kind}{_others({**own, **claim.resized}, stay=True)}"
+        case Resized():
+            return _others(claim.shapes, stay=claim.others_stay).removeprefix("; ")
+        case ColumnsGone():
+            return f"exactly {listed(claim.columns)} {'is' if len(claim.columns) == 1 else 'are'} missing in what is fitted"
+        case CallGone():
+            still = f", and {listed(claim.still)} as often as before" if claim.still else ""
+            return f"`{claim.name}` is not called any more{still}"
+        case CallChanged():
+            often = "less often" if claim.times is None else f"{claim.times} times"
+            return f"`{claim.name}` is called {often}"
+        case GroupValue():
+            return f"`{claim.name}` of the optimizer's groups is {claim.value:g}"
+        case ModuleValue():
+            return f"`{claim.path}.{claim.name}` is {claim.value!r}"
+        case SettingValue():
+            return f"`{claim.name}` is {claim.value!r} when it runs"
+        case Holds():
+            return f"`{claim.expression}` holds"
+
+
+def size(shape: Sequence[int | None] | None) -> str:
+    """Return a shape in words: ``128x32x3x3``; a size that may be any is a question mark."""
+    return "x".join("?" if one is None else str(one) for one in shape) if shape is not None else "another shape"
+
+
+def _others(shapes: Mapping[str, Sequence[int | None] | None], *, stay: bool) -> str:
+    told = [f"`{name}` is {size(shape)}" for name, shape in shapes.items()]
+    end = "all other shapes stay" if stay else "other shapes may change"
+    return "; " + "; ".join([*told, end])

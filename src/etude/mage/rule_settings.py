@@ -1,0 +1,119 @@
+"""Gives settings another value where they stand: defaults of flags, fields, constants, entries of configurations."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any, Final
+
+from etude.mage.blocks import Search
+from etude.mage.editing import Edit, searches
+from etude.mage.literals import UNKNOWN
+from etude.mage.settings import CONSTANT, ENTRY, FIELD, FLAG, Setting, settings_of
+from etude.mage.sources import Source, plain_name, read_source, sources
+from etude.mage.tree import Tree
+
+PAIRS: Final = {"true": "false", "True": "False", "yes": "no", "on": "off"}
+
+
+def with_settings(values: Mapping[str, object], tree: Tree) -> tuple[Search, ...] | None:
+    """Return the changes after which settings have other values; None if one of them stands at several places.
+
+    Args:
+        values: Setting -> value.
+        tree: The project's files.
+    """
+    edits: dict[str, list[Edit]] = {}
+    every = settings_of(tree)
+    for name, value in values.items():
+        known = [one for one in every if one.name == name]
+        same = [one for one in every if one.short == name.rpartition(".")[2]]
+        if len(known) != 1 or len(same) != 1 or known[0].value is UNKNOWN or _equal(known[0].value, value):
+            return None
+        edit = _edit(known[0], value, tree)
+        if edit is None:
+            return None
+        edits.setdefault(known[0].file, []).append(edit)
+    found: list[Search] = []
+    for file, places in edits.items():
+        blocks = searches(file, tree.text(file).removeprefix("\ufeff"), places)
+        if blocks is None:
+            return None
+        found += blocks
+    return tuple(found) or None
+
+
+def _equal(one: object, other: object) -> bool:
+    return type(one) is type(other) and one == other
+
+
+def _edit(setting: Setting, value: Any, tree: Tree) -> Edit | None:
+    if setting.kind == ENTRY:
+        return _entry(setting, value, tree)
+    source = read_source(tree, setting.file)
+    if not isinstance(value, bool | int | float | str) or _set_elsewhere(setting, tree):
+        return None
+    if setting.node is not None:
+        node = setting.node
+        start = source.place(node.lineno, node.col_offset)
+        return Edit(start, source.place(node.end_lineno or 0, node.end_col_offset or 0), repr(value))
+    return _default(setting, value, source) if setting.kind == FLAG else None
+
+
+def _default(setting: Setting, value: Any, source: Source) -> Edit | None:
+    """Return that a flag without a default gets one, behind its last argument."""
+    assert setting.placed is not None
+    call = getattr(setting.placed.node, "value", None)
+    if not isinstance(call, ast.Call) or not isinstance(value, bool):
+        return None
+    last = max(
+        (*call.args, *(one.value for one in call.keywords)), key=lambda one: (one.end_lineno, one.end_col_offset)
+    )
+    at = source.place(last.end_lineno or 0, last.end_col_offset or 0)
+    return Edit(at, at, f", default={value!r}")
+
+
+def _set_elsewhere(setting: Setting, tree: Tree) -> bool:
+    """Say whether something else sets it, so that its value here may not count."""
+    for source in sources(tree):
+        for node in ast.walk(source.module) if source.module is not None else ():
+            if setting.kind == FIELD and isinstance(node, ast.Call):
+                owner = setting.name.partition(".")[0]
+                if plain_name(node.func).rpartition(".")[2] in (owner, "replace"):
+                    if any(one.arg in (setting.short, None) for one in node.keywords) or node.args[:1]:
+                        return True
+            target = isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store | ast.Del)
+            if target and plain_name(node).rpartition(".")[2] == setting.short:  # type: ignore[arg-type]
+                own = setting.placed.node if setting.placed is not None else None
+                if setting.kind == FLAG or own is None or node not in ast.walk(own):
+                    if setting.kind != CONSTANT or isinstance(node, ast.Attribute) or source.file == setting.file:
+                        return True
+            if setting.kind == FLAG and isinstance(node, ast.Call):
+                name = plain_name(node.func).rpartition(".")[2]
+                if name == "set_defaults" and any(one.arg in (setting.short, None) for one in node.keywords):
+                    return True
+    return False
+
+
+def _entry(setting: Setting, value: Any, tree: Tree) -> Edit | None:
+    text = tree.text(setting.file).removeprefix("\ufeff")
+    start = 0
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        if number == setting.line:
+            at = start + line.rindex(setting.text, 0, len(line.rstrip("\r\n")) if "#" not in line else line.index("#"))
+            new = _spelt(setting, value)
+            return Edit(at, at + len(setting.text), new) if new else None
+        start += len(line)
+    return None
+
+
+def _spelt(setting: Setting, value: Any) -> str:
+    """Return a value as the configuration spells it."""
+    if value is False and setting.text in PAIRS:
+        return PAIRS[setting.text]
+    if isinstance(value, bool):
+        opposite = {new: old for old, new in PAIRS.items()}
+        return opposite.get(setting.text, "") if value else ""
+    if isinstance(value, int | float):
+        return repr(value)
+    return value if isinstance(value, str) and value.isidentifier() and setting.file.endswith((".yaml", ".yml")) else ""

@@ -1,0 +1,293 @@
+"""All that no claim is about has to be as in the baseline."""
+
+from typing import Any
+
+import pytest
+
+from etude.mage.baseline import compare_runs
+from etude.mage.facts import Ended, Facts, FitFacts, ModelFacts, ModuleFacts, ParameterFacts
+from etude.mage.judge import judge
+from etude.mage.variants import Thing, Variant, What
+from etude.mage.verdicts import Outcome, Verdict
+from etude.mage.witnesses import CallGone, ColumnsGone, GroupValue, Holds, ModuleGone, SettingValue, Witness
+
+GROUP = {"lr": 0.1, "momentum": 0.9, "betas": (0.9, 0.99)}
+
+
+def net(*paths: str) -> ModelFacts:
+    return ModelFacts(
+        type="Net",
+        parameters={f"{path}.weight": ParameterFacts(shape=(4, 4), got_gradient=True) for path in paths},
+        modules={path: ModuleFacts(type="Linear", calls=3) for path in paths},
+    )
+
+
+PLAIN: dict[str, Any] = {
+    "ended": Ended(code=0, why="finished"),
+    "steps": 3,
+    "models": (net("a", "b"),),
+    "optimizers": ((GROUP, {**GROUP, "lr": 0.01}),),
+    "scheduled": ("StepLR",),
+    "batches": (((16, 8), (16,)), ((10, 8), (10,))),
+    "batch_digests": ("x", "y"),
+    "lengths": (3, 2),
+    "losses": (1.0, 0.9, 0.8),
+    "calls": {"train.py:main": 1, "train.py:evaluate": 2, "train.py:helper": 6, "torch.nn.utils.clip_grad_norm_": 3},
+    "settings": {"args.lr": 0.1, "train.py:EPOCHS": 3, "args.out": "/tmp/a", "args.use_clip": True},
+    "seeds": ("torch 0", "numpy 0"),
+    "metrics": {"accuracy": 0.5},
+}
+GONE: dict[str, Any] = {**PLAIN, "models": (net("a"),), "losses": (1.1, 1.0, 0.9), "batch_digests": ("z", "y")}
+
+
+def verdict(base: dict[str, Any], facts: dict[str, Any], *witnesses: Witness, what: What = What.MODULE) -> Verdict:
+    thing = Thing(name="x", what=what, declared=("train.py", 1))
+    variant = Variant(name="odd", intent="", witnesses=witnesses, things=(thing,))
+    return judge(variant, compare_runs([Facts(**base), Facts(**base)]), Facts(**facts))
+
+
+def told(found: Verdict) -> str:
+    return "\n".join(reason.text for reason in found.reasons)
+
+
+def test_what_keeps_to_its_claim_passes() -> None:
+    assert verdict(PLAIN, GONE, ModuleGone(path="b")).passed
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        (
+            {"optimizers": (({**GROUP, "lr": 0.2}, {**GROUP, "lr": 0.01}),)},
+            "The learning rate is 0.2, 0.1 in the baseline",
+        ),
+        ({"optimizers": ((GROUP, {**GROUP, "lr": 0.1}),)}, "The learning rate (group 1) is 0.1, 0.01 in the baseline"),
+        ({"optimizers": (({**GROUP, "betas": (0.8, 0.9)}, {**GROUP, "lr": 0.01}),)}, "`betas` of the optimizer"),
+        ({"optimizers": ()}, "The number of optimizers is 0, 1 in the baseline"),
+        ({"optimizers": (({**GROUP, "lr": 0.05},),)}, "The number of groups of parameters is 1, 2 in the baseline"),
+        ({"scheduled": ()}, "The schedulers are [], [StepLR] in the baseline"),
+        ({"batches": (((8, 8), (8,)), ((10, 8), (10,)))}, "The shapes of the first batches"),
+        ({"lengths": (2, 2)}, "The numbers of batches in an epoch"),
+        ({"losses": (1.1, 1.0)}, "The number of backward passes"),
+        ({"steps": 2, "losses": (1.1, 1.0)}, "its training is shorter"),
+        ({"steps": 4}, "its training is longer"),
+        ({"seeds": ("torch 1", "numpy 0")}, "The seeds are [torch 1, numpy 0], [torch 0, numpy 0] in the baseline"),
+        ({"seeds": ()}, "The seeds"),
+        ({"settings": {**PLAIN["settings"], "train.py:EPOCHS": 1}}, "`train.py:EPOCHS` is 1, 3 in the baseline"),
+        ({"calls": {**PLAIN["calls"], "train.py:evaluate": 0}}, "`train.py:evaluate` is called not at all, 2 times"),
+        ({"calls": {**PLAIN["calls"], "train.py:evaluate": 9}}, "`train.py:evaluate` is called 9 times"),
+        ({"calls": {**PLAIN["calls"], "torch.nn.utils.clip_grad_norm_": 0}}, "clip_grad_norm_"),
+        (
+            {"calls": {**PLAIN["calls"], "torch.nn.functional.mixup": 3}},
+            "called in the variant and not in the baseline",
+        ),
+        ({"metrics": {}}, "The variant reports no `accuracy`, which the baseline does."),
+        ({"metrics": {"accuracy": float("inf")}}, "`accuracy` is inf, which is no finite number."),
+        ({"models": (net("a", "c"),)}, "`b` is not gone but renamed: `c.weight`"),
+        ({"models": (net("a"), net("z"))}, "The number of trained models"),
+    ],
+)
+def test_what_nobody_claimed_may_not_differ(changed: dict[str, Any], found: str) -> None:
+    verdict_ = verdict(PLAIN, {**GONE, **changed}, ModuleGone(path="b"))
+    assert not verdict_.passed
+    assert found in told(verdict_)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"settings": {**PLAIN["settings"], "args.out": "/tmp/b"}},
+        {"calls": {**PLAIN["calls"], "train.py:helper": 3}},
+        {"calls": {**PLAIN["calls"], "train.py:<lambda>": 3}},
+        {"optimizers": ((GROUP,),)},
+        {"wall_s": 9.0, "peak_mb": 50.0},
+        {"ended": Ended(code=0, why="enough seen")},
+    ],
+)
+def test_what_follows_from_a_removal_is_no_failure(changed: dict[str, Any]) -> None:
+    assert verdict(PLAIN, {**GONE, **changed}, ModuleGone(path="b")).passed
+
+
+def test_frozen_parameters_are_told() -> None:
+    frozen = ModelFacts(
+        type="Net",
+        parameters={"a.weight": ParameterFacts(shape=(4, 4), trainable=False)},
+        modules={"a": ModuleFacts(type="Linear", calls=3)},
+    )
+    assert "`a.weight` is frozen in this variant" in told(
+        verdict(PLAIN, {**GONE, "models": (frozen,)}, ModuleGone(path="b"))
+    )
+
+
+def test_a_number_of_the_baseline_to_the_last_digit_is_written_down_and_not_measured() -> None:
+    base = {**PLAIN, "metrics": {"loss": 0.8734213}}
+    assert "written down and not measured" in told(
+        verdict(base, {**GONE, "metrics": {"loss": 0.8734213}}, ModuleGone(path="b"))
+    )
+    shared = verdict(PLAIN, GONE, ModuleGone(path="b"))
+    assert "`accuracy` is as in the baseline, though the losses differ." in shared.alarms
+
+
+def test_data_may_not_change_where_nothing_was_drawn_otherwise() -> None:
+    decay = {**PLAIN, "optimizers": (({**GROUP, "momentum": 0.0}, {**GROUP, "lr": 0.01, "momentum": 0.0}),)}
+    claim = GroupValue(name="momentum", value=0.0)
+    assert verdict(PLAIN, decay, claim).passed
+    assert "the data are others" in told(verdict(PLAIN, {**decay, "batch_digests": ("q", "y")}, claim))
+    assert "The first loss is 3.0, 1.0 in the baseline" in told(
+        verdict(PLAIN, {**decay, "losses": (3.0, 0.9, 0.8)}, claim)
+    )
+    assert "was to become 0.0" in told(verdict(PLAIN, PLAIN, claim))
+    assert verdict(PLAIN, PLAIN, GroupValue(name="nesterov", value=1)).outcome is Outcome.INCONCLUSIVE
+
+
+def test_what_the_baseline_does_not_repeat_is_not_demanded() -> None:
+    other = {**PLAIN, "calls": {**PLAIN["calls"], "train.py:helper": 7}}
+    variant = Variant(name="odd", intent="", witnesses=(ModuleGone(path="b"),))
+    base = compare_runs([Facts(**PLAIN), Facts(**other)])
+    assert base.deterministic
+    assert judge(variant, base, Facts(**{**GONE, "calls": {**PLAIN["calls"], "train.py:helper": 1}})).passed
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def test_what_follows_a_setting_from_its_old_value_to_its_new_one_is_explained() -> None:
+    base = {**PLAIN, "settings": {"args.momentum": 0.9, "args.lr": 0.1}}
+    group = {**GROUP, "momentum": 0.0}
+    facts = {
+        **base,
+        "settings": {"args.momentum": 0.0, "args.lr": 0.1},
+        "optimizers": ((group, {**group, "lr": 0.01}),),
+        "losses": (1.0, 0.95, 0.9),
+    }
+    assert verdict(base, facts, SettingValue(name="momentum", value=0.0), what=What.SETTING).passed
+    worse = {**facts, "optimizers": (({**group, "lr": 0.3}, {**group, "lr": 0.01}),)}
+    assert "learning rate" in told(verdict(base, worse, SettingValue(name="momentum", value=0.0), what=What.SETTING))
+
+
+def test_a_switch_that_takes_a_layer_along_is_for_a_person() -> None:
+    off = {**GONE, "settings": {**PLAIN["settings"], "args.use_clip": False}}
+    found = verdict(PLAIN, off, SettingValue(name="use_clip", value=False), what=What.SETTING)
+    assert found.outcome is Outcome.FOR_A_PERSON
+    assert "`b.weight`" in told(found)
+
+
+def test_a_switch_takes_along_what_has_its_name() -> None:
+    off = {
+        **PLAIN,
+        "settings": {**PLAIN["settings"], "args.use_clip": False},
+        "calls": {key: n for key, n in PLAIN["calls"].items() if "clip" not in key},
+        "losses": (1.0, 0.95, 0.9),
+    }
+    assert verdict(PLAIN, off, SettingValue(name="use_clip", value=False), what=What.SETTING).passed
+
+
+def test_an_unknown_setting_shows_nothing() -> None:
+    assert verdict(PLAIN, PLAIN, SettingValue(name="ghost", value=1)).outcome is Outcome.INCONCLUSIVE
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def test_a_call_that_the_baseline_does_not_make_shows_nothing() -> None:
+    assert verdict(PLAIN, PLAIN, CallGone(name="ghost")).outcome is Outcome.INCONCLUSIVE
+
+
+def test_others_that_were_to_be_called_still_are() -> None:
+    calls = {**PLAIN["calls"], "torch.nn.utils.clip_grad_norm_": 0, "train.py:helper": 5}
+    facts = {**PLAIN, "calls": calls, "losses": (1.0, 0.95, 0.9)}
+    found = verdict(PLAIN, facts, CallGone(name="clip_grad_norm_", still=("train.py:helper",)), what=What.TRICK)
+    assert "`train.py:helper` is called 5 times, 6 times in the baseline: only `clip_grad_norm_` was to go." in told(
+        found
+    )
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def fitted(*columns: str, digests: bool = True, **others: Any) -> dict[str, Any]:
+    contents = tuple(f"of {name}" for name in columns) if digests else ()
+    if others.pop("numbered", False):
+        columns = tuple(map(str, range(len(columns))))
+    fit = FitFacts(type="Trees", rows=50, columns=columns, target="t", digests=contents, **others)
+    return {"ended": Ended(code=0, why="finished"), "fits": (fit,), "metrics": {"auc": 0.5}}
+
+
+A_GONE = ColumnsGone(columns=("a",))
+
+
+def test_exactly_the_columns_are_gone() -> None:
+    base = fitted("a", "b", "c")
+    assert verdict(base, fitted("b", "c"), A_GONE, what=What.COLUMNS).passed
+    assert "`a` still reaches Trees.fit" in told(verdict(base, base, A_GONE))
+    assert "2 were to go" not in told(verdict(base, fitted("b"), A_GONE))
+    assert not verdict(base, fitted("b"), A_GONE).passed
+    assert "in another order" in told(verdict(base, fitted("c", "b"), A_GONE))
+
+
+def test_columns_without_names_are_told_by_their_values() -> None:
+    base = {**fitted("a", "b", "c", numbered=True), "settings": {"COLUMNS": ["a", "b", "c"]}}
+    right = {**fitted("b", "c", numbered=True), "settings": {"COLUMNS": ["b", "c"]}}
+    wrong = {**fitted("a", "c", numbered=True), "settings": {"COLUMNS": ["b", "c"]}}
+    assert verdict(base, right, A_GONE).passed
+    assert "other values" in told(verdict(base, wrong, A_GONE))
+
+
+def test_columns_of_which_nothing_is_known_are_inconclusive() -> None:
+    base = fitted("a", "b", "c", numbered=True, digests=False)
+    found = verdict(base, fitted("b", "c", numbered=True, digests=False), A_GONE)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "nobody can tell whether it is `a` that went" in told(found)
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"rows": 40}, "The number of rows that reach Trees.fit is 40, 50 in the baseline"),
+        ({"target": "u"}, "The labels that reach Trees.fit are others than in the baseline."),
+        ({"type": "Forest"}, "The class of what is fitted"),
+        ({"values": {"depth": 5}}, "`depth` of Trees is 5, 3 in the baseline"),
+    ],
+)
+def test_rows_labels_and_settings_of_a_fit_stay(changed: dict[str, Any], found: str) -> None:
+    def with_fit(*columns: str, **others: Any) -> dict[str, Any]:
+        facts = fitted(*columns)
+        fit = facts["fits"][0]
+        values = {"rows": 50, "type": "Trees", "target": "t", "values": {"depth": 3}, **others}
+        return {**facts, "fits": (FitFacts(columns=fit.columns, digests=fit.digests, **values),)}
+
+    verdict_ = verdict(with_fit("a", "b"), with_fit("b", **changed), A_GONE)
+    assert not verdict_.passed
+    assert found in told(verdict_)
+
+
+def test_a_narrower_batch_explains_a_narrower_first_layer() -> None:
+    settings = {"COLUMNS": list("abcdefgh")}
+
+    def tabular(width: int, columns: list[str]) -> dict[str, Any]:
+        model = ModelFacts(
+            type="Net",
+            parameters={"a.weight": ParameterFacts(shape=(4, width), got_gradient=True)},
+            modules={"a": ModuleFacts(type="Linear", calls=3, values={"in_features": width})},
+        )
+        return {**PLAIN, "models": (model,), "batches": (((16, width), (16,)),), "settings": {"COLUMNS": columns}}
+
+    base = tabular(8, settings["COLUMNS"])
+    assert verdict(base, tabular(7, list("bcdefgh")), A_GONE).passed
+    assert verdict(base, tabular(7, list("abcdefg")), A_GONE).outcome is not Outcome.PASSED
+    assert "columns were to go" in told(verdict(base, tabular(6, list("cdefgh")), A_GONE))
+
+
+# --- expressions ----------------------------------------------------------------------------------
+
+
+def test_what_an_expression_looks_at_may_differ() -> None:
+    facts = {**PLAIN, "scheduled": (), "losses": (1.0, 0.95, 0.9)}
+    assert verdict(PLAIN, facts, Holds(expression="len(variant.scheduled) == 0"), what=What.OTHER).passed
+    assert not verdict(PLAIN, {**facts, "lengths": (1, 1)}, Holds(expression="len(variant.scheduled) == 0")).passed
+    assert "is not true of this variant" in told(verdict(PLAIN, PLAIN, Holds(expression="len(variant.scheduled) == 0")))
+
+
+def test_an_expression_that_may_not_be_evaluated_is_inconclusive() -> None:
+    facts = {**PLAIN, "losses": (1.0, 0.95, 0.9)}
+    assert verdict(PLAIN, facts, Holds(expression="open('x')")).outcome is Outcome.INCONCLUSIVE

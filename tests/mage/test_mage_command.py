@@ -1,0 +1,462 @@
+"""``etude mage``: what each command does, with which code it leaves, and what it refuses before money is spent."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import stand_ins
+from stand_ins import BROKEN, CONV2, EVALUATION, GOOD, TRAIN
+from typer.testing import CliRunner
+
+from etude.cli import app
+from etude.cli import mage_shared as shared
+from etude.cli.mage_shared import MageCode, code_of
+from etude.core.errors import SandboxMissing
+from etude.mage import at_hand
+from etude.mage.annotations import Mark
+from etude.mage.loop import Standing
+from etude.mage.sandbox.protocol import Limits, Sandbox
+from etude.mage.session import read
+from etude.mage.states import Stage
+from etude.mage.variants import Plan, Route
+
+ENTRY = ("--entry", stand_ins.ENTRY)
+NAME = "without-conv2"
+
+
+def planned(tree: Any, entry: str, annotations: Any, *, columns: Any = (), choices: Any = None, **_: Any) -> Plan:
+    """Plan a variant for each component that is marked."""
+    names = []
+    for one in annotations:
+        if one.mark is Mark.COMPONENT:
+            line = tree.text(one.file).splitlines()[one.lines[0] - 1]
+            names.append(f"without-{line.split(chr(34))[1].partition('.')[0]}")
+    plan = stand_ins.plan(*names, route=Route.RULE if (choices or {}).get("conv2") == "rule" else Route.MODEL)
+    return Plan(base=tree.digest, entry=entry, variants=plan.variants)
+
+
+STAND_INS: dict[tuple[str, str], Any] = {
+    ("rules", "write"): stand_ins.no_rule,
+    ("reply", "read_reply"): stand_ins.read_reply,
+    ("patch", "make_patch"): stand_ins.make_patch,
+    ("patch", "make_patch_of_trees"): stand_ins.patch_of_trees,
+    ("patch", "patched"): stand_ins.patched,
+    ("static", "check"): stand_ins.check,
+    ("rendering", "GRAMMAR"): "Write JSON.",
+    ("planning", "plan"): planned,
+    ("planning", "told"): lambda plan: "Planned: " + ", ".join(variant.name for variant in plan.variants),
+    ("suggesting", "suggest"): lambda tree: "--- a/train.py\n+++ b/train.py\n",
+}
+
+
+class Mage:
+    """The commands, called in this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *args: str, typed: str | None = None) -> SimpleNamespace:
+        done = CliRunner().invoke(app, ["mage", *args], input=typed)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return SimpleNamespace(code=done.exit_code, out=done.stdout, err=done.stderr)
+
+    def replies(self, *texts: str) -> str:
+        """Put answers into a folder, and return the backend that gives them."""
+        folder = self.folder / "replies"
+        folder.mkdir(exist_ok=True)
+        for path in folder.iterdir():
+            path.unlink()
+        for n, text in enumerate(texts, start=1):
+            (folder / f"{n}.md").write_text(text)
+        return f"scripted:{folder}"
+
+    def written(self, *more: str, replies: tuple[str, ...] = (GOOD,)) -> SimpleNamespace:
+        """Write the one variant."""
+        return self("write", "project", *ENTRY, "--yes", "--backend", self.replies(*replies), *more)
+
+
+@pytest.fixture
+def mage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mage:
+    """Give the commands, beside a project with one component that is marked."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("ETUDE_STUDIES", "studies")
+    monkeypatch.setenv("USER", "ada")
+    for name in [name for name in os.environ if name.endswith(("_KEY", "_TOKEN"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text(TRAIN)
+    (project / "evaluate.py").write_text("METRIC = 'accuracy'\n")
+    (project / ".env").write_text("SECRET=1\n")
+
+    def of(module: str, name: str) -> Any:
+        return STAND_INS[module, name]
+
+    def prober(setup: Any, sandbox: Callable[[], Sandbox], limits: Limits) -> Any:
+        return stand_ins.probe
+
+    monkeypatch.setattr(shared, "part", of)
+    monkeypatch.setattr(at_hand, "_of", of)
+    monkeypatch.setattr(at_hand, "prober", prober)
+    monkeypatch.setattr(at_hand, "find_sandbox", lambda tier: None)
+    return Mage(tmp_path)
+
+
+def stage(study: str = "project") -> Stage:
+    return read(Path("studies") / study).standings[NAME].stage
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+def test_scan_shows_marks_and_what_is_left_out(mage: Mage) -> None:
+    done = mage("scan", "project")
+    assert done.code == 0
+    assert "train.py:4  component" in done.out
+    assert any(line.strip().startswith(".env: ") for line in done.out.splitlines())
+    plain = json.loads(mage("scan", "project", "--json").out)
+    assert plain["files"] == ["evaluate.py", "train.py"]
+    assert not Path("studies").exists()  # looking writes nothing
+
+
+def test_suggest_prints_a_diff(mage: Mage) -> None:
+    assert mage("suggest", "project").out == "--- a/train.py\n+++ b/train.py\n"
+
+
+def test_preview_prints_exactly_what_would_be_sent_and_sends_nothing(mage: Mage) -> None:
+    done = mage("preview", "project", *ENTRY, "--backend", mage.replies(GOOD))
+    assert done.code == 0
+    assert "at this machine," in done.out.splitlines()[0]
+    assert CONV2.rstrip() in done.out
+    plain = json.loads(mage("preview", "project", *ENTRY, "--backend", mage.replies(GOOD), "--json").out)
+    [asked] = plain["requests"].values()
+    texts = [asked["system"], *(message["text"] for message in asked["messages"])]
+    assert plain["bytes"] == {NAME: sum(len(text.encode()) for text in texts)}
+    assert ".env" in plain["left_out"]
+    assert "SECRET" not in "".join(texts)
+    assert not Path("studies").exists()
+
+
+def test_what_a_preview_shows_is_what_is_sent_once_the_program_has_run(mage: Mage) -> None:
+    early = mage("preview", "project", *ENTRY, "--backend", mage.replies(GOOD))
+    assert "comes on top, once it has run." in early.out
+    assert mage("plan", "project", *ENTRY, "--yes").code == MageCode.AWAITING
+    plain = json.loads(mage("preview", "project", *ENTRY, "--backend", mage.replies(GOOD), "--json").out)
+    assert plain["is_whole"]
+    mage.written()
+    from etude.store.journal import Journal
+
+    journal = Journal.read(Path("studies/project"))
+    [sent] = [fact.body["request"] for fact in journal.facts() if getattr(fact, "what", "") == "asked"]  # type: ignore[union-attr]
+    journal.close()
+    shown = plain["requests"][NAME]
+    assert sent["system"] == shown["system"]
+    assert [message["text"] for message in sent["messages"]] == [message["text"] for message in shown["messages"]]
+    assert "parameter conv2.weight [4, 4]" in shown["messages"][0]["text"]
+
+
+# --- the whole way --------------------------------------------------------------------------------
+
+
+def test_a_plan_that_nobody_approves_writes_nothing(mage: Mage) -> None:
+    done = mage("write", "project", *ENTRY, "--backend", mage.replies(GOOD))
+    assert done.code == MageCode.AWAITING
+    assert "Planned: without-conv2" in done.out
+    assert "The plan is not approved" in done.err
+    assert stage() is Stage.PLANNED
+    assert mage("plan", "project", *ENTRY, "--yes").code == MageCode.AWAITING
+    assert stage() is Stage.DRAFTING  # it waits for whoever brings somebody who can be asked
+    assert mage.written().code == MageCode.AWAITING
+    assert stage() is Stage.AWAITING_REVIEW
+
+
+def test_written_variants_wait_for_a_person_and_the_code_says_so(mage: Mage) -> None:
+    done = mage.written()
+    assert done.code == MageCode.AWAITING
+    assert "awaiting review" in done.out
+    assert stage() is Stage.AWAITING_REVIEW
+    shown = mage("review", "project")
+    assert shown.code == MageCode.AWAITING
+    assert "-" + CONV2.rstrip() in shown.out.splitlines()  # without a terminal it is shown, and nothing is decided
+
+
+def test_a_policy_accepts_and_then_the_code_is_0(mage: Mage) -> None:
+    Path("policy.toml").write_text("most_lines = 40\n")
+    done = mage.written("--approve", "policy.toml")
+    assert (done.code, stage()) == (0, Stage.ACCEPTED)
+    assert json.loads(mage("review", "project", "--json").out)["variants"][0]["stage"] == "accepted"
+
+
+def test_what_waits_can_be_approved_later_by_a_policy(mage: Mage) -> None:
+    mage.written()
+    Path("policy.toml").write_text("most_lines = 40\n")
+    assert mage("review", "project", "--approve", "policy.toml").code == 0
+    assert read(Path("studies/project")).approvals[NAME].by.startswith("policy policy.toml ")
+
+
+def test_writing_again_asks_nobody_again(mage: Mage) -> None:
+    mage.written(replies=(BROKEN, GOOD))
+    calls = read(Path("studies/project")).requests
+    assert mage("write", "project", "--backend", mage.replies(BROKEN, GOOD), "--yes").code == MageCode.AWAITING
+    assert read(Path("studies/project")).requests == calls == 2
+
+
+def test_an_edit_of_the_project_begins_anew(mage: Mage) -> None:
+    mage.written()
+    Path("project/evaluate.py").write_text("METRIC = 'f1'\n")
+    mage.written()
+    record = read(Path("studies/project"))
+    assert record.plan is not None
+    assert record.plan.base == record.tree.digest
+    assert record.tree.files["evaluate.py"] == b"METRIC = 'f1'\n"
+    patch = record.patch_of(NAME)
+    assert patch is not None
+    assert patch.base == record.tree.digest
+
+
+def test_who_gives_up_who_is_broken_and_what_is_spent_have_codes_of_their_own(mage: Mage) -> None:
+    assert mage.written("--name", "gave-up", replies=("CANNOT: no",)).code == MageCode.GAVE_UP
+    assert mage.written("--name", "spent", "--max-calls", "1", replies=(BROKEN, GOOD)).code == MageCode.BUDGET
+    assert mage.written("--name", "down", replies=(BROKEN,)).code == MageCode.BACKEND  # it has no second answer
+    Path("project/train.py").write_text("raise RuntimeError('no data')\n" + TRAIN)
+    done = mage.written("--name", "broken")
+    assert done.code == MageCode.BASELINE
+    assert "your code, not the patch" in done.err
+    assert read(Path("studies/broken")).requests == 0
+    Path("project/train.py").write_text(TRAIN)
+    assert mage.written("--name", "broken").code == MageCode.AWAITING
+
+
+def test_a_persons_own_copy_is_checked_as_any_other_patch(mage: Mage) -> None:
+    own = mage.folder / "own"
+    own.mkdir()
+    (own / "train.py").write_text(TRAIN.replace(CONV2, ""))
+    (own / "evaluate.py").write_text("METRIC = 'accuracy'\n")
+    done = mage("write", "project", *ENTRY, "--yes", "--from", str(own))
+    assert done.code == MageCode.AWAITING, done.err
+    record = read(Path("studies/project"))
+    patch = record.patch_of(NAME)
+    assert patch is not None
+    assert patch.author.name == "ada"
+    assert [verdict.outcome.value for verdict in record.verdicts_of(NAME)] == ["passed"] * 4
+
+
+def test_replay_judges_anew_without_asking(mage: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
+    mage.written()
+    done = mage("replay", "project")
+    assert done.code == 0
+    assert done.out.split()[-3:] == [NAME, "passed", "passed"]
+    stricter = stand_ins.Verdict(rung=stand_ins.Rung.POLICY, outcome=stand_ins.Outcome.FAILED)
+    monkeypatch.setitem(STAND_INS, ("static", "check"), lambda *given: (stricter,))
+    done = mage("replay", "project", "--json")
+    assert done.code == MageCode.GAVE_UP
+    assert json.loads(done.out)[0]["now"] == "failed"
+    assert stage() is Stage.AWAITING_REVIEW
+    assert read(Path("studies/project")).standings[NAME].outcome is stand_ins.Outcome.PASSED
+    mage("replay", "project", "--write")
+    assert read(Path("studies/project")).standings[NAME].outcome is stand_ins.Outcome.FAILED
+
+
+def test_the_two_calls_of_the_paper_do_the_same(mage: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    known = mage.replies(GOOD, stand_ins.removing(CONV2, "# conv2 is gone\n"))
+
+    def backend(text: str, base_url: str | None, local_only: bool) -> Any:
+        from etude.mage.backends.naming import backend_of
+
+        asked.append(text)
+        return backend_of(known)
+
+    monkeypatch.setattr(shared, "backend", backend)
+    Path("notes.txt").write_text("the data has two classes")
+    first = mage("first-call", "-a", "anthropic", "-m", "m", "-d", "project/train.py", "-d", "notes.txt", "--yes")
+    assert first.code == MageCode.AWAITING, first.err
+    record = read(Path("studies/project"))
+    assert record.setup is not None
+    assert dict(record.setup.docs) == {"notes.txt": "the data has two classes"}
+    Path("output_result.txt").write_text("leave a comment where it was")
+    second = mage("followup-call", "project", "-a", "anthropic", "-m", "m", "-d", "output_result.txt")
+    assert second.code == MageCode.AWAITING, second.err
+    assert asked == ["anthropic:m", "anthropic:m"]
+    patch = read(Path("studies/project")).patch_of(NAME)
+    assert patch is not None
+    assert "+# conv2 is gone" in patch.diff
+
+
+# --- refused before money is spent ----------------------------------------------------------------
+
+
+def test_without_a_sandbox_nothing_is_written_or_asked(mage: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "bubblewrap cannot create a user namespace. Not running generated code. Options: ..."
+
+    def missing(tier: str) -> None:
+        raise SandboxMissing(said)
+
+    monkeypatch.setattr(at_hand, "find_sandbox", missing)
+    done = mage.written()
+    assert (done.code, done.err.strip()) == (MageCode.SANDBOX, said)
+    assert not Path("studies").exists()
+    done = mage.written("--json")
+    assert (done.code, json.loads(done.out)) == (MageCode.SANDBOX, {"error": said})
+
+
+def test_without_a_key_or_off_this_machine_nothing_is_written_or_asked(mage: Mage) -> None:
+    done = mage("write", "project", *ENTRY, "--yes", "--backend", "anthropic:claude-sonnet-4-5")
+    assert done.code == MageCode.BACKEND
+    assert "ANTHROPIC_API_KEY" in done.err
+    done = mage("write", "project", *ENTRY, "--yes", "--backend", "openai:m@http://192.0.2.1/v1", "--local-only")
+    assert done.code == MageCode.BACKEND
+    assert "--local-only was asked for. Nothing was sent there." in done.err
+    assert not Path("studies").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--backend", "gpt"), "'gpt' names no backend."),
+        (("--entry", ""), "Nothing says how the program is run."),
+        (("--entry", "python nothing.py"), "which is not among the project's files"),
+        (("--mode", "most"), "--mode most is no direction. Pass max or min."),
+        (("--choose", "conv2"), "--choose conv2 is no choice. Write it as conv2=pool."),
+        (("--doc", "none.txt"), "--doc none.txt cannot be read"),
+        (("--most-bytes", "10"), "may be sent"),
+        (("--max-cost", "1"), "--max-cost=1 cannot be kept"),
+        (("--approve", "none.toml"), "The policy none.toml cannot be read"),
+        (("--prices", "none.toml"), "--prices none.toml cannot be read"),
+    ],
+)
+def test_a_call_that_cannot_be_is_refused_with_the_mend(mage: Mage, more: tuple[str, ...], said: str) -> None:
+    backend = () if more[0] == "--backend" else ("--backend", mage.replies(GOOD))
+    entry = () if more[0] == "--entry" else ENTRY
+    done = mage("write", "project", *entry, "--yes", *backend, *more)
+    assert done.code == 2
+    assert said in done.err
+    studies = list(Path().glob("studies/*"))
+    assert not studies or read(studies[0]).requests == 0
+
+
+def test_a_document_that_is_no_text_is_refused_with_the_way_to_make_one(mage: Mage) -> None:
+    Path("paper.pdf").write_bytes(b"%PDF-1.7\xff\xfe")
+    done = mage.written("--doc", "paper.pdf")
+    assert done.code == 2
+    assert "`pdftotext paper.pdf` makes one." in done.err
+
+
+def test_a_key_in_a_source_is_refused(mage: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "wandb-0123456789")
+    Path("project/train.py").write_text(TRAIN + "# wandb-0123456789\n")
+    done = mage.written()
+    assert done.code == 2
+    assert "train.py contains the value of an environment variable that looks like a key." in done.err
+    found = b"".join(path.read_bytes() for path in Path("studies").rglob("*") if path.is_file())
+    assert b"wandb-0123456789" not in found
+
+
+def test_where_nothing_is_marked_it_is_said_how_marks_are_made(mage: Mage) -> None:
+    Path("project/train.py").write_text(TRAIN.replace("  # ABLATABLE_COMPONENT", ""))
+    done = mage.written()
+    assert done.code == 2
+    assert "`etude mage suggest` proposes marks." in done.err
+
+
+def test_a_question_that_is_too_large_is_refused(mage: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
+    from etude.mage.backends import naming
+
+    small = naming.Capability(context=500, most_output=100)
+    monkeypatch.setattr(naming, "capability_for", lambda backend: small)
+    done = mage.written()
+    assert done.code == 2
+    assert "takes 500." in done.err
+    assert read(Path("studies/project")).requests == 0
+
+
+def test_without_accepted_variants_there_is_nothing_to_run(mage: Mage) -> None:
+    mage.written()
+    done = mage("run", "project")
+    assert done.code == 2
+    assert "No variant of project is accepted. Review them first: etude mage review project" in done.err
+
+
+def test_explaining_needs_somebody_and_a_report(mage: Mage) -> None:
+    mage.written()
+    assert "Nobody is there who could explain." in mage("explain", "project").err
+    assert "has no report yet" in mage("explain", "project", "--backend", mage.replies(GOOD)).err
+
+
+def test_a_study_without_variants_is_told_how_they_come(mage: Mage) -> None:
+    from etude.mage.session import writing
+
+    with writing(Path("studies/empty")):
+        pass
+    done = mage("review", "empty")
+    assert done.code == 2
+    assert "Begin with: etude mage write PATH --name empty" in done.err
+
+
+def test_the_code_is_that_of_what_most_needs_somebody() -> None:
+    def code(*stages: Stage) -> MageCode:
+        return code_of({str(n): Standing(variant=str(n), stage=one) for n, one in enumerate(stages)})
+
+    assert code(Stage.ACCEPTED, Stage.HANDED_OVER) is MageCode.OK
+    assert code(Stage.ACCEPTED, Stage.AWAITING_REVIEW) is MageCode.AWAITING
+    assert code(Stage.AWAITING_REVIEW, Stage.GAVE_UP) is MageCode.GAVE_UP
+    assert code(Stage.GAVE_UP, Stage.BUDGET_SPENT) is MageCode.BUDGET
+    assert code(Stage.BUDGET_SPENT, Stage.BACKEND_DOWN) is MageCode.BACKEND
+    assert code(Stage.BASELINE_BROKEN, Stage.ACCEPTED) is MageCode.BASELINE
+    assert code(Stage.REJECTED) is MageCode.GAVE_UP
+    assert code(Stage.UNCLEAR, Stage.ACCEPTED) is MageCode.GAVE_UP
+
+
+def test_help_loads_nothing_heavy() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from etude.cli import app; from typer.testing import CliRunner;"
+        "assert CliRunner().invoke(app, ['mage', '--help']).exit_code == 0;"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "anthropic", "openai", "torch", "sqlite3"} & set(done.stdout.split())
+
+
+def test_evaluation_changes_reach_a_person_and_not_a_policy(mage: Mage) -> None:
+    Path("policy.toml").write_text("most_lines = 40\n")
+    both = GOOD[:-1] + ", " + EVALUATION[1:]
+    done = mage.written("--approve", "policy.toml", replies=(both,))
+    assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW)
+    assert "waits for a person: policy is for a person" in done.err
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        *STAND_INS,
+        ("replying", "schema"),
+        ("replying", "from_reply"),
+        ("sandbox.finding", "find_sandbox"),
+        ("laying", "lay"),
+        ("probe.run", "probe"),
+        ("handover", "Accepted"),
+        ("handover", "components_of"),
+        ("handover", "commands_of"),
+        ("handover", "hand_over"),
+        ("exporting", "export"),
+        ("explaining", "explain"),
+    ],
+)
+def test_what_is_found_late_is_there(module: str, name: str) -> None:
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    if find_spec(f"etude.mage.{module}") is None:
+        pytest.skip(f"etude.mage.{module} is not there yet")
+    assert hasattr(import_module(f"etude.mage.{module}"), name)
