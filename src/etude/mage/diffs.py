@@ -21,6 +21,7 @@ CONTEXT: Final = 3
 UNENDED: Final = "\\ No newline at end of file"
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@$")
 _ESCAPES: Final = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
+_LETTERS: Final = {chr(code): f"\\{letter}" for letter, code in _ESCAPES.items()}
 
 
 @dataclass(frozen=True)
@@ -203,14 +204,14 @@ def _range(start: int, lines: Sequence[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return a name as git writes it: in quotes, with octal numbers, if a character in it is not plain ASCII."""
-    if all(" " <= c <= "~" and c not in '"\\' for c in name):
+    """Return a name as git writes it: in quotes, if a character in it is not plain ASCII, those as numbers."""
+    if all(" " <= c <= "~" and c not in _LETTERS for c in name):
         return name
-    plain = "".join(
-        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}"  # noqa: PLR2004
-        for byte in name.encode("utf-8")
-    )
-    return f'"{plain}"'
+    return '"' + "".join(_LETTERS.get(chr(byte)) or _octal(byte) for byte in name.encode("utf-8")) + '"'
+
+
+def _octal(byte: int) -> str:
+    return chr(byte) if " " <= chr(byte) <= "~" else f"\\{byte:03o}"
 
 
 def _unquoted(name: str) -> str:

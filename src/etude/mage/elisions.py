@@ -94,7 +94,7 @@ def _ends(lines: list[str], number: int) -> bool:
 
 
 def _dots(text: str, base: str) -> Iterator[tuple[int, str]]:
-    """Yield ``...`` that stands where the base has code: in a definition that it has, too, and more often than there."""
+    """Yield ``...`` that stands where the base has code: in a definition that it has, too, and more than there."""
     try:
         new, old = parsed(text), parsed(base)
     except SyntaxError:

@@ -71,7 +71,7 @@ def indented(text: str, before: str, indent: str, known: Collection[str]) -> str
         known: The lines of strings in the old source, as ``strings_over_lines`` gives them.
     """
     lines = text.split("\n")
-    docstrings = {node.body[0].lineno for node in ast.walk(parsed(text)) if _has_docstring(node)}
+    docstrings = {_docstring_at(node) for node in ast.walk(parsed(text))}
     moved = [indent + line if line.strip() else line for line in lines]
     for first, last in strings_over_lines(text):
         stays = [moved[first - 1], *lines[first:last]]
@@ -93,10 +93,10 @@ def _moved(line: str, before: str, indent: str) -> str:
     return indent + line[len(before) :] if line.strip() and line.startswith(before) else line
 
 
-def _has_docstring(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        and isinstance(node.body[0], ast.Expr)
-        and isinstance(node.body[0].value, ast.Constant)
-        and isinstance(node.body[0].value.value, str)
-    )
+def _docstring_at(node: ast.AST) -> int:
+    """Return the line of a definition's docstring; 0 for what has none."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            return first.lineno
+    return 0

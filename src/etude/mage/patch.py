@@ -6,6 +6,7 @@ refused. What comes out is kept as a diff, since that is what was approved; bloc
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
@@ -279,7 +280,7 @@ def _at_left(text: str) -> str:
 
 
 def _check_apart(file: File, edits: Sequence[Edit]) -> None:
-    for one, other in zip(edits, edits[1:], strict=False):
+    for one, other in itertools.pairwise(edits):
         if other.first < one.last or (other.first, other.last) == (one.first, one.last):
             line = file.line_at(other.first)
             raise refuse(

@@ -50,29 +50,20 @@ def inside(folder: Path, path: str) -> Path:
 
 def _why_no_path(path: str) -> str:
     parts = path.split("/")
-    if not path:
-        return "is empty"
-    if "\0" in path:
-        return "holds a zero byte"
-    if path.startswith("/"):
-        return "is absolute"
-    if re.match(r"[A-Za-z]:", path):
-        return "names a drive"
-    if "\\" in path:
-        return "has a backslash; folders are parted by slashes"
-    if _ODD.search(path):
-        return "has a character that is in no path of every system"
-    if ".." in parts:
-        return "leads out of the project's folder"
-    if "" in parts or "." in parts:
-        return "has an empty part, or one that is a dot"
-    if any(part.endswith((".", " ")) for part in parts):
-        return "has a part that ends in a dot or a blank"
-    if any(part.partition(".")[0].rstrip().lower() in DEVICES for part in parts):
-        return "is the name of a device"
-    if any(_folded(part) == KEPT_BY_GIT for part in parts):
-        return "is in the folder that git keeps for itself"
-    return ""
+    checks = (
+        (not path, "is empty"),
+        ("\0" in path, "holds a zero byte"),
+        (path.startswith("/"), "is absolute"),
+        (re.match(r"[A-Za-z]:", path), "names a drive"),
+        ("\\" in path, "has a backslash; folders are parted by slashes"),
+        (_ODD.search(path), "has a character that not every system allows in a path"),
+        (".." in parts, "leads out of the project's folder"),
+        ("" in parts or "." in parts, "has an empty part, or one that is a dot"),
+        (any(part.endswith((".", " ")) for part in parts), "has a part that ends in a dot or a blank"),
+        (any(part.partition(".")[0].rstrip().lower() in DEVICES for part in parts), "is the name of a device"),
+        (any(_folded(part) == KEPT_BY_GIT for part in parts), "is in the folder that git keeps for itself"),
+    )
+    return next((why for wrong, why in checks if wrong), "")
 
 
 def _why_clash(path: str, known: Iterable[str]) -> str:

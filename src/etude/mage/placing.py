@@ -187,8 +187,8 @@ def _check_decorators(block: Symbol, file: File, there: Definition, new: Definit
     lost = [one for one in lost if one not in has and not _may_go(one, lost_ok)]
     if lost and not has:
         raise refuse(
-            f"`{block.name}` of {file.path} is decorated with {', '.join(f'@{one}' for one in lost)}, and the block has "
-            "no decorator; nothing applied. Repeat it; to take a decorator away, use a search block for its line.",
+            f"`{block.name}` of {file.path} is decorated with {', '.join(f'@{one}' for one in lost)}, and the block "
+            "has no decorator; nothing applied. Repeat it; to take a decorator away, use a search block for its line.",
             claim="a symbol block holds the decorators",
             expected=", ".join(f"@{one}" for one in lost),
             found="no decorator",
