@@ -18,10 +18,12 @@ import etude
 from etude.core.errors import ConfigError, SignatureError
 from etude.definition import read_code
 from etude.files.scripts import load
+from etude.mage.baseline import BaselineError
 from etude.mage.blocks import Author, Patch
 from etude.mage.commands import Command, CommandFailed
+from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
 from etude.mage.from_tree import functions_of
-from etude.mage.handover import Accepted, BaselineBroken, commands_of, components_of, hand_over
+from etude.mage.handover import Accepted, commands_of, components_of, hand_over, pairs_of
 from etude.mage.metrics_of import Metric
 from etude.mage.travelling import Files
 from etude.mage.tree import Tree, digest_of
@@ -246,7 +248,7 @@ def test_a_variant_whose_first_trial_fails_is_pulled_before_its_other_seeds(proj
 def test_a_project_that_does_not_run_by_itself_is_said_to_be_the_users(project: Callable[..., Project]) -> None:
     here = project(late="def bonus():\n    raise RuntimeError('no such file')\n")
     fixed = accepted("half", here.tree, {"pieces.py": PIECES.replace("float(width)", "width / 2")})
-    with pytest.raises(BaselineBroken, match=r"Your code, not the patch\. Mend that first\."):
+    with pytest.raises(BaselineError, match=r"Your code, not the patch\. Mend that first\."):
         hand_over(here.experiment(), here.components(fixed), name="broken", seeds=[1, 2], workers=1, retries=0)
 
 
@@ -265,6 +267,18 @@ def test_an_approved_patch_is_of_these_files_and_makes_those(project: Callable[.
         here.components(other)
     with pytest.raises(ConfigError, match="names no experiment of these files"):
         functions_of(half.tree, here.tree, here.experiment(), entry="other.py:x", root=here.root, identity="")
+
+
+def test_whether_seeds_pair_commands_is_said_by_facts() -> None:
+    def facts(weights: str, batch: str) -> Facts:
+        model = ModelFacts(type="Net", parameters={"fc1.weight": ParameterFacts(shape=(2, 2), digest=weights)})
+        return Facts(ended=Ended(code=0, why="finished"), models=(model,), batch_digests=(batch,))
+
+    said = pairs_of(facts("a", "b"), {"other": facts("c", "d"), "equal": facts("a", "b")})
+    assert said["other"] == (
+        "Seeds do not pair these runs: initial `fc1.weight` and the batch order differ. Reported as independent."
+    )
+    assert said["equal"].startswith("Seeds pair these runs")
 
 
 # --- commands -------------------------------------------------------------------------------------

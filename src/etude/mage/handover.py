@@ -14,11 +14,13 @@ from typing import Any, Final, Protocol
 
 from etude.ablate.components import CustomComponent
 from etude.ablate.making import custom
-from etude.core.errors import ConfigError, EtudeError
+from etude.core.errors import ConfigError
 from etude.core.signature import Definition
 from etude.core.text import count
+from etude.mage.baseline import BaselineError, pairing
 from etude.mage.blocks import Patch
 from etude.mage.commands import Command
+from etude.mage.facts import Facts
 from etude.mage.from_tree import functions_of, search_in
 from etude.mage.travelling import Files
 from etude.mage.tree import Tree
@@ -26,10 +28,6 @@ from etude.mage.tree import Tree
 FIRST: Final = "-first"
 KEPT: Final = "-kept"
 """What studies of first trials, and of what is left after them, are called after the one that was asked for."""
-
-
-class BaselineBroken(EtudeError):
-    """The untouched program does not run by itself: that is no patch's fault."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,7 @@ def hand_over(
         options: Further options of ``Experiment.ablate``.
 
     Raises:
-        BaselineBroken: The untouched program failed in its first trial.
+        BaselineError: The untouched program failed in its first trial.
     """
     others, grows = list(and_also), isinstance(seeds, int)
     listed = not grows and not isinstance(seeds, str) and isinstance(seeds, Sequence)
@@ -177,7 +175,7 @@ def hand_over(
     first = experiment.ablate([*components, *others], name=name if grows else name + FIRST, **early)
     failed = _failed(first)
     if BASE in failed:
-        raise BaselineBroken(f"The untouched program failed: {failed[BASE]} Your code, not the patch. Mend that first.")
+        raise BaselineError(f"The untouched program failed: {failed[BASE]} Your code, not the patch. Mend that first.")
     pulled = {one.name: failed[str(one)] for one in components if str(one) in failed}
     kept = [one for one in components if one.name not in pulled]
     if not kept and not others:
@@ -186,6 +184,14 @@ def hand_over(
     called = name + KEPT if grows and pulled else name
     ablation = experiment.ablate([*kept, *others], name=called, seeds=seeds, **{**options, **again})
     return HandedOver(ablation, first, pulled)
+
+
+def pairs_of(base: Facts, variants: Mapping[str, Facts]) -> dict[str, str]:
+    """Say of each variant whether equal seeds pair its runs with those of the base, as its facts show it.
+
+    For commands nothing else can tell; arms of an experiment of Étude have fingerprints of their own besides.
+    """
+    return {name: pairing(base, facts).text for name, facts in variants.items()}
 
 
 BASE: Final = "base"
