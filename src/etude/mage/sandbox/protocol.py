@@ -51,6 +51,7 @@ class Ran:
         err: What it printed on standard error.
         wall_s: How long it took, until nothing of it was left.
         tier: What it ran in.
+        stopped: Why we ended it: ``time limit`` or ``more than 256 processes``; empty if we did not.
     """
 
     code: int | None
@@ -60,6 +61,7 @@ class Ran:
     err: bytes = b""
     wall_s: float = 0.0
     tier: Tier = Tier.LIMITS
+    stopped: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,127 @@
+"""The folder in which a variant runs: its own files as copies, and all else of the project by links.
+
+Links lead to the project itself, so that data of any size is there at once. In bubblewrap they can only be read, and
+only if the job names where they lead (``reached``).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from etude.core.errors import ConfigError
+from etude.mage.tree import Tree
+
+LEFT_OUT: Final = (
+    *(".git", ".hg", ".svn", "__pycache__", "node_modules", ".venv", "venv", ".tox", ".nox", ".cache", "*_cache"),
+    *(".hypothesis", ".ipynb_checkpoints", ".idea", ".vscode", "*.egg-info", "etude-studies", ".etude-probe-*"),
+)
+"""What no variant needs: histories, environments, studies, caches."""
+SECRET: Final = (
+    *(".env", ".env.*", "*.pem", "*.key", ".netrc", ".npmrc", ".pypirc", ".ssh", ".aws", ".gnupg", "id_rsa*"),
+    *("id_ed25519*", "credentials*", "secrets*", "*.kdbx"),
+)
+"""What a variant must not read, as far as names tell."""
+MOST_ENTRIES: Final = 200
+"""A folder with more entries is linked as a whole; of others each entry is, so that a program can write beside them."""
+JOURNAL: Final = "journal.sqlite"
+
+
+def lay(tree: Tree, root: Path, folder: Path) -> Path:
+    """Make the folder of a variant, and return it.
+
+    Args:
+        tree: The variant's files. They are copied, so that whatever is written over them is written here.
+        root: The project's folder. What of it is not in the tree, data and checkpoints, is linked; histories, virtual
+            environments, studies, caches and what is called like a secret are not there.
+        folder: The folder to make; it may be there and empty.
+
+    Raises:
+        ConfigError: The folder holds something, or a file of the tree would lie outside of it.
+    """
+    root, folder = root.resolve(), folder.absolute()
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"{folder} holds something already. Pass a folder that is new or empty.")
+    for path in tree:
+        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts or not PurePosixPath(path).parts:
+            raise ConfigError(f"{path!r} lies outside of the project. Paths of a tree are relative to its folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in tree:
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(tree.files[path])
+        if os.access(root / path, os.X_OK):
+            file.chmod(0o755)
+    for path, target in _links(tree, root, folder):
+        link = folder / path
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+    return folder
+
+
+def reached(tree: Tree, root: Path, folder: Path | None = None) -> tuple[Path, ...]:
+    """Return where the links of a laid folder lead: what its job has to be allowed to read.
+
+    Args:
+        tree: As for ``lay``.
+        root: As for ``lay``.
+        folder: As for ``lay``; None if it does not lie inside the project.
+    """
+    root = root.resolve()
+    targets = [target for _, target in _links(tree, root, folder.absolute() if folder else root / ".nowhere")]
+    return tuple(target for target in targets if target.exists())
+
+
+def free(folder: Path, path: str) -> None:
+    """Take away a file of an earlier run, so that what is there later was written by this one.
+
+    A folder on its way that is a link becomes one of its own, with links to what is in it.
+
+    Raises:
+        ConfigError: The path leads outside of the folder.
+    """
+    parts = PurePosixPath(path).parts
+    if not parts or PurePosixPath(path).is_absolute() or ".." in parts:
+        raise ConfigError(f"{path!r} lies outside of the project. Pass a path relative to its folder.")
+    place = folder
+    for part in parts[:-1]:
+        place = place / part
+        if place.is_symlink() and place.is_dir():
+            target = place.resolve()
+            place.unlink()
+            place.mkdir()
+            for entry in sorted(target.iterdir()):
+                if not _is_left_out(entry, folder):
+                    (place / entry.name).symlink_to(entry)
+    (place / parts[-1]).unlink(missing_ok=True)
+
+
+def _links(tree: Tree, root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Give what is linked: its path in the project, and where it is."""
+    folders = {str(parent) for path in tree for parent in PurePosixPath(path).parents}
+    todo = [""]
+    while todo:
+        place = todo.pop()
+        for entry in sorted((root / place).iterdir()):
+            path = f"{place}/{entry.name}" if place else entry.name
+            if path in tree or _is_left_out(entry, folder):
+                continue
+            is_folder = entry.is_dir() and not entry.is_symlink()
+            if path in folders or (is_folder and (folder.is_relative_to(entry) or _is_small(entry))):
+                todo.append(path)
+            else:
+                yield path, entry
+
+
+def _is_left_out(entry: Path, folder: Path) -> bool:
+    if any(fnmatch.fnmatch(entry.name, pattern) for pattern in (*LEFT_OUT, *SECRET)) or entry == folder:
+        return True
+    return entry.is_dir() and any((entry / name).exists() for name in ("pyvenv.cfg", "conda-meta", JOURNAL))
+
+
+def _is_small(folder: Path) -> bool:
+    with os.scandir(folder) as entries:
+        return all(nth < MOST_ENTRIES for nth, _ in enumerate(entries))

@@ -1,0 +1,78 @@
+"""Puts everything in place before the program's first line."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import sys
+from typing import Any
+
+UNWATCHED = ("jax", "tensorflow", "catboost", "mxnet", "paddle")
+WATCHED = ("torch", "keras", "sklearn", "xgboost", "lightgbm")
+VERSIONS = (*WATCHED, "numpy", "pandas", "scipy", *UNWATCHED)
+
+
+def begin(spec: dict[str, Any]) -> None:
+    """Watch this process from here on.
+
+    Args:
+        spec: What is asked: ``out`` is where facts go, ``steps`` how many steps are enough, ``rows`` how many an
+            estimator gets, ``folder`` the project's.
+    """
+    seen = _load("seen").Seen(spec, _load("plain"))
+    calls = _load("calls").Calls(seen)
+    modules = _load("modules").Modules(seen)
+    loaders = _load("loaders").Loaders(seen, modules.may_count_operators)
+    fits = _load("fits").Fits(seen)
+    layers = _load("layers").Layers(seen)
+    settings = _load("settings").Settings(seen)
+    seen.before_writing += [
+        *(settings.update, calls.update, modules.update, loaders.update, layers.update),
+        lambda: _update(seen),
+    ]
+
+    def with_torch(torch: Any) -> None:
+        modules.watch(torch)
+        loaders.watch(torch)
+
+    _load("imports").tell(
+        {
+            "argparse": settings.watch,
+            "numpy.random": calls.watch_numpy,
+            "torch": with_torch,
+            "keras": layers.watch,
+            "sklearn.base": fits.watch_sklearn,
+            "xgboost": fits.watch_xgboost,
+            "lightgbm": fits.watch_lightgbm,
+        }
+    )
+    os.register_at_fork(after_in_child=seen.leave)
+    os.register_at_fork(after_in_child=modules.leave)
+    atexit.register(seen.finish)
+    seen.write()
+    sys.settrace(calls.trace)
+
+
+def _load(name: str) -> Any:
+    """Return a module that stands beside this one."""
+    place = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"_etude_probe_{name}", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _update(seen: Any) -> None:
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seen.facts["peak_mb"] = most / (2**10 if sys.platform == "linux" else 2**20)
+    versions = {"python": sys.version.split()[0]}
+    for name in VERSIONS:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            versions[name] = str(version)
+    seen.facts["versions"] = versions

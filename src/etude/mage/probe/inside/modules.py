@@ -1,0 +1,264 @@
+"""Models of PyTorch: what they are made of, what is called, what gets a gradient, and what steps are made of."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from etude.mage.probe.inside.seen import Seen
+
+MOST_STEPS = 10
+"""So many times the steps that were asked for are enough, however they are divided between optimizers."""
+WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}
+"""Modules that stand around a model and are none, and where they keep it."""
+
+
+class Modules:
+    """Watches models while they train.
+
+    Args:
+        seen: Where facts are kept.
+    """
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._torch: Any = None
+        self._calls: dict[int, list[Any]] = {}  # number of the object -> the module and how often it was called
+        self._roots: list[Any] = []
+        self._models: list[dict[str, Any]] = []
+        self._steps: dict[int, int] = {}
+        self._optimizers: list[Any] = []
+        self._backwards = 0
+        self._operators: dict[str, int] = {}
+        self._counting: Any = None
+        self._may_count = True
+
+    def watch(self, torch: Any) -> None:
+        """Watch what is trained from here on."""
+        seen, self._torch = self._seen, torch
+        called, before, after = seen.hook(self._called), seen.hook(self._before_step), seen.hook(self._after_step)
+        torch.nn.modules.module.register_module_forward_pre_hook(called)
+        torch.optim.optimizer.register_optimizer_step_pre_hook(before)
+        torch.optim.optimizer.register_optimizer_step_post_hook(after)
+        self._watch_backward(torch, seen.hook(self._before_backward))
+        self._watch_schedulers(torch, seen.hook(self._scheduled))
+        self._watch_compile(torch)
+        seen.facts.update(models=[], optimizers=[], scheduled=[], losses=[])
+
+    def leave(self) -> None:
+        """Count no more operators: this is a child of the watched process."""
+        counting, self._counting = self._counting, None
+        if counting is not None:
+            counting.__exit__(None, None, None)
+
+    def update(self) -> None:
+        """Hand over what was counted."""
+        if self._torch is None:
+            return
+        for root, model in zip(self._roots, self._models, strict=True):
+            for path, module in root.named_modules():
+                if path in model["modules"] and id(module) in self._calls:
+                    model["modules"][path]["calls"] = self._calls[id(module)][1]
+        self._seen.facts["operators"] = dict(self._operators)
+
+    # --- hooks ------------------------------------------------------------------------------------
+
+    def _called(self, module: Any, inputs: Any) -> None:
+        known = self._calls.get(id(module))
+        if known is None:
+            known = self._calls[id(module)] = [module, 0]
+            self.may_count_operators()
+            if len(self._calls) == 1:
+                plain = self._seen.plain
+                self._seen.facts["first_input"] = [plain.shapes(inputs), _digest(plain, inputs)]
+        known[1] += 1
+
+    def _before_backward(self, tensors: Any) -> None:
+        losses = [tensors] if hasattr(tensors, "backward") else list(tensors)
+        self._seen.facts["losses"] += [float(loss.detach()) for loss in losses if loss.numel() == 1]
+        self._backwards += 1
+        if self._backwards > self._seen.steps_wanted and not self._steps and not self._has_optimizer():
+            self._look_at([])
+            self._look_at_gradients()
+            self._seen.note("there is no optimizer: calls of backward were counted as steps")
+            self._seen.facts["steps"] = self._backwards - 1
+            self._seen.enough()
+
+    def _before_step(self, optimizer: Any, *_: Any) -> None:
+        if id(optimizer) not in self._steps:
+            self._steps[id(optimizer)] = 0
+            self._optimizers.append(optimizer)  # kept, so that no other one gets its number
+            if "LBFGS" not in type(optimizer).__name__:
+                self._look_at([p for group in optimizer.param_groups for p in group["params"]])
+            plain = self._seen.plain
+            groups = [plain.plain_items((n, v) for n, v in g.items() if n != "params") for g in optimizer.param_groups]
+            self._seen.facts["optimizers"].append([{"type": type(optimizer).__name__, **group} for group in groups])
+        self._look_at_gradients()
+
+    def _after_step(self, optimizer: Any, *_: Any) -> None:
+        seen = self._seen
+        if not self._roots:  # one that computes its losses and gradients itself, within the step
+            self._look_at([p for group in optimizer.param_groups for p in group["params"]])
+            self._look_at_gradients()
+        self._steps[id(optimizer)] += 1
+        total = seen.facts["steps"] = sum(self._steps.values())
+        waiting = len(self._alive(self._torch.optim.Optimizer)) > len(self._steps)
+        is_enough = min(self._steps.values()) >= seen.steps_wanted and not waiting
+        if is_enough or total >= MOST_STEPS * seen.steps_wanted:
+            seen.enough()
+        seen.write()
+
+    def _scheduled(self, scheduler: Any) -> None:
+        self._seen.facts["scheduled"].append(type(scheduler).__name__)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def _look_at(self, trained: list[Any]) -> None:
+        """Find the outermost modules that have these parameters, and those that have a gradient if there are none."""
+        roots, owned = self._roots_of({id(one) for one in trained})
+        for root in map(_unwrapped, roots):
+            if all(root is not known for known in self._roots):
+                self._roots.append(root)
+                self._models.append(self._model(root))
+                self._seen.facts["models"].append(self._models[-1])
+        if bare := [one for one in trained if id(one) not in owned]:
+            rows = {str(nth): self._parameter(one) for nth, one in enumerate(bare)}
+            self._seen.facts["models"].append({"type": "Tensor", "parameters": rows, "modules": {}})
+        self._seen.write()
+
+    def _roots_of(self, wanted: set[int]) -> tuple[list[Any], set[int]]:
+        """Return the outermost modules above these parameters, in order of their first calls, and which they have."""
+        alive = self._alive(self._torch.nn.Module)
+        parents: dict[int, list[Any]] = {}
+        for module in alive:
+            for child in module._modules.values():
+                if child is not None:
+                    parents.setdefault(id(child), []).append(module)
+        owned: set[int] = set()
+        todo = []
+        for module in alive:
+            for parameter in module._parameters.values():
+                if parameter is not None and (id(parameter) in wanted if wanted else parameter.grad is not None):
+                    owned.add(id(parameter))
+                    todo.append(module)
+        roots, passed = [], set()
+        while todo:
+            module = todo.pop(0)
+            if id(module) in passed:
+                continue
+            passed.add(id(module))
+            todo += parents.get(id(module), [])
+            if id(module) not in parents:
+                roots.append(module)
+        order = {number: nth for nth, number in enumerate(self._calls)}
+        return sorted(roots, key=lambda root: order.get(id(root), len(order))), owned
+
+    def _model(self, root: Any) -> dict[str, Any]:
+        plain = self._seen.plain
+        return {
+            "type": type(root).__name__,
+            "parameters": {name: self._parameter(one) for name, one in root.named_parameters()},
+            "modules": {
+                path: {"type": type(module).__name__, "calls": 0, "values": plain.plain_items(vars(module).items())}
+                for path, module in root.named_modules()
+            },
+        }
+
+    def _parameter(self, parameter: Any) -> dict[str, Any]:
+        plain = self._seen.plain
+        is_lazy = "Uninitialized" in type(parameter).__name__
+        try:
+            digest = "" if is_lazy else plain.digest(plain.bytes_of(parameter))
+        except Exception:
+            digest = ""
+        shape = [] if is_lazy else list(parameter.shape)
+        return {"shape": shape, "trainable": bool(parameter.requires_grad), "digest": digest, "got_gradient": None}
+
+    def _look_at_gradients(self) -> None:
+        """Note which parameters have a gradient that is not 0."""
+        for root, model in zip(self._roots, self._models, strict=True):
+            for name, parameter in root.named_parameters():
+                row = model["parameters"].get(name)
+                if row is not None and not row["got_gradient"]:
+                    gradient = parameter.grad
+                    if gradient is not None and gradient.is_sparse:
+                        gradient = gradient._values()
+                    row["got_gradient"] = gradient is not None and bool((gradient.detach() != 0).any())
+
+    def _alive(self, kind: type) -> list[Any]:
+        return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+
+    def _has_optimizer(self) -> bool:
+        import sys
+
+        return "keras" in sys.modules or bool(self._alive(self._torch.optim.Optimizer))
+
+    # --- ways in ----------------------------------------------------------------------------------
+
+    def _watch_backward(self, torch: Any, before: Any) -> None:
+        original = torch.autograd.backward
+
+        @functools.wraps(original)
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            before(tensors)
+            return original(tensors, *args, **kwargs)
+
+        torch.autograd.backward = backward
+
+    def _watch_schedulers(self, torch: Any, made: Any) -> None:
+        kind = torch.optim.lr_scheduler.LRScheduler
+        original = kind.__init__
+
+        @functools.wraps(original)
+        def begin(scheduler: Any, *args: Any, **kwargs: Any) -> None:
+            made(scheduler)
+            original(scheduler, *args, **kwargs)
+
+        kind.__init__ = begin
+
+    def _watch_compile(self, torch: Any) -> None:
+        original = torch.compile
+
+        @functools.wraps(original)
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            self._may_count = False  # a mode of ours would have it run uncompiled, which rounds otherwise
+            return original(*args, **kwargs)
+
+        torch.compile = compiled
+
+    def may_count_operators(self) -> None:
+        """Count operators from here on, if nothing else has begun to look at them: ours has to be the outermost."""
+        torch = self._torch
+        if self._counting is not None or torch is None:
+            return
+        if not self._may_count:
+            self._seen.note("operators were not counted: the program compiles its model")
+            return
+        modes = torch.utils._python_dispatch
+        if modes._len_torch_dispatch_stack():
+            return
+        seen, counts = self._seen, self._operators
+
+        class Counting(modes.TorchDispatchMode):  # type: ignore[name-defined, misc]
+            """Counts operators, and runs them as they are."""
+
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                if not seen.is_busy:
+                    name = str(func).rpartition(".")[0]
+                    counts[name] = counts.get(name, 0) + 1
+                return func(*args, **(kwargs or {}))
+
+        self._counting = Counting()
+        self._counting.__enter__()
+
+
+def _unwrapped(module: Any) -> Any:
+    while type(module).__name__ in WRAPPERS:
+        module = getattr(module, WRAPPERS[type(module).__name__])
+    return module
+
+
+def _digest(plain: Any, value: Any) -> str:
+    return str(plain.digest(*map(plain.bytes_of, plain.leaves(value))))
