@@ -61,8 +61,8 @@ def numbers_in(text: str) -> Iterator[Number]:
     """Yield the numbers of a text, those in words as well, and not those that are part of a name such as ``conv2``.
 
     Example:
-        >>> [(one.text, one.value) for one in numbers_in("conv2 costs 3.1 % in two of 1,000 runs")]
-        [('3.1 %', 0.031), ('two', 2.0), ('1,000', 1000.0)]
+        >>> [(one.text, one.value) for one in numbers_in("conv2 costs 50 % in two of 1,000 runs")]
+        [('50 %', 0.5), ('two', 2.0), ('1,000', 1000.0)]
     """
     found = [(match.start(), _number(match)) for match in _NUMBER.finditer(text)]
     for match in _SUFFIXED.finditer(text):  # "3x" and "2nd": what stands before the letters counts
