@@ -18,8 +18,12 @@ ASK: Final = (
 
 
 @lru_cache(maxsize=8)
-def files_of(interpreter: str) -> tuple[Path, ...]:
+def files_of(interpreter: str, path: str = "") -> tuple[Path, ...]:
     """Return the folders and files of an interpreter and of all that it can import.
+
+    Args:
+        interpreter: The program.
+        path: Our PYTHONPATH, which it has, too.
 
     Raises:
         ConfigError: It is no Python that runs.

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 NUMBER: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
-NAMED: Final = re.compile(rf"(?<![\w.])([A-Za-z][\w.@/-]*(?: [A-Za-z][\w.@/-]*)?)\s*[:=]\s*({NUMBER})(?![\w.:])")
+NAMED: Final = re.compile(rf"(?<![\w./])([A-Za-z][\w.@/-]*(?: [A-Za-z][\w.@/-]*)?)\s*[:=]\s*({NUMBER})(?![\w.:/])")
 MOST_LINES: Final = 200
 MOST_BYTES: Final = 1_000_000
 
 
 def printed(out: str) -> dict[str, float]:
-    """Return what the last lines of an output name, as in ``accuracy: 0.93`` or ``val_loss=0.3``; the last one counts."""
+    """Return what the last lines of an output name, as in ``accuracy: 0.93`` or ``loss=0.3``; the last one counts."""
     found: dict[str, float] = {}
     for line in out.splitlines()[-MOST_LINES:]:
         for name, value in NAMED.findall(line):

@@ -86,7 +86,7 @@ def probe(
     job = Job(
         command=command,
         folder=folder,
-        reads=list(dict.fromkeys([*files_of(interpreter), *own, *reads])),
+        reads=list(dict.fromkeys([*files_of(interpreter, _path()), *own, *reads])),
         environment=environment_of(folder, json.dumps(spec), os.environ) | dict(environment or {}),
         limits=limits or Limits(),
     )

@@ -36,17 +36,16 @@ def begin(spec: dict[str, Any]) -> None:
         modules.watch(torch)
         loaders.watch(torch)
 
-    _load("imports").tell(
-        {
-            "argparse": settings.watch,
-            "numpy.random": calls.watch_numpy,
-            "torch": with_torch,
-            "keras": layers.watch,
-            "sklearn.base": fits.watch_sklearn,
-            "xgboost": fits.watch_xgboost,
-            "lightgbm": fits.watch_lightgbm,
-        }
-    )
+    told = {
+        "argparse": settings.watch,
+        "numpy.random": calls.watch_numpy,
+        "torch": with_torch,
+        "keras": layers.watch,
+        "sklearn.base": fits.watch_sklearn,
+        "xgboost": fits.watch_xgboost,
+        "lightgbm": fits.watch_lightgbm,
+    }
+    _load("imports").tell({name: _guarded(seen, name, one) for name, one in told.items()})
     os.register_at_fork(after_in_child=seen.leave)
     os.register_at_fork(after_in_child=modules.leave)
     atexit.register(seen.finish)
@@ -63,6 +62,18 @@ def _load(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _guarded(seen: Any, name: str, watch: Any) -> Any:
+    """Return what watches a library, and never fails: one of another version may have nothing of what is looked for."""
+
+    def watching(module: Any) -> None:
+        try:
+            watch(module)
+        except Exception as error:
+            seen.note(f"{name} could not be watched: {type(error).__name__}: {error}")
+
+    return watching
 
 
 def _update(seen: Any) -> None:

@@ -25,7 +25,7 @@ LIBRARIES = (
 )
 """Modules whose functions are counted, by how their names begin."""
 SCHEDULERS = "torch.optim.lr_scheduler"
-NO_FUNCTIONS = re.compile(r"<(module|listcomp|setcomp|dictcomp|genexpr)>$")
+NO_FUNCTIONS = re.compile(r"<(listcomp|setcomp|dictcomp|genexpr)>$")
 
 
 class Calls:
@@ -76,7 +76,8 @@ class Calls:
         @functools.wraps(function)
         def seeding(*args: Any, **kwargs: Any) -> Any:
             given = [*args, *kwargs.values()]
-            if given and given[0] is not None and self._seen.is_on:
+            is_own = function.__name__ == "seed" or self._seen.place(sys._getframe(1).f_code.co_filename)
+            if given and isinstance(given[0], int) and self._seen.is_on and is_own:  # libraries make generators, too
                 self._seeded(told.replace(" seed", ""), given[0])
             return function(*args, **kwargs)
 
@@ -92,7 +93,8 @@ class Calls:
         code = frame.f_code
         self._codes.append(code)
         try:
-            name = self._name(frame)
+            is_function = code.co_flags & inspect.CO_OPTIMIZED  # and not the body of a module or of a class
+            name = self._name(frame) if is_function else None
         except Exception:
             name = None
         if isinstance(name, str) and code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
@@ -111,11 +113,10 @@ class Calls:
         place = self._seen.place(code.co_filename)
         if place:
             return None if NO_FUNCTIONS.search(qualified) else f"{place}:{qualified}"
-        if not module.startswith(LIBRARIES) or "<locals>" in qualified or qualified.split(".")[-1].startswith("_"):
-            return None
         if module == SCHEDULERS:
             return _scheduler if qualified.endswith(".step") else None
-        return public(module, qualified, code)
+        is_private = "._" in f".{module}.{qualified.split('.')[-1]}" or "<locals>" in qualified
+        return public(module, qualified, code) if module.startswith(LIBRARIES) and not is_private else None
 
     def _torch_seeded(self, frame: Any) -> str:
         self._seeded("torch", frame.f_locals.get("seed"))

@@ -129,6 +129,7 @@ class Layers:
         wanted = {id(one) for one in variables}
         models = [one for one in gc.get_objects() if issubclass(type(one), self._keras.Model)]
         inner = {id(layer) for model in models for layer in model._flatten_layers(include_self=False)}
+        inner |= {id(getattr(model, "_functional", None)) for model in models}  # what a Sequential is made of
         for model in models:
             is_new = all(model is not known for known, _ in self._models)
             if is_new and id(model) not in inner and any(id(one) in wanted for one in model.trainable_variables):

@@ -78,6 +78,9 @@ class Loaders:
         self._facts.append({"shapes": [], "digest": "", "length": UNKNOWN, "has_come": False})
 
     def _begins(self, loader: Any) -> None:
+        facts = self._facts[loader.__dict__["_etude_loader"]]
+        if facts["length"] == UNKNOWN:
+            facts["length"] = _length(loader)
         if loader.num_workers:
             self._seen.note("calls of functions in the processes of loader workers were not counted")
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ class Modules:
         seen, self._torch = self._seen, torch
         called, before, after = seen.hook(self._called), seen.hook(self._before_step), seen.hook(self._after_step)
         torch.nn.modules.module.register_module_forward_pre_hook(called)
-        torch.optim.optimizer.register_optimizer_step_pre_hook(before)
-        torch.optim.optimizer.register_optimizer_step_post_hook(after)
+        stepping = sys.modules["torch.optim.optimizer"]  # which torch.optim does not show
+        stepping.register_optimizer_step_pre_hook(before)
+        stepping.register_optimizer_step_post_hook(after)
         self._watch_backward(torch, seen.hook(self._before_backward))
         self._watch_schedulers(torch, seen.hook(self._scheduled))
         self._watch_compile(torch)
@@ -191,8 +193,6 @@ class Modules:
         return [one for one in gc.get_objects() if issubclass(type(one), kind)]
 
     def _has_optimizer(self) -> bool:
-        import sys
-
         return "keras" in sys.modules or bool(self._alive(self._torch.optim.Optimizer))
 
     # --- ways in ----------------------------------------------------------------------------------
@@ -247,7 +247,8 @@ class Modules:
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if not seen.is_busy:
                     name = str(func).rpartition(".")[0]
-                    counts[name] = counts.get(name, 0) + 1
+                    if not name.startswith("profiler."):
+                        counts[name] = counts.get(name, 0) + 1
                 return func(*args, **(kwargs or {}))
 
         self._counting = Counting()

@@ -17,7 +17,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     """Return a value as JSON has it; ``is_plain`` says whether there is one."""
     value = _simpler(value)
     if value is None or isinstance(value, bool | int | float):
-        return value
+        return "nan" if value != value else value  # which would not equal itself
     if isinstance(value, str):
         return value if len(value) <= LONGEST_TEXT else _NONE
     found: Any = _NONE
@@ -104,4 +104,5 @@ def leaves(value: Any, depth: int = 0) -> list[Any]:
 
 def shapes(value: Any) -> list[list[int]]:
     """Return the shapes of all tensors and arrays in it."""
-    return [[int(size) for size in leaf.shape] for leaf in leaves(value) if hasattr(leaf, "shape")]
+    found = [leaf.shape for leaf in leaves(value) if hasattr(leaf, "shape")]
+    return [[-1 if size is None else int(size) for size in shape] for shape in found]

@@ -11,6 +11,7 @@ from typing import Any
 
 FEW = 40
 """So many frames of a traceback are kept."""
+HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Seen:
@@ -28,6 +29,7 @@ class Seen:
         self.folder = os.path.realpath(spec["folder"])
         self.began_in = os.getcwd()
         self._out: str = spec["out"]
+        self._places: dict[str, str] = {}
         self.is_on = True
         self.is_busy = False
         self.facts: dict[str, Any] = {"why": "", "steps": 0, "unseen": []}
@@ -56,6 +58,11 @@ class Seen:
 
     def place(self, filename: str) -> str:
         """Return a file's path inside the project; empty if it lies elsewhere."""
+        if filename not in self._places:
+            self._places[filename] = self._place(filename)
+        return self._places[filename]
+
+    def _place(self, filename: str) -> str:
         if filename.startswith("<"):
             return ""
         path = os.path.realpath(os.path.join(self.began_in, filename))
@@ -108,16 +115,25 @@ class Seen:
         where = f"{self.place(own[-1].filename)}:{own[-1].lineno} in {own[-1].name}" if own else ""
         if isinstance(error, SyntaxError) and error.filename and self.place(error.filename):
             where = f"{self.place(error.filename)}:{error.lineno}"
-        lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-FEW)
+        told = traceback.TracebackException(type(error), error, error.__traceback__, limit=-FEW)
         self.facts["why"] = "raised"
         self.facts["error"] = {
             "error": type(error).__name__,
             "message": str(error),
             "frame": where,
-            "traceback": "".join(lines),
+            "traceback": "".join(_without_ours(told).format()),
         }
 
     def leave(self) -> None:
         """Look no more: this is a child of the watched process."""
         self.is_on = False
         sys.settrace(None)
+
+
+def _without_ours(told: traceback.TracebackException) -> traceback.TracebackException:
+    """Return a traceback, and those that led to it, without frames of what watches."""
+    one: traceback.TracebackException | None = told
+    while one is not None:
+        one.stack = traceback.StackSummary.from_list([frame for frame in one.stack if HERE not in frame.filename])
+        one = one.__cause__ or one.__context__
+    return told

@@ -48,6 +48,7 @@ class Settings:
             frame = frame.f_back
         if frame is not None and self._seen.place(frame.f_code.co_filename):
             self._flags.update(self._seen.plain.plain_items(vars(flags).items()))
+            self._seen.write()
 
     def update(self) -> None:
         """Look again, and hand over what is there now.
@@ -56,7 +57,7 @@ class Settings:
         """
         found: dict[str, Any] = dict(self._flags)
         for owner, items in [*self._objects(), *self._variables(), *self._globals()]:
-            for name, value in self._seen.plain.plain_items(items):
+            for name, value in self._seen.plain.plain_items(items).items():
                 found.setdefault(name, value)
                 if owner:
                     found.setdefault(f"{owner}.{name}", value)
@@ -70,7 +71,7 @@ class Settings:
             kind = type(one)
             if "__dataclass_fields__" in kind.__dict__ and CONFIGURATION.search(kind.__name__):
                 module = sys.modules.get(kind.__module__)
-                if self._seen.place(getattr(module, "__file__", None) or "<unknown>"):
+                if self._seen.place(_file(module)):
                     items = [(f.name, getattr(one, f.name, None)) for f in dataclasses.fields(kind)]
                     found.append((kind.__name__, items))
         return found
@@ -88,7 +89,7 @@ class Settings:
 
     def _globals(self) -> list[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
-        own = [m for m in list(sys.modules.values()) if self._seen.place(getattr(m, "__file__", None) or "<unknown>")]
+        own = [module for module in list(sys.modules.values()) if self._seen.place(_file(module))]
         own.sort(key=lambda module: module.__name__ != "__main__")
         for module in own:
             owner = "" if module.__name__ == "__main__" else module.__name__
@@ -97,6 +98,14 @@ class Settings:
             for name in NAMES.intersection(held):
                 found += _items(name, held[name])
         return found
+
+
+def _file(module: Any) -> str:
+    """Return where a module comes from; some would import more if they were asked in another way."""
+    found = getattr(module, "__dict__", {}).get("__file__")
+    if not found and getattr(module, "__name__", "") == "__main__":  # Python has taken it away again at the end
+        found = next((part for part in sys.orig_argv[1:] if part.endswith(".py")), None)
+    return found or "<unknown>"
 
 
 def _items(name: str, value: Any) -> list[tuple[str, Any]]:
