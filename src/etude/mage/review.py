@@ -122,7 +122,7 @@ def told_verdicts(verdicts: Sequence[Verdict], *, coloured: bool = False) -> lis
         lines.append(f"{verdict.rung.name.lower().replace('_', ' ')}: {verdict.outcome.value}")
         lines += [f"   {visible(reason.text)}" for reason in verdict.reasons]
         lines += [_styled(f"   alarm: {visible(alarm)}", "alarm", coloured) for alarm in verdict.alarms]
-        lines += [f"   not run: {visible(rung)}" for rung in verdict.not_run]
+        lines += [f"   not run: {visible(rung).lower().replace('_', ' ')}" for rung in verdict.not_run]
     return lines or ["no verdict"]
 
 
