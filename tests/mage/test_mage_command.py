@@ -14,6 +14,7 @@ import stand_ins
 from stand_ins import BROKEN, CONV2, EVALUATION, GOOD, TRAIN
 from typer.testing import CliRunner
 
+import etude
 from etude.cli import app
 from etude.cli import mage_shared as shared
 from etude.cli.mage_shared import MageCode, code_of
@@ -53,6 +54,7 @@ HERE = {
 """What stands in for the tools that are at hand: replies are JSON, and the program tells its own layers."""
 ELSEWHERE = {
     "etude.mage.patch.make_patch_of_trees": stand_ins.patch_of_trees,
+    "etude.mage.patch.patched": stand_ins.patched,
     "etude.mage.planning.plan": planned,
     "etude.mage.planning.told": lambda plan: "Planned: " + ", ".join(variant.name for variant in plan.variants),
     "etude.mage.rendering.GRAMMAR": "Write JSON.",
@@ -296,6 +298,37 @@ def test_the_two_calls_of_the_paper_do_the_same(mage: Mage, monkeypatch: pytest.
     patch = read(Path("studies/project")).patch_of(NAME)
     assert patch is not None
     assert "+# conv2 is gone" in patch.diff
+
+
+TRAINED = """
+import sys
+
+seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+with open("metrics.json", "w") as file:
+    json.dump({"accuracy": 0.5 + 0.1 * len(layers) + 0.001 * (seed * 7919 % 13)}, file)
+"""
+
+
+def test_accepted_variants_are_trained_in_the_same_study_and_written_out(mage: Mage) -> None:
+    Path("policy.toml").write_text("most_lines = 40\n")
+    Path("project/train.py").write_text(TRAIN + TRAINED)
+    assert mage.written("--approve", "policy.toml", "--metric", "metrics.json:accuracy").code == 0
+    done = mage("run", "project", "--seeds", "6", "--workers", "1")
+    assert done.code == 0, done.err
+    assert "custom:without-conv2" in done.out
+    record = read(Path("studies/project"))
+    assert record.standings[NAME].stage is Stage.HANDED_OVER
+    opened = etude.open("project")
+    assert opened.counts() == {"finished": 12}
+    effect = {arm.name: arm.mean for arm in opened.arms}  # type: ignore[attr-defined]
+    assert effect["base"] - effect["custom:without-conv2"] == pytest.approx(0.1)
+    done = mage("export", "project", "out", "--json")
+    assert json.loads(done.out)["variants"] == [NAME]
+    assert CONV2 not in Path("out/variants", NAME, "train.py").read_text()
+    Path("project/evaluate.py").write_text("METRIC = 'f1'\n")
+    done = mage("run", "project")
+    assert done.code == 2
+    assert "was edited since its variants were checked" in done.err
 
 
 # --- refused before money is spent ----------------------------------------------------------------
