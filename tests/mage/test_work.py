@@ -74,6 +74,7 @@ def test_what_raises_is_repaired_with_the_evidence_and_nothing_else(tmp_path: Pa
     with bench(tmp_path / "s", backend) as at:
         at.work.run()
     assert stages(tmp_path / "s") == {NAME: Stage.AWAITING_REVIEW}
+    assert read(tmp_path / "s").standings[NAME].why == ""  # what was mended is no reason any more
     draft, repair = backend.asked
     assert draft.messages == repair.messages[: len(draft.messages)]
     assert [m.role for m in repair.messages] == ["user", "user", "assistant", "user"]
@@ -481,7 +482,8 @@ def test_frames_of_the_project_come_first() -> None:
 
 
 def test_masking_leaves_words() -> None:
-    assert masked("layer conv2 has 1.5e-3 at 0x7fff") == "layer conv# has # at #"
+    assert masked("layer conv2 has 1.5e-3 at 0x7fff") == "layer conv2 has # at #"
+    assert masked("mat1 (8x512 and 128x10x3), line 41") == "mat1 (#x# and #x#x#), line #"
 
 
 def test_a_patch_that_was_refused_tells_all_its_reasons(tmp_path: Path) -> None:
