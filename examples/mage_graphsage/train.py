@@ -28,10 +28,10 @@ class GraphSAGE(torch.nn.Module):
         self.sage5 = SAGEConv(8, dim_out)
 
     def forward(self, x, edges):
-        x = torch.relu(self.sage1(x, edges))
-        x = torch.relu(self.sage2(x, edges))
-        x = torch.relu(self.sage3(x, edges))
-        x = torch.relu(self.sage4(x, edges))
+        x = torch.nn.functional.relu(self.sage1(x, edges))
+        x = torch.nn.functional.relu(self.sage2(x, edges))
+        x = torch.nn.functional.relu(self.sage3(x, edges))
+        x = torch.nn.functional.relu(self.sage4(x, edges))
         return self.sage5(x, edges)
 
 
