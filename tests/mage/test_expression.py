@@ -1,5 +1,7 @@
 """Claims as expressions: what they can say, and that they can do nothing else."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,12 +134,22 @@ def test_work_is_bounded() -> None:
         holds("all(sum(variant.lengths) > 0 for a in variant.lengths for b in variant.lengths)", many, many)
 
 
+def test_what_is_large_is_not_spelt_out() -> None:
+    many = Facts(ended=Ended(code=0, why="finished"), lengths=tuple(range(50)), models=BASE.models)
+    nested = "[[[variant for a in variant.lengths] for b in variant.lengths] for c in (1, 2, 3)]"
+    with pytest.raises(ExpressionError) as refused:
+        holds(nested, many, many)
+    assert str(refused.value).endswith("gives a list, which is neither true nor false. Compare it with something.")
+    with pytest.raises(ExpressionError):
+        holds(f"variant.calls[{nested}[0] == 1] == 1", many, many)
+
+
 def test_a_refusal_says_what_is_not_allowed_and_what_is() -> None:
     with pytest.raises(ExpressionError) as refused:
         holds("open('x') == 1", BASE, BASE)
     assert str(refused.value) == (
-        "`open('x') == 1` has `open(...)`, which a claim may not. It may call len, sum, min, max, any, all, sorted, set, "
-        "abs."
+        "`open('x') == 1` has `open(...)`, which a claim may not. It may call len, sum, min, max, any, all, sorted, "
+        "set, abs."
     )
     with pytest.raises(ExpressionError, match=r"Facts has ended, steps, models"):
         holds("variant.optimisers == ()", BASE, BASE)
@@ -210,21 +222,15 @@ def grown(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 @given(st.recursive(ATOMS, grown, max_leaves=12))
 def test_any_expression_gives_a_truth_value_or_is_refused(expression: str) -> None:
-    try:
+    found: object = None
+    with suppress(ExpressionError):
         found = holds(expression, BASE, BASE)
-    except ExpressionError as error:
-        assert len(str(error)) < 2_000
-    else:
-        assert found in (True, False)
-        assert "__class__" not in expression
-        assert "open" not in expression
-        assert "lambda" not in expression
-        assert "**" not in expression
+    assert found in (True, False, None)
+    if found is not None:
+        assert not any(word in expression for word in ("__class__", "open", "lambda", "**"))
 
 
 @given(st.text(max_size=40))
 def test_any_text_gives_a_truth_value_or_is_refused(text: str) -> None:
-    try:
+    with suppress(ExpressionError):
         assert holds(text, BASE, BASE) in (True, False)
-    except ExpressionError:
-        pass

@@ -111,7 +111,7 @@ def test_a_setting_in_a_configuration_file_is_under_the_same_rules() -> None:
     parse, verdict = check(base, patch, WITHOUT_CONV2, plan_files=["conf.yaml"])
     assert parse.passed
     assert [reason.claim for reason in verdict.reasons] == [Rule.LEARNING_RATE.value]
-    assert verdict.alarms == ("conf.yaml: name in optim was `'sgd'` and is `'adam'`.",)
+    assert verdict.alarms == ("conf.yaml: name in optim was `sgd` and is `adam`.",)
 
 
 OPTIMIZER = "    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, weight_decay=1e-4)\n"

@@ -481,7 +481,8 @@ def test_frames_of_the_project_come_first() -> None:
 
 
 def test_masking_leaves_words() -> None:
-    assert masked("layer conv2 has 1.5e-3 at 0x7fff") == "layer conv# has # at #"
+    assert masked("layer conv2 has 1.5e-3 at 0x7fff") == "layer conv2 has # at #"
+    assert masked("mat1 (8x512 and 128x10x3), line 41") == "mat1 (#x# and #x#x#), line #"
 
 
 def test_a_patch_that_was_refused_tells_all_its_reasons(tmp_path: Path) -> None:

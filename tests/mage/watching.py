@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import inspect
 import random
 import sys
 from collections import Counter
@@ -26,12 +27,9 @@ from torch.utils.data import DataLoader
 from etude.mage.facts import Ended, Facts, FitFacts, ModelFacts, ModuleFacts, ParameterFacts
 
 FILE = "train.py"
-LIBRARY = (
-    (torch.nn.utils, "clip_grad_norm_"),
-    (torch.nn.functional, "cross_entropy"),
-    (torch.nn.functional, "mse_loss"),
-    (torch.nn.functional, "dropout"),
-)
+F = torch.nn.functional
+LIBRARY = ((torch.nn.utils, "clip_grad_norm_"), *((F, name) for name in dir(F) if name[0].islower()))
+"""Functions that are watched: all that networks are made of."""
 
 
 class Enough(BaseException):
@@ -55,12 +53,14 @@ class Watch(TorchDispatchMode):
         self.outermost: list[torch.nn.Module] = []
         self.optimizers: list[torch.optim.Optimizer] = []
         self.groups: list[Any] = []
+        self.rates: list[float] = []
         self.scheduled: list[str] = []
         self.stack: list[torch.nn.Module] = []
         self.calls: Counter[int] = Counter()
         self.operators: Counter[str] = Counter()
         self.elsewhere: Counter[str] = Counter()
         self.apart = False
+        self.arguments: dict[str, list[str]] = {}
         self.inside: dict[int, Counter[str]] = {}
         self.functions: Counter[str] = Counter()
         self.live: set[int] = set()
@@ -69,24 +69,36 @@ class Watch(TorchDispatchMode):
         self.fits: list[FitFacts] = []
         self.loaders: list[DataLoader[Any]] = []
         self.batches: list[Any] = []
+        self.given_first: list[Any] = []
         self.settings: dict[str, Any] = {}
+
+    def given(self, name: str, values: Any) -> None:
+        text = " ".join(f"{key}={value}" for key, value in values if isinstance(value, bool | int | float | str | None))
+        text = " ".join([text, *(f"{key}=tensor" for key, value in values if isinstance(value, torch.Tensor))]).strip()
+        if text and text not in self.arguments.setdefault(name, []):
+            self.arguments[name].append(text)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if str(func).startswith("aten."):
             self.operators[str(func)] += 1
             if not self.stack and not self.apart:
                 self.elsewhere[str(func)] += 1
+                floats = [(str(n), one) for n, one in enumerate(args) if isinstance(one, float)]
+                if floats:
+                    self.given(str(func), floats)
             if self.stack:
                 self.inside.setdefault(id(self.stack[-1]), Counter())[str(func)] += 1
         return func(*args, **(kwargs or {}))
 
-    def before_call(self, module: torch.nn.Module, *_: Any) -> None:
+    def before_call(self, module: torch.nn.Module, given: Any) -> None:
         for row in module.parameters(recurse=False):
             if not hasattr(row, "_first"):
                 with _disable_current_modes():
                     row._first = digest(row)
         if not self.stack and module not in self.outermost and not isinstance(module, torch.nn.modules.loss._Loss):
             self.outermost.append(module)
+            with _disable_current_modes():
+                self.given_first.append([one.detach().clone() for one in given if isinstance(one, torch.Tensor)])
         self.stack.append(module)
 
     def after_call(self, module: torch.nn.Module, *_: Any) -> None:
@@ -95,6 +107,7 @@ class Watch(TorchDispatchMode):
 
     def before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self.apart = True
+        self.rates.append(optimizer.param_groups[0]["lr"])
         if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)
             self.groups.append(
@@ -134,9 +147,7 @@ class Watch(TorchDispatchMode):
                     type=type(one).__name__,
                     calls=self.calls[id(one)],
                     values={
-                        key: value
-                        for key, value in vars(one).items()
-                        if not key.startswith("_") and isinstance(value, bool | int | float | str)
+                        key: value for key, value in vars(one).items() if not key.startswith("_") and _is_plain(value)
                     },
                     operators=dict(self.inside.get(id(one), {})),
                 )
@@ -146,7 +157,7 @@ class Watch(TorchDispatchMode):
 
 
 @contextmanager
-def _hooks(watch: Watch) -> Iterator[None]:
+def _hooks(watch: Watch) -> Iterator[None]:  # noqa: C901 - one hook after the other
     with ExitStack() as stack:
         for handle in (
             torch.nn.modules.module.register_module_forward_pre_hook(watch.before_call),
@@ -161,8 +172,22 @@ def _hooks(watch: Watch) -> Iterator[None]:
 
         def counting(name: str) -> Callable[[Any], Any]:
             def make(original: Any) -> Any:
+                try:
+                    known = inspect.signature(original)
+                except ValueError:  # one that is written in another language
+                    known = inspect.signature(lambda *args, **kwargs: None)
+
                 def wrapped(*args: Any, **kwargs: Any) -> Any:
                     watch.functions[name] += 1
+                    bound = known.bind(*args, **kwargs)
+                    bound.apply_defaults()
+                    plain = [
+                        (key, value)
+                        for key, value in bound.arguments.items()
+                        if known.parameters[key].default is not inspect.Parameter.empty
+                        or not isinstance(value, torch.Tensor)
+                    ]
+                    watch.given(name, [*plain, *bound.arguments.get("kwargs", {}).items()])
                     return original(*args, **kwargs)
 
                 return wrapped
@@ -170,7 +195,8 @@ def _hooks(watch: Watch) -> Iterator[None]:
             return make
 
         for owner, name in LIBRARY:
-            replace(owner, name, counting(f"{owner.__name__}.{name}"))
+            if inspect.isroutine(getattr(owner, name)):
+                replace(owner, name, counting(f"{owner.__name__}.{name}"))
 
         def seeding(word: str) -> Callable[[Any], Any]:
             def make(original: Any) -> Any:
@@ -217,6 +243,8 @@ def _hooks(watch: Watch) -> Iterator[None]:
             def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
                 watch.scheduled.append(type(self).__name__)
                 original(self, *args, **kwargs)
+                plain = [(key, value) for key, value in vars(self).items() if isinstance(value, int | float)]
+                watch.given(type(self).__name__, [one for one in plain if not one[0].startswith(("_", "last"))])
 
             return wrapped
 
@@ -247,30 +275,37 @@ def _hooks(watch: Watch) -> Iterator[None]:
 
         replace(argparse.ArgumentParser, "parse_args", parsed)
 
-        def fit(original: Any) -> Any:
-            def wrapped(self: BaseEstimator, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-                array = np.asarray(x)
-                names = tuple(map(str, getattr(x, "columns", range(array.shape[1]))))
-                watch.fits.append(
-                    FitFacts(
-                        type=type(self).__name__,
-                        rows=len(array),
-                        columns=names,
-                        target="" if y is None else digest(np.asarray(y)),
-                        values={**self.get_params(), **{f"fit.{k}": digest(np.asarray(v)) for k, v in kwargs.items()}},
-                        digests=tuple(digest(array[:, nth]) for nth in range(array.shape[1])),
+        def given(word: str) -> Callable[[Any], Any]:
+            def make(original: Any) -> Any:
+                def wrapped(self: BaseEstimator, x: Any, *args: Any, **kwargs: Any) -> Any:
+                    array = np.asarray(x)
+                    watch.fits.append(
+                        FitFacts(
+                            type=f"{type(self).__name__}{word}",
+                            rows=len(array),
+                            columns=tuple(map(str, getattr(x, "columns", range(array.shape[1])))),
+                            target=digest(np.asarray(args[0])) if args else "",
+                            values={
+                                **self.get_params(),
+                                **{f"fit.{key}": digest(np.asarray(value)) for key, value in kwargs.items()},
+                            },
+                            digests=tuple(digest(array[:, nth]) for nth in range(array.shape[1])),
+                        )
                     )
-                )
-                return original(self, x, y, *args, **kwargs)
+                    return original(self, x, *args, **kwargs)
 
-            return wrapped
+                return wrapped
+
+            return make
 
         from sklearn.linear_model import LogisticRegression
         from sklearn.preprocessing import StandardScaler
         from xgboost import XGBClassifier
 
         for estimator in (LogisticRegression, StandardScaler, XGBClassifier):
-            replace(estimator, "fit", fit)
+            replace(estimator, "fit", given(""))
+            if hasattr(estimator, "predict"):
+                replace(estimator, "predict", given(".predict"))
         yield
 
 
@@ -292,10 +327,10 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
             code = compile(source, FILE, "exec")
             sys.setprofile(profile)
             with seen:
-                exec(code, space)  # noqa: S102 - the programs stand in this folder
+                exec(code, space)
         except Enough:
             ended = Ended(code=0, why="enough seen")
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             trace, line, name = error.__traceback__, 0, ""
             while trace is not None:
                 if trace.tb_frame.f_code.co_filename == FILE:
@@ -313,6 +348,7 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
             torch.set_rng_state(before[0])
             np.random.set_state(before[1])
             random.setstate(before[2])
+    batches = seen.batches or seen.given_first
     upper = {
         key: value
         for key, value in space.items()
@@ -324,9 +360,14 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
         models=tuple(seen.model(one) for one in seen.models),
         fits=tuple(seen.fits),
         optimizers=tuple(seen.groups),
+        rates=tuple(seen.rates),
         scheduled=tuple(seen.scheduled),
-        batches=tuple(tuple(tuple(one.shape) for one in batch) for batch in seen.batches),
-        batch_digests=tuple(",".join(map(digest, batch)) for batch in seen.batches),
+        batches=tuple(tuple(tuple(one.shape) for one in batch) for batch in batches),
+        batch_digests=tuple(",".join(map(digest, batch)) for batch in batches),
+        arguments={name: tuple(sorted(one)) for name, one in seen.arguments.items()},
+        batch_values=tuple(
+            (float(one.double().mean()), float(one.double().std())) for batch in batches for one in batch
+        ),
         lengths=tuple(len(one) for one in seen.loaders),
         losses=tuple(seen.losses),
         calls=dict(seen.functions),
@@ -336,6 +377,10 @@ def watch(source: str, *, steps: int = 3, argv: tuple[str, ...] = ()) -> Facts:
         seeds=tuple(seen.seeds),
         metrics=metrics,
     )
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str) or (isinstance(value, tuple) and all(map(_is_plain, value)))
 
 
 def _plain(value: Any) -> Any:

@@ -23,7 +23,18 @@ MANY: Final = 5
 """So many runs measure how far it does not."""
 FINE: Final = ("finished", "enough seen")
 """Ends of a program that are none of an error."""
-WHOLE: Final = ("steps", "optimizers", "scheduled", "batches", "batch_digests", "lengths", "seeds", "metrics", "losses")
+WHOLE: Final = (
+    "steps",
+    "optimizers",
+    "rates",
+    "scheduled",
+    "batches",
+    "batch_digests",
+    "lengths",
+    "seeds",
+    "metrics",
+    "losses",
+)
 """Facts that are the same in two runs as a whole, or not at all."""
 
 
@@ -150,8 +161,8 @@ def pairing(base: Facts, variant: Facts) -> Pairing:
     if not known and not batches:
         return Pairing(
             paired=None,
-            text="Whether seeds pair these runs could not be seen: neither initial values nor batches were. Reported as "
-            "independent.",
+            text="Whether seeds pair these runs could not be seen: neither initial values nor batches were. Reported "
+            "as independent.",
         )
     return Pairing(paired=True, text="Seeds pair these runs: initial values and first batches are equal.")
 
@@ -165,6 +176,7 @@ def _differences(one: Facts, other: Facts) -> list[str]:
         ("calls of", one.calls, other.calls),
         ("runs of", counted(one.operators), counted(other.operators)),
         ("runs of", counted(one.elsewhere), counted(other.elsewhere)),
+        ("arguments of", one.arguments, other.arguments),
         ("setting", one.settings, other.settings),
     ):
         names += [f"{word} {key}" for key in sorted({*mine, *theirs}) if not same(mine.get(key), theirs.get(key))]

@@ -32,7 +32,7 @@ class Bound:
 def bind(source: Source, comment: Comment, *, loosely: bool = False) -> Bound:
     """Return what a comment belongs to.
 
-    Behind a statement, that is all of this statement, over however many lines it goes; of several on the line, the last.
+    Behind a statement, that is all of it, over however many lines it goes; of several on the line, the last one.
     On a line of its own it is the next statement; inside brackets it is the one that these are in. On a line of a list
     that goes over many lines, it is about what stands on this line.
 

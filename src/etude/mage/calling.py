@@ -1,130 +1,141 @@
-"""What functions and methods in a source are called by those who watch the program: ``train.py:smooth`` or dotted."""
+"""Whether a function is not called any more, or a value of an optimizer or a setting is another."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from etude.mage.importing import imported_names
-from etude.mage.sources import Placed, Source, plain_name, sources
-from etude.mage.tree import Tree
+from etude.mage.comparing import counted, listed, names_call, same, shown, times
+from etude.mage.facts import Facts
+from etude.mage.findings import Finding, fails, for_a_person, unclear
+from etude.mage.licence import called, settings_named
+from etude.mage.rows import MOVES
+from etude.mage.saying import said
+from etude.mage.variants import Variant, What
+from etude.mage.witnesses import CallChanged, CallGone, GroupValue, SettingValue
 
-PLUMBING = frozenset(
-    [
-        "print",
-        "len",
-        "range",
-        "zip",
-        "enumerate",
-        "int",
-        "float",
-        "str",
-        "bool",
-        "list",
-        "dict",
-        "tuple",
-        "set",
-        "min",
-        "max",
-        "sum",
-        "abs",
-        "round",
-        "isinstance",
-        "getattr",
-        "hasattr",
-        "setattr",
-        "super",
-        "open",
-        "sorted",
-        "format",
-        "join",
-        "append",
-        "extend",
-        "items",
-        "keys",
-        "values",
-        "get",
-        "update",
-        "to",
-        "cuda",
-        "cpu",
-        "detach",
-        "item",
-        "numpy",
-        "size",
-        "view",
-        "mean",
-        "backward",
-        "zero_grad",
-        "train",
-        "eval",
+
+def call_gone(claim: CallGone, variant: Variant, base: Facts, facts: Facts) -> Iterator[Finding]:
+    """Yield what speaks against a function not being called any more."""
+    before, after = called(claim.name, base), called(claim.name, facts)
+    if not before:
+        yield unclear(
+            f"The baseline does not call `{claim.name}` in {base.steps} steps, so that nothing can be shown.",
+            claim=said(claim),
+        )
+        return
+    if after:
+        yield fails(
+            f"Variant {variant.name} still calls `{claim.name}` ({after:,} calls in {facts.steps} steps, {before:,} in "
+            "the baseline): the component is not removed.",
+            claim=said(claim),
+            expected="no call",
+            found=f"{after:,} calls",
+        )
+        return
+    for name in claim.still:
+        if called(name, base) != called(name, facts):
+            yield fails(
+                f"`{name}` is called {times(called(name, facts))}, {times(called(name, base))} in the baseline: only "
+                f"`{claim.name}` was to go.",
+                claim=said(claim),
+                expected=times(called(name, base)),
+                found=times(called(name, facts)),
+            )
+    yield from _under_another_name(claim, variant, before, base, facts)
+
+
+def _under_another_name(claim: CallGone, variant: Variant, before: int, base: Facts, facts: Facts) -> Iterator[Finding]:
+    operators, now = counted(base.operators), counted(facts.operators)
+    fewer = any(now.get(one, 0) < count for one, count in operators.items() if one not in MOVES)
+    whats = {thing.what for thing in variant.things}
+    stands_in = [
+        name
+        for name, count in facts.calls.items()
+        if name not in base.calls and "<" not in name and count == before and ":" in name
     ]
-)
-"""What is called everywhere, and is never what somebody wants to remove."""
+    if stands_in and (any(":" in one and names_call(claim.name, one) for one in base.calls) or not fewer):
+        yield fails(
+            f"`{claim.name}` is not called, but {listed(stands_in)} is, as often as it was and never in the baseline: "
+            "it has another name and is not removed.",
+            claim=said(claim),
+            expected="nothing in its place",
+            found=f"{listed(stands_in)}, {before:,} calls",
+        )
+    elif operators and now and not fewer and What.LOSS_TERM in whats:
+        yield fails(
+            f"`{claim.name}` is not called, but no operator runs less often than in the baseline: what it computed is "
+            "still computed.",
+            claim=said(claim),
+            expected="fewer operators",
+            found="as many as in the baseline",
+        )
+    elif operators and now and not fewer and whats & {What.AUGMENTATION, What.OTHER}:
+        yield for_a_person(
+            f"`{claim.name}` is not called, and no operator runs less often than in the baseline. If it works on "
+            "tensors, what it did is still done; if it does not, nothing of that can be seen here.",
+            claim=said(claim),
+            expected="fewer operators",
+            found="as many as in the baseline",
+        )
 
 
-def function_of(call: ast.Call, source: Source, tree: Tree, placed: Placed | None = None) -> str:
-    """Return what a called function is known as; empty if it cannot be told.
-
-    Functions of the project are ``file.py:name``, those of libraries have their dotted name, and methods of an object
-    that is made in the same file are called by its class: ``torch.optim.lr_scheduler.StepLR.step``.
-    """
-    name = plain_name(call.func)
-    if not name:
-        return ""
-    first, dot, rest = name.partition(".")
-    owner = placed.owner if placed is not None else None
-    if first in ("self", "cls") and owner is not None:
-        methods = {one.name for one in owner.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
-        return f"{source.file}:{owner.name}.{rest}" if rest in methods else ""
-    own = _defined(source)
-    if not dot and first in own:
-        return f"{source.file}:{name}" + (".__init__" if isinstance(own[first], ast.ClassDef) else "")
-    project = imported_names(source, tree)
-    if first in project:
-        file, original = project[first]
-        function = f"{original}.{rest}" if original and rest else original or rest
-        if function:
-            return f"{file}:{function}"
-    if first in source.imports:
-        return source.dotted(call.func)
-    kind = _class_of(first, source) if dot else ""
-    return f"{kind}.{rest}" if kind and "." not in rest else ""
+def call_changed(claim: CallChanged, variant: Variant, base: Facts, facts: Facts) -> Iterator[Finding]:
+    """Yield what speaks against a function being called another number of times."""
+    before, after = called(claim.name, base), called(claim.name, facts)
+    if not before or (claim.times is not None and before == claim.times):
+        yield unclear(
+            f"The baseline calls `{claim.name}` {times(before)}, so that nothing can be shown.", claim=said(claim)
+        )
+    elif (claim.times is None and not 0 <= after < before) or (claim.times is not None and after != claim.times):
+        wanted = f"fewer than {before:,} times" if claim.times is None else times(claim.times)
+        yield fails(
+            f"Variant {variant.name} calls `{claim.name}` {times(after)}; it was to be called {wanted}.",
+            claim=said(claim),
+            expected=wanted,
+            found=times(after),
+        )
 
 
-def times_called(call: ast.Call, source: Source, tree: Tree, name: str) -> int:
-    """Return at how many places of the tree a function is called, as far as that can be told."""
-    last = plain_name(call.func).rpartition(".")[2]
-    found = 0
-    for other in sources(tree):
-        for node in ast.walk(other.module) if other.module is not None else ():
-            if isinstance(node, ast.Call) and plain_name(node.func).rpartition(".")[2] == last:
-                found += other is source or function_of(node, other, tree) == name
-    return found
+def group_value(claim: GroupValue, base: Facts, facts: Facts) -> Iterator[Finding]:
+    """Yield what speaks against a value of the optimizer's groups being another."""
+    groups = [group for optimizer in base.optimizers for group in optimizer if claim.name in group]
+    found = [group.get(claim.name) for optimizer in facts.optimizers for group in optimizer]
+    if not groups:
+        known = sorted({name for optimizer in base.optimizers for group in optimizer for name in group})
+        yield unclear(
+            f"No optimizer of the baseline has a value `{claim.name}`, so that nothing can be shown. They have "
+            f"{listed(known) if known else 'none'}.",
+            claim=said(claim),
+        )
+    elif all(same(group[claim.name], claim.value) for group in groups):
+        yield unclear(f"{said(claim)}: in the baseline already, so that nothing is shown.", claim=said(claim))
+    elif not found or not all(same(value, claim.value) for value in found):
+        yield fails(
+            f"`{claim.name}` of the optimizer is {shown(found)} and was to become {shown(claim.value)} "
+            f"({shown([group[claim.name] for group in groups])} in the baseline).",
+            claim=said(claim),
+            expected=shown(claim.value),
+            found=shown(found),
+        )
 
 
-def calls_in(node: ast.AST) -> Iterator[ast.Call]:
-    """Yield what is called in something, without what is called everywhere."""
-    for one in ast.walk(node):
-        if isinstance(one, ast.Call) and plain_name(one.func).rpartition(".")[2] not in PLUMBING:
-            yield one
-
-
-def _defined(source: Source) -> dict[str, ast.stmt]:
-    return {
-        one.node.name: one.node
-        for one in source.statements
-        if isinstance(one.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not one.scopes
-    }
-
-
-def _class_of(name: str, source: Source) -> str:
-    """Return the class of an object, if the file makes it once: ``scheduler = torch.optim.lr_scheduler.StepLR(...)``."""
-    made = []
-    for placed in source.statements:
-        node = placed.node
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            if any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
-                made.append(source.dotted(node.value.func))
-    kinds = {kind for kind in made if kind.rpartition(".")[2][:1].isupper()}
-    return kinds.pop() if len(kinds) == 1 and len(made) == 1 else ""
+def setting_value(claim: SettingValue, base: Facts, facts: Facts) -> Iterator[Finding]:
+    """Yield what speaks against a setting having another value when the program runs."""
+    before, found = settings_named(claim.name, base), settings_named(claim.name, facts)
+    if not before and not found:
+        yield unclear(
+            f"Neither run shows a setting `{claim.name}`. They have {listed(sorted(base.settings)) or 'none'}."
+            if base.settings
+            else f"No settings were seen, `{claim.name}` neither.",
+            claim=said(claim),
+        )
+    elif before and all(same(value, claim.value) for value in before.values()):
+        yield unclear(f"{said(claim)}: in the baseline already, so that nothing is shown.", claim=said(claim))
+    elif not found or not all(same(value, claim.value) for value in found.values()):
+        value = shown(next(iter(found.values()))) if len(found) == 1 else shown(found) if found else "not there"
+        yield fails(
+            f"The setting `{claim.name}` is {value} when the program runs and was to be {shown(claim.value)}.",
+            claim=said(claim),
+            expected=shown(claim.value),
+            found=value,
+        )

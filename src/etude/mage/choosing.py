@@ -57,8 +57,8 @@ def choose(tree: Tree, annotations: Iterable[Annotation], entry: str, *, most_by
     size = sum(len(tree.files[file]) for file in needed)
     if size > most_bytes:
         raise ConfigError(
-            f"What is marked and the entry have {size:,} bytes ({', '.join(needed)}), and most_bytes={most_bytes:,} may "
-            "be sent. Nothing of them can be left out. Mark fewer files, split them, or raise the limit."
+            f"What is marked and the entry have {size:,} bytes ({', '.join(needed)}), and most_bytes={most_bytes:,} "
+            "may be sent. Nothing of them can be left out. Mark fewer files, split them, or raise the limit."
         )
     sent = dict.fromkeys(needed)
     left_out = []

@@ -21,7 +21,7 @@ from etude.mage.witnesses import (
 )
 
 
-def claimed(claim: Witness) -> str:
+def claimed(claim: Witness) -> str:  # noqa: C901, PLR0911 - one for each kind
     """Return what a claim says, in one sentence without a full stop.
 
     Example:
@@ -40,7 +40,7 @@ def claimed(claim: Witness) -> str:
         case Resized():
             return _others(claim.shapes, stay=claim.others_stay).removeprefix("; ")
         case ColumnsGone():
-            return f"exactly {listed(claim.columns)} {'is' if len(claim.columns) == 1 else 'are'} missing in what is fitted"
+            return f"what is fitted has all columns but {listed(claim.columns)}"
         case CallGone():
             still = f", and {listed(claim.still)} as often as before" if claim.still else ""
             return f"`{claim.name}` is not called any more{still}"

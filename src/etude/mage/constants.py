@@ -8,15 +8,14 @@ or of a configuration file, the range of a loop over epochs. What is compared is
 from __future__ import annotations
 
 import ast
-import json
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
+from etude.mage.leaves import leaves_of
 from etude.mage.policy import Broken, Change, Named, Rule
 from etude.mage.walking import dotted, imported, last_part, walk
 
@@ -53,6 +52,9 @@ SEEDERS: Final = frozenset(
 OPTIMIZERS: Final = frozenset(
     {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "LBFGS", "Lion", "Rprop"}
 )
+READERS: Final = frozenset({"parse_args", "parse_known_args"})
+DRAWERS: Final = frozenset({"generator", "worker_init_fn"})
+"""Arguments that say where random numbers come from."""
 _LOOPS: Final = re.compile(r"(?:^|_)(?:epochs?|steps?|iterations?|it)(?:$|_)")
 
 
@@ -127,7 +129,8 @@ def _by_key(change: Change, text: str) -> dict[tuple[Rule | None, str, str], lis
         tree = change.old if text is change.before else change.new
         sites: Iterator[Site] = _sites(tree)
     else:
-        sites = _leaves(_loaded(change.path, text))
+        leaves = leaves_of(change.path, text)
+        sites = (Site(family_of(key[-1]), key[-1], ".".join(key[:-1]), value, owners=key) for key, value in leaves)
     for site in sites:
         found[site.key].append(site)
     return dict(found)
@@ -135,8 +138,9 @@ def _by_key(change: Change, text: str) -> dict[tuple[Rule | None, str, str], lis
 
 def _sites(tree: ast.Module) -> Iterator[Site]:
     names = imported(tree)
+    targets = _targets_of_calls(tree)
     for scope, node in walk(tree):
-        owners = tuple(scope.split("."))
+        owners = (*scope.split("."), *targets.get(id(node), ()))
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
             yield from _assigned(node, scope, owners)
         elif isinstance(node, ast.Call):
@@ -147,8 +151,18 @@ def _sites(tree: ast.Module) -> Iterator[Site]:
                     yield Site(family_of(key.value), key.value, scope, ast.unparse(value), key.lineno, owners)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _defaults(node, scope)
-        elif isinstance(node, ast.For | ast.AsyncFor):
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
             yield from _loop(node, scope, owners)
+
+
+def _targets_of_calls(tree: ast.Module) -> dict[int, tuple[str, ...]]:
+    """Return, for calls, the names that what they give is assigned to: ``scheduler`` of ``scheduler = StepLR(...)``."""
+    found: dict[int, tuple[str, ...]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            names = tuple(name for target in node.targets if (name := _name_of(target)))
+            found |= {id(one): names for one in ast.walk(node.value) if isinstance(one, ast.Call)}
+    return found
 
 
 def _assigned(
@@ -191,10 +205,14 @@ def _called(node: ast.Call, scope: str, owners: tuple[str, ...], names: dict[str
     if callee in SEEDERS:
         said = ", ".join(map(ast.unparse, node.args)) or "without a number"
         yield Site(Rule.SEEDS, callee, scope, said, node.lineno, owners)
+    if callee in READERS:
+        said = ", ".join(map(ast.unparse, node.args)) or "of the command line"
+        yield Site(Rule.TRAINING, callee, scope, said, node.lineno, owners)
     if callee in OPTIMIZERS and len(node.args) > 1:
         yield Site(Rule.LEARNING_RATE, "lr", where, ast.unparse(node.args[1]), node.lineno, owners)
     for one in node.keywords:
-        if one.arg is not None and (rule := family_of(one.arg)) is not None:
+        rule = Rule.SEEDS if one.arg in DRAWERS else family_of(one.arg or "")
+        if one.arg is not None and rule is not None and not (one.arg == "momentum" and "Norm" in callee):
             yield Site(rule, one.arg, where, ast.unparse(one.value), one.value.lineno, owners)
 
 
@@ -219,42 +237,23 @@ def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: str) -> Itera
             yield Site(family_of(arg.arg), arg.arg, f"{where}()", ast.unparse(value), arg.lineno, owners)
 
 
-def _loop(node: ast.For | ast.AsyncFor, scope: str, owners: tuple[str, ...]) -> Iterator[Site]:
-    targets = [one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)]
-    if any(_LOOPS.search(name) for name in targets):
-        name = next(name for name in targets if _LOOPS.search(name))
-        yield Site(Rule.EPOCHS, f"for {name} in", scope, ast.unparse(node.iter), node.lineno, owners)
-    for one in _leaving(node):
-        yield Site(Rule.EPOCHS, "a way out of a loop", scope, ast.unparse(one), one.lineno, owners)
+def _loop(node: ast.For | ast.AsyncFor | ast.While, scope: str, owners: tuple[str, ...]) -> Iterator[Site]:
+    """Yield how long a loop over epochs, steps or batches goes on, and what ends it early."""
+    head = node.test if isinstance(node, ast.While) else node.target
+    counter = next((one.id for one in ast.walk(head) if isinstance(one, ast.Name) and _LOOPS.search(one.id)), "")
+    if counter:
+        turns = node.test if isinstance(node, ast.While) else node.iter
+        yield Site(Rule.EPOCHS, f"the range of {counter}", scope, ast.unparse(turns), node.lineno, owners)
+    trains = any(isinstance(one, ast.Attribute) and one.attr in ("backward", "step") for one in ast.walk(node))
+    if counter or trains:
+        for one in _leaving(node, own=True):
+            yield Site(Rule.EPOCHS, "a way out of a turn or a loop", scope, ast.unparse(one), one.lineno, owners)
 
 
-def _leaving(loop: ast.AST) -> Iterator[ast.stmt]:
-    """Yield what ends a loop early: ``break`` of its own, ``return`` and ``raise`` in it."""
-    for node in ast.iter_child_nodes(loop):
-        if isinstance(node, ast.Break | ast.Return):
-            yield node
-        elif not isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.FunctionDef | ast.Lambda | ast.ClassDef):
-            yield from _leaving(node)
-
-
-def _loaded(path: str, text: str) -> Any:
-    try:
-        if path.endswith(".json"):
-            return json.loads(text)
-        if path.endswith(".toml"):
-            return tomllib.loads(text)
-        if path.endswith((".yaml", ".yml")):
-            import yaml
-
-            return yaml.safe_load(text)
-    except Exception:  # whether it can be read is another rung's question
-        return None
-    return None
-
-
-def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[Site]:
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _leaves(one, (*path, str(key)))
-    elif path and not (isinstance(value, list) and any(isinstance(one, Mapping | list) for one in value)):
-        yield Site(family_of(path[-1]), path[-1], ".".join(path[:-1]), repr(value), owners=path)
+def _leaving(node: ast.AST, *, own: bool) -> Iterator[ast.stmt]:
+    """Yield what ends a loop or a turn early: ``break`` and ``continue`` of its own, ``return`` anywhere in it."""
+    for one in ast.iter_child_nodes(node):
+        if isinstance(one, ast.Return) or (own and isinstance(one, ast.Break | ast.Continue)):
+            yield one
+        elif not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from _leaving(one, own=own and not isinstance(one, ast.For | ast.AsyncFor | ast.While))

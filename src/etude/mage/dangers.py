@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from etude.mage.policy import Broken, Change, Rule
-from etude.mage.walking import dotted, imported, last_part, walk
+from etude.mage.walking import dotted, imported, last_part, root_of, walk
 
 MODULES: Final = frozenset(
     {
@@ -73,6 +73,14 @@ INNER: Final = frozenset(
     }
 )
 """Attributes by which code gets at what it was not given."""
+HIDDEN: Final = frozenset({"os", "sys", "builtins", "subprocess", "importlib", "shutil", "socket", "ctypes", "pickle"})
+"""Modules that others hold: ``torch.os`` is ``os``."""
+WRITERS: Final = frozenset(
+    {
+        *("write_text", "write_bytes", "write", "writelines", "dump", "mkdir", "makedirs", "touch", "memmap", "tofile"),
+        *("to_csv", "to_parquet", "to_json", "to_pickle", "savez", "savetxt", "savefig", "save_pretrained"),
+    }
+)
 _OUTSIDE: Final = re.compile(r"^/[\w.@-]+(?:/|$)|^~|(?:^|[\\/])\.\.(?:[\\/]|$)|^[A-Za-z]:[\\/]")
 _URL: Final = re.compile(r"^(?:https?|ftps?|s3|gs|ssh|git|hdfs|wss?)://", re.IGNORECASE)
 
@@ -94,14 +102,22 @@ def find_dangers(change: Change) -> Iterator[Broken]:
         )
 
 
-def new_writes(change: Change) -> Iterator[str]:
-    """Yield, for a person to look at, what a changed source newly writes into files."""
+def new_writes(change: Change) -> Iterator[Broken]:
+    """Yield what a changed source newly writes into files."""
+    if not change.python:
+        return
     before = Counter(what for what, _ in _written(change.old))
     for what, line in _written(change.new):
         if before[what] > 0:
             before[what] -= 1
         else:
-            yield f"{change.path}, line {line}: it writes a file that the base does not: `{what}`."
+            yield Broken(
+                Rule.WRITES,
+                f"{change.path}, line {line}: it writes a file where the base does not: `{what}`. Leave what is "
+                "written as it is.",
+                expected="what the base writes",
+                found=what,
+            )
 
 
 def _reached(tree: ast.Module) -> Iterator[tuple[Rule, str, int, str]]:
@@ -141,7 +157,10 @@ def _named(node: ast.Name | ast.Attribute, names: dict[str, str]) -> Iterator[tu
     name = dotted(node, names)
     bare = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and name in BARE
     whole = isinstance(node, ast.Attribute) or node.id in names  # a variable that is called `os` is none of ours
-    if bare or (whole and DOTTED.search(name)):
+    inside = (
+        isinstance(node, ast.Attribute) and node.attr in HIDDEN and isinstance(node.value, ast.Name | ast.Attribute)
+    )
+    if bare or (whole and DOTTED.search(name)) or (inside and root_of(node) in names):
         yield Rule.CALLS, name, node.lineno, "it uses"
     elif isinstance(node, ast.Attribute) and node.attr in INNER:
         yield Rule.CALLS, node.attr, node.lineno, "it reaches into"
@@ -169,10 +188,7 @@ def _sets(
     for target in node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]:
         for one in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
             place = one.value if isinstance(one, ast.Subscript) else one
-            root = place
-            while isinstance(root, ast.Attribute):
-                root = root.value
-            if isinstance(root, ast.Name) and root.id in names and isinstance(place, ast.Attribute):
+            if isinstance(place, ast.Attribute) and root_of(place) in names:
                 yield Rule.FOREIGN, dotted(place, names), one.lineno, "it sets"
 
 
@@ -184,16 +200,5 @@ def _written(tree: ast.Module) -> Iterator[tuple[str, int]]:
         values = [*node.args, *(one.value for one in node.keywords if one.arg == "mode")]
         modes = [one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         opens = callee == "open" and any(re.fullmatch(r"[rbt]*[wax+][wbt+]*", mode) for mode in modes)
-        writes = (
-            "write_text",
-            "write_bytes",
-            "to_csv",
-            "to_parquet",
-            "savez",
-            "savetxt",
-            "savefig",
-            "mkdir",
-            "makedirs",
-        )
-        if opens or callee in writes or dotted(node.func, {}) in ("torch.save", "np.save", "numpy.save"):
+        if opens or callee in WRITERS or dotted(node.func, {}) in ("torch.save", "np.save", "numpy.save"):
             yield ast.unparse(node), node.lineno

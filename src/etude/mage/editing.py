@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from etude.mage.blocks import Search
 
@@ -40,7 +41,7 @@ def searches(file: str, text: str, edits: Iterable[Edit]) -> tuple[Search, ...] 
         edits: The changes.
     """
     ordered = sorted(edits)
-    if any(one.end > other.start for one, other in zip(ordered, ordered[1:], strict=False)):
+    if any(one.end > other.start for one, other in pairwise(ordered)):
         return None
     starts = [0, *(found.end() for found in re.finditer(r"\r\n|\n|\r", text))]
     spans: list[tuple[int, int, list[Edit]]] = []

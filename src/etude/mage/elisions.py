@@ -30,12 +30,12 @@ STRONG: Final = tuple(
     for pattern in (
         r"^[\[(<{]?\s*(?:\.{3,}|…)",  # begins with dots
         rf"\b{_OLD} (?:\w+ )?{_WHAT}\b.*(?:{_SAME}\b|\.\.\.|…)",
-        rf"^(?:the )?{_OLD} (?:\w+ )?{_WHAT}\W*$",
+        rf"^\W*(?:the )?{_OLD} (?:\w+ )?{_WHAT}\W*$",
         rf"\b(?:the )?(?:rest|remainder)\b (?:of (?:the|this|your) (?:\w+ )?{_WHAT}\b)?.*\b{_SAME}\b",
-        r"^(?:the )?(?:rest|remainder) of (?:the|this|your) (?:\w+ )?" + _WHAT + r"\W*$",
+        r"^\W*(?:the )?(?:rest|remainder) of (?:the|this|your) (?:\w+ )?" + _WHAT + r"\W*$",
         rf"\b{_WHAT} (?:\w+ )?(?:omitted|elided|not shown|truncated|unchanged)\b",
         r"\bomitted for brevity\b|\bfor brevity\b.*\bomit",
-        rf"\bkeep (?:the |your |all )?(?:rest|{_OLD})\b",
+        rf"\bkeep (?:the |your |all )?(?:rest|{_OLD})(?: (?:\w+ )?{_WHAT})?(?: {_SAME})?\W*$",
         r"(?:\.\.\.|…).*\b(?:unchanged|same|rest|existing|before|omitted)\b",
         r"\b(?:unchanged|same as before|existing|rest)\s*(?:\.\.\.|…)$",
     )

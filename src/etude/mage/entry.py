@@ -34,7 +34,7 @@ def entry_file(entry: str, tree: Tree) -> str:
             "'train.py', 'train.py:experiment', or a command such as 'python train.py --seed {seed}'."
         )
     python = [path for path in tree if path.endswith(".py")]
-    near = nearest(tried[0], python) or tuple(one for one in python if one.endswith(f"/{tried[0]}"))
+    near = tuple(one for one in python if one.endswith(f"/{tried[0]}")) or nearest(tried[0], python)
     mend = f"Did you mean {listed(near)}?" if near else f"There are {listed(python) or 'no Python files'}."
     raise ConfigError(f"entry={entry!r} begins with {tried[0]!r}, which is not among the project's files. {mend}")
 

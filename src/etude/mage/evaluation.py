@@ -6,6 +6,7 @@ Edits are for a person. A metric that is no longer computed, but a number that s
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ def find_edits(change: Change, named: Named) -> Iterator[Broken]:
     """Yield what of evaluation and metric code changes."""
     if not change.python:
         return
-    before, after = _grouped(change.old), _grouped(change.new)
+    before, after = (_grouped(_without_columns(tree) if named.columns else tree) for tree in (change.old, change.new))
     told = False
     for key in dict.fromkeys([*before, *after]):
         kind, name, scope = key
@@ -82,6 +83,33 @@ def find_edits(change: Change, named: Named) -> Iterator[Broken]:
             expected="as in the base",
             found="changed",
         )
+
+
+class _Columns(ast.NodeTransformer):
+    """Takes choices of columns out of expressions, so that the same data without some columns are the same."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """Leave out lists of columns, and names of them; a single column, or a range of rows, is another thing."""
+        self.generic_visit(node)
+        index = node.slice
+        rows = index.elts[0] if isinstance(index, ast.Tuple) and index.elts else None
+        if rows is not None and ast.unparse(rows) == ":":
+            inner = node.value
+            return inner.value if isinstance(inner, ast.Attribute) and inner.attr in ("loc", "iloc") else inner
+        return node if rows is not None or isinstance(index, ast.Constant | ast.Slice) else node.value
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Leave out what drops columns."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("drop", "filter", "reindex", "delete"):
+            held = node.func.value
+            return node.args[0] if node.func.attr == "delete" and node.args else held
+        return node
+
+
+def _without_columns(tree: ast.Module) -> ast.Module:
+    changed: ast.Module = _Columns().visit(copy.deepcopy(tree))
+    return ast.fix_missing_locations(changed)
 
 
 def judging_file(path: str) -> bool:
@@ -168,10 +196,10 @@ def _body_of(node: ast.AST) -> str:
     )
     if docstring is None:
         return text
-    copy = ast.parse(text).body[0]
-    assert isinstance(copy, ast.FunctionDef | ast.AsyncFunctionDef)
-    copy.body = copy.body[1:] or [ast.Pass()]
-    return ast.unparse(copy)
+    bare = ast.parse(text).body[0]
+    assert isinstance(bare, ast.FunctionDef | ast.AsyncFunctionDef)
+    bare.body = bare.body[1:] or [ast.Pass()]
+    return ast.unparse(bare)
 
 
 def _hard_coded(kind: str, old: list[_Site], new: list[_Site]) -> _Site | None:

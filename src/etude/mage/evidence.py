@@ -17,7 +17,8 @@ from etude.mage.verdicts import Reason, Rung, Verdict
 LINES: Final = 60
 """So many lines of an output are told, from its beginning and its end."""
 
-NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|(?:(?<![A-Za-z_\d])|(?<=\dx))\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+"""A number, and not the end of a name such as ``conv2``: sizes are written as 8x512."""
 
 
 class Evidence(Value, frozen=True):

@@ -208,9 +208,10 @@ class _Evaluation:
         except ExpressionError:
             raise
         except (KeyError, IndexError) as error:
-            raise MissingFactError(f"`{_cut(self._text)}` looks at something that is not there: {error}.") from None
+            what = _short(error.args[0])
+            raise MissingFactError(f"`{_cut(self._text)}` looks at something that is not there: {what}.") from None
         except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            raise ExpressionError(f"`{_cut(self._text)}` cannot be evaluated: {error}.") from None
+            raise ExpressionError(f"`{_cut(self._text)}` cannot be evaluated: {_cut(str(error))}.") from None
 
     def _step(self, count: int = 1) -> None:
         self._steps += count
@@ -251,7 +252,7 @@ class _Evaluation:
         left = self._of(node.left, names)
         for compare, one in zip(node.ops, node.comparators, strict=True):
             right = self._of(one, names)
-            if not COMPARES[type(compare)](_listless(left), _listless(right)):
+            if not COMPARES[type(compare)](self._listless(left), self._listless(right)):
                 return False
             left = right
         return True
@@ -307,13 +308,13 @@ class _Evaluation:
         return [self._of(one, names) for one in node.elts]
 
     def _set(self, node: ast.Set, names: Mapping[str, Any]) -> Any:
-        return {_listless(self._of(one, names)) for one in node.elts}
+        return {self._listless(self._of(one, names)) for one in node.elts}
 
     def _loop(self, node: ast.ListComp | ast.GeneratorExp, names: Mapping[str, Any]) -> Any:
         return [self._of(node.elt, inner) for inner in self._turns(node.generators, names)]
 
     def _set_loop(self, node: ast.SetComp, names: Mapping[str, Any]) -> Any:
-        return {_listless(self._of(node.elt, inner)) for inner in self._turns(node.generators, names)}
+        return {self._listless(self._of(node.elt, inner)) for inner in self._turns(node.generators, names)}
 
     def _turns(self, loops: list[ast.comprehension], names: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if not loops:
@@ -330,6 +331,13 @@ class _Evaluation:
         if not isinstance(value, Mapping | list | tuple | set | str):
             raise self._refused(f"a loop over {_short(value)}", "Mappings, tuples and texts can be gone through")
         return value
+
+    def _listless(self, value: Any) -> Any:
+        """Return a value in which lists are tuples, as they were before they were in a journal."""
+        if not isinstance(value, list | tuple):
+            return value
+        self._step(len(value))
+        return tuple(map(self._listless, value))
 
     def _bound(self, target: ast.expr, value: Any) -> dict[str, Any]:
         if isinstance(target, ast.Name):
@@ -368,13 +376,9 @@ VALUES: Final[Mapping[type[ast.expr], Callable[[_Evaluation, Any, Mapping[str, A
 ALLOWED: Final = (*VALUES, ast.Slice, ast.comprehension)
 
 
-def _listless(value: Any) -> Any:
-    """Return a value in which lists are tuples, as they were before they were in a journal."""
-    return tuple(map(_listless, value)) if isinstance(value, list | tuple) else value
-
-
 def _short(value: Any) -> str:
-    return _cut(repr(value), 60)
+    """Return what something is; of what could be large, its kind alone."""
+    return _cut(repr(value), 60) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
 
 
 def _cut(text: str, most: int = 200) -> str:

@@ -32,7 +32,7 @@ class ModuleFacts(Value, frozen=True):
     Attributes:
         type: The name of its class.
         calls: How often it was called in the watched steps.
-        values: Its plain attributes: numbers, texts, truth values.
+        values: Its plain attributes: numbers, texts, truth values, and tuples of these.
         operators: How often operators ran in its calls, those of modules inside it apart; empty where nobody counted.
     """
 
@@ -57,10 +57,10 @@ class ModelFacts(Value, frozen=True):
 
 
 class FitFacts(Value, frozen=True):
-    """A call of an estimator's ``fit``, or of a library's ``train``.
+    """A call of an estimator's ``fit``, or of a library's ``train``; of its ``predict``, too.
 
     Attributes:
-        type: The estimator.
+        type: The estimator; ``XGBClassifier.predict`` for what it was asked.
         rows: How many rows reached it.
         columns: Their columns by name, or by number where they have none.
         target: A digest of the labels.
@@ -105,8 +105,10 @@ class Facts(Value, frozen=True):
         models: The models, in the order in which they were first trained.
         fits: Calls of ``fit``.
         optimizers: The groups of each optimizer, without their parameters, at the first step.
+        rates: The learning rate of the first group at each watched step.
         scheduled: What schedulers there are, by class.
-        batches: Shapes of what the loaders gave first, by order of the loaders.
+        batches: Shapes of what the loaders gave first, by order of the loaders; without any, of what the models were
+            called with first. So are the digests and the values.
         batch_digests: Digests of the first batches.
         lengths: How many batches the loaders have.
         losses: The values that ``backward`` was called on.
@@ -115,6 +117,9 @@ class Facts(Value, frozen=True):
         operators: How often operators ran.
         elsewhere: How often those of them ran that were neither in a module nor in a backward pass nor in a step of an
             optimizer: where data are made, the loss, metrics, initial values. Empty where nobody told them apart.
+        arguments: What watched functions, and operators elsewhere, were called with beside tensors, each way once:
+            plain values by name, ``tensor`` for a tensor that is optional. ``p=0.5 training=True`` of a dropout.
+        batch_values: Mean and standard deviation of each tensor of numbers in the first batches.
         settings: Values of the program's settings: flags by name, fields of configurations, upper-case globals.
         seeds: What generators were seeded with, as ``torch 0``.
         metrics: What it reported or wrote into the agreed file.
@@ -129,6 +134,7 @@ class Facts(Value, frozen=True):
     models: tuple[ModelFacts, ...] = ()
     fits: tuple[FitFacts, ...] = ()
     optimizers: tuple[tuple[Mapping[str, Any], ...], ...] = ()
+    rates: tuple[float, ...] = ()
     scheduled: tuple[str, ...] = ()
     batches: tuple[tuple[tuple[int, ...], ...], ...] = ()
     batch_digests: tuple[str, ...] = ()
@@ -137,6 +143,8 @@ class Facts(Value, frozen=True):
     calls: Mapping[str, int] = {}
     operators: Mapping[str, int] = {}
     elsewhere: Mapping[str, int] = {}
+    arguments: Mapping[str, tuple[str, ...]] = {}
+    batch_values: tuple[tuple[float, float], ...] = ()
     settings: Mapping[str, Any] = {}
     seeds: tuple[str, ...] = ()
     metrics: Mapping[str, float] = {}

@@ -7,9 +7,9 @@ such as how often the component was called, so that nobody can hide a second cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from etude.mage.comparing import counted, names_call, plain, same, under, words_of
 from etude.mage.expression import mentioned
@@ -47,6 +47,7 @@ class Licence:
         columns: Columns that go.
         groups: Values of optimizer groups that change.
         values: Modules' attributes that change, as path and name.
+        changes: From what to what a claimed value of a module or a group goes.
         calls: Claims about calls, by their names.
         settings: Settings that change -> from what, to what.
         loss: Whether a term of the loss goes.
@@ -63,6 +64,7 @@ class Licence:
     columns: tuple[str, ...] = ()
     groups: frozenset[str] = field(default_factory=frozenset)
     values: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    changes: tuple[tuple[Any, Any], ...] = ()
     calls: tuple[str, ...] = ()
     settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     loss: bool = False
@@ -90,14 +92,20 @@ class Licence:
     def akin(self, name: str) -> bool:
         """Say whether a name shares a word with a setting that changes, as ``use_clip`` and ``clip_grad_norm_``."""
         words = {word for setting in self.settings for word in words_of(setting) if word not in COMMON}
-        return any(one == word or (len(word) > 3 and one.startswith(word)) for one in words_of(name) for word in words)
+        return any(
+            one == word or (len(word) >= LONG_WORD and one.startswith(word)) for one in words_of(name) for word in words
+        )
 
     def divides(self, fewer: int) -> bool:
         """Say whether something that is called so many times fewer was called by what is gone, again and again."""
         return any(fewer % lost == 0 for lost in self.lost)
 
 
-COMMON = frozenset({"use", "no", "with", "without", "enable", "disable", "is", "do", "py", "train", "model", "args"})
+LONG_WORD: Final = 4
+"""Letters of a word that may begin a longer one."""
+COMMON: Final = frozenset(
+    {"use", "no", "with", "without", "enable", "disable", "is", "do", "py", "train", "model", "args"}
+)
 
 
 def licence_of(variant: Variant, pairs: Iterable[Pair], base: Facts, facts: Facts) -> Licence:
@@ -136,6 +144,7 @@ def licence_of(variant: Variant, pairs: Iterable[Pair], base: Facts, facts: Fact
         columns=columns,
         groups=frozenset(one.name for one in claims if isinstance(one, GroupValue)),
         values=frozenset((one.path, one.name) for one in claims if isinstance(one, ModuleValue)),
+        changes=tuple(_changes(claims, pairs)),
         calls=calls,
         settings=settings,
         loss=What.LOSS_TERM in whats,
@@ -176,6 +185,14 @@ def _types(paths: Iterable[str], pairs: Iterable[Pair]) -> set[str]:
         for name, one in pair.base.modules.items()
         if under(path, name)
     }
+
+
+def _changes(claims: Iterable[Witness], pairs: Sequence[Pair]) -> Iterator[tuple[Any, Any]]:
+    for one in claims:
+        if isinstance(one, ModuleValue):
+            for pair in pairs:
+                if one.path in pair.base.modules and one.name in pair.base.modules[one.path].values:
+                    yield pair.base.modules[one.path].values[one.name], one.value
 
 
 def _lost(witness: Witness, pairs: Iterable[Pair], base: Facts, facts: Facts) -> list[int]:

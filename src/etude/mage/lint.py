@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import tomllib
 import warnings
@@ -65,27 +64,12 @@ def _unreadable(path: str, text: str) -> tuple[int, str] | None:
             json.loads(text)
         elif path.endswith(".toml"):
             tomllib.loads(text)
-        elif path.endswith((".yaml", ".yml")):
-            return _bad_yaml(text)
     except SyntaxError as error:
         return error.lineno or 1, str(error.msg)
     except json.JSONDecodeError as error:
         return error.lineno, error.msg
     except (ValueError, RecursionError, MemoryError) as error:
         return 1, str(error) or type(error).__name__
-    return None
-
-
-def _bad_yaml(text: str) -> tuple[int, str] | None:
-    import yaml
-
-    try:
-        for _ in yaml.parse(text, Loader=yaml.SafeLoader):  # events alone: tags of the project's own are no error
-            pass
-    except yaml.MarkedYAMLError as error:
-        return (error.problem_mark.line + 1 if error.problem_mark else 1), str(error.problem)
-    except yaml.YAMLError as error:
-        return 1, str(error)
     return None
 
 
@@ -103,8 +87,3 @@ def _found(text: str, path: str) -> list[tuple[str, str, int, str]]:
             told = str(message.message % message.message_args)
             found.append((kind, str(message.message_args[0]), int(message.lineno), told))
     return sorted(found, key=lambda one: one[2])
-
-
-def names_used(tree: ast.AST) -> set[str]:
-    """Return all names that a source uses."""
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

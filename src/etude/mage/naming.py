@@ -11,7 +11,7 @@ LISTS = ("Sequential", "ModuleList", "ModuleDict", "OrderedDict", "Compose")
 """What is made of a list whose members are things of their own."""
 
 
-def names_of(source: Source, placed: Placed) -> tuple[str, ...]:
+def names_of(source: Source, placed: Placed) -> tuple[str, ...]:  # noqa: PLR0911 - one for each kind
     """Return the names of what a statement makes, sets or calls; none if it is about nothing that has one."""
     node = placed.node
     if isinstance(node, ast.Assign):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,20 +41,24 @@ def read_options(text: str) -> Options:
         return Options()
     if not (text.startswith("(") and text.endswith(")")):
         return Options(wrong="Only brackets with `name=` and `with=` may follow. Put other text on a line of its own.")
-    inside, found = text[1:-1].strip(), {}
+    inside, found = text[1:-1].strip(), dict[str, tuple[str, ...]]()
     while inside:
         part = PART.match(inside)
         if part is None:
             return Options(wrong=f"`{inside}` is no option. Write `(name=..., with=...)`; several names in [ ].")
         key, value = part[1], tuple(ITEM.findall(part[2]))
-        if key not in KEYS:
-            near = nearest(key, KEYS)
-            mend = f"Did you mean `{near[0]}`?" if near else "There are `name` and `with`."
-            return Options(wrong=f"There is no option `{key}`. {mend}")
-        if key in found:
-            return Options(wrong=f"`{key}` is given twice. Several names go into one list: `{key}=[a, b]`.")
-        if not value:
-            return Options(wrong=f"`{key}=` has no value. Name something, or leave it out.")
+        if wrong := _wrong(key, value, found):
+            return Options(wrong=wrong)
         found[key] = value
-        inside = inside[part.end() :]
+        inside = inside[part.end() :].strip()
     return Options(found.get("name", ()), found.get("with", ()))
+
+
+def _wrong(key: str, value: tuple[str, ...], found: Mapping[str, tuple[str, ...]]) -> str:
+    if key not in KEYS:
+        near = nearest(key, KEYS)
+        mend = f"Did you mean `{near[0]}`?" if near else "There are `name` and `with`."
+        return f"There is no option `{key}`. {mend}"
+    if key in found:
+        return f"`{key}` is given twice. Several names go into one list: `{key}=[a, b]`."
+    return "" if value else f"`{key}=` has no value. Name something, or leave it out."

@@ -15,7 +15,7 @@ MOST_LETTERS: Final = 100
 """File systems take 255 bytes, and names of folders are put together of several."""
 
 Join = Callable[[Variant, Variant], Variant | None]
-"""Makes one variant of two where what they claim depends on each other; None if they can be put together as they are."""
+"""Makes one variant of two whose claims depend on each other; None if they can be put together as they are."""
 
 
 def pairs(variants: Sequence[Variant], *, join: Join | None = None) -> list[Variant]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from etude.mage.invisible import is_invisible
 from etude.mage.refusals import refuse
 
 DEVICES: Final = frozenset(
@@ -57,6 +58,7 @@ def _why_no_path(path: str) -> str:
         (re.match(r"[A-Za-z]:", path), "names a drive"),
         ("\\" in path, "has a backslash; folders are parted by slashes"),
         (_ODD.search(path), "has a character that not every system allows in a path"),
+        (any(map(is_invisible, path.replace(" ", ""))), "has a character that nobody sees"),
         (".." in parts, "leads out of the project's folder"),
         ("" in parts or "." in parts, "has an empty part, or one that is a dot"),
         (any(part.endswith((".", " ")) for part in parts), "has a part that ends in a dot or a blank"),

@@ -22,13 +22,14 @@ from etude.mage.options import ITEM
 from etude.mage.pairs import name_of, unique
 from etude.mage.removal import Count
 from etude.mage.rules import write
-from etude.mage.things import Project, component_of, look_at
+from etude.mage.statements import component_of
+from etude.mage.things import Project, intent_of, look_at
 from etude.mage.tree import Tree
 from etude.mage.variants import Plan, Route, Variant
 
 NOTHING_MARKED = (
-    "nothing is marked: there is no #ABLATABLE_COMPONENT and no #ABLATION_HINT_START in {files}, so it is not known what "
-    "is to be removed. Mark it, or run `etude mage suggest` to see what could be."
+    "nothing is marked: there is no #ABLATABLE_COMPONENT and no #ABLATION_HINT_START in {files}, so it is not known "
+    "what is to be removed. Mark it, or run `etude mage suggest` to see what could be."
 )
 
 
@@ -128,7 +129,7 @@ def _component(
     told = [thing.name for thing in found.things]
     variant = Variant(
         name=name_of(told),
-        intent=f"{listed(told)} {'is' if len(told) == 1 else 'are'} removed.",
+        intent=intent_of(told, found.things),
         things=found.things,
         meaning=found.meaning,
         files=found.files,

@@ -15,6 +15,7 @@ merely learn to hide: a change of what variants are judged by.
 | no new ``eval``, ``exec``, ``compile``, pickle, shell, environment, ways out | the writer |
 | nothing that belongs to a library is set | the writer |
 | nothing outside of the folder is named | the writer |
+| no file is written that the base does not write | the writer |
 | a metric is computed, and is no literal constant | the writer |
 | evaluation and metric code stay | a person |
 | seeds stay | a person |
@@ -38,7 +39,7 @@ from typing import Final
 
 from etude.mage.definitions import parsed
 from etude.mage.diffs import FileDiff
-from etude.mage.variants import Variant
+from etude.mage.variants import Variant, What
 from etude.mage.verdicts import Outcome, Reason
 from etude.mage.witnesses import CallChanged, CallGone, ColumnsGone, GroupValue, ModuleValue, SettingValue
 
@@ -58,6 +59,7 @@ class Rule(StrEnum):
     CALLS = "no new ways to run code, to leave, or to look around"
     FOREIGN = "nothing that belongs to a library is set"
     OUTSIDE = "nothing outside of the folder is named"
+    WRITES = "no file is written that the base does not write"
     METRIC = "a metric is computed"
     EVALUATION = "evaluation and metric code stay"
     SEEDS = "seeds stay"
@@ -77,6 +79,7 @@ GOES_TO: Final[Mapping[Rule, Outcome]] = MappingProxyType(
         Rule.CALLS: Outcome.FAILED,
         Rule.FOREIGN: Outcome.FAILED,
         Rule.OUTSIDE: Outcome.FAILED,
+        Rule.WRITES: Outcome.FAILED,
         Rule.METRIC: Outcome.FAILED,
         Rule.EVALUATION: Outcome.FOR_A_PERSON,
         Rule.SEEDS: Outcome.FOR_A_PERSON,
@@ -155,9 +158,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Named:
-    """What a variant is about, by name, so that a rule lets it change."""
+    """What a variant is about, by name, so that a rule lets it change.
+
+    Attributes:
+        names: The names.
+        columns: Whether it is about columns: then data reach the evaluation without them.
+    """
 
     names: frozenset[str]
+    columns: bool = False
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and bool(name) and _plain(name) in self.names
@@ -171,7 +180,9 @@ def named_by(variant: Variant) -> Named:
             names.append(claim.name)
         elif isinstance(claim, ColumnsGone):
             names += claim.columns
-    return Named(frozenset(map(_plain, names)))
+    columns = any(isinstance(claim, ColumnsGone) for claim in variant.witnesses)
+    columns = columns or any(thing.what is What.COLUMNS for thing in variant.things)
+    return Named(frozenset(map(_plain, names)), columns)
 
 
 def _plain(name: str) -> str:

@@ -136,25 +136,28 @@ def _walk(root: Path, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
         inner = []
         for one in entries:
             path = f"{folder}{one.name}"
-            if one.is_symlink():
-                yield path, _why_not_link(root, Path(one.path))
-            elif one.is_dir(follow_symlinks=False):
-                environment = any((Path(one.path) / name).exists() for name in ("pyvenv.cfg", "conda-meta"))
-                why = why_not_folder(one.name, is_environment=environment)
-                if not why and f"{path}/" in ignored:
-                    why = "git ignores it"
-                if not why and (Path(one.path) / ".git").exists():
-                    why = "a repository of its own"
-                if why:
-                    yield f"{path}/", why
-                else:
-                    inner.append(f"{path}/")
-            elif not one.is_file(follow_symlinks=False):
-                yield path, "no ordinary file"
+            why = _why_not(root, one, path, ignored)
+            if why or not one.is_dir(follow_symlinks=False):
+                is_folder = one.is_dir(follow_symlinks=False)
+                yield f"{path}/" if is_folder else path, why
             else:
-                why = why_not_name(path, one.stat(follow_symlinks=False).st_size)
-                yield path, why or ("git ignores it" if path in ignored else "")
+                inner.append(f"{path}/")
         folders += reversed(inner)
+
+
+def _why_not(root: Path, one: os.DirEntry[str], path: str, ignored: frozenset[str]) -> str:
+    """Return why a file or folder is left out; empty if it is not."""
+    if one.is_symlink():
+        return _why_not_link(root, Path(one.path))
+    if one.is_dir(follow_symlinks=False):
+        environment = any((Path(one.path) / name).exists() for name in ("pyvenv.cfg", "conda-meta"))
+        why = why_not_folder(one.name, is_environment=environment)
+        why = why or ("git ignores it" if f"{path}/" in ignored else "")
+        return why or ("a repository of its own" if (Path(one.path) / ".git").exists() else "")
+    if not one.is_file(follow_symlinks=False):
+        return "no ordinary file"
+    why = why_not_name(path, one.stat(follow_symlinks=False).st_size)
+    return why or ("git ignores it" if path in ignored else "")
 
 
 def _why_not_link(root: Path, link: Path) -> str:

@@ -7,7 +7,6 @@ is put under a condition is no longer the same. Comments that come are welcome, 
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -37,9 +36,15 @@ def find_reformatting(change: Change) -> Iterator[Broken]:
 
 
 def _idle(lines: list[tuple[int, str]], own: dict[int, str], other: dict[int, str], *, taken: bool) -> int:
-    there = Counter(other.values())
-    seen = {number: there[own[number]] > 0 for number, _ in lines if number in own}
-    return sum(seen.get(number, taken or not line.strip()) for number, line in lines)
+    """Count the lines that go or come, and mean on the other side what they mean here."""
+    there = set(other.values())
+    return sum(_is_idle(line.strip(), own.get(number, ""), there, taken=taken) for number, line in lines)
+
+
+def _is_idle(line: str, statement: str, there: set[str], *, taken: bool) -> bool:
+    if not line or line.startswith("#"):
+        return taken or not line
+    return statement in there
 
 
 def _statements(tree: ast.Module) -> dict[int, str]:

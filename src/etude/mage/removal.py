@@ -124,7 +124,7 @@ def remove(
 
 
 def prefixes_of(network: Network, networks: Iterable[Network], facts: Facts | None) -> tuple[str, ...]:
-    """Return where a network is in the whole model: as it was seen, else as the sources say; ``""`` if it is all of it."""
+    """Return where a network is in the whole model, as it was seen, else as the sources say; ``""`` if it is all."""
     if facts is not None and network.is_class:
         found = [
             f"{path}." if path else ""
@@ -176,7 +176,7 @@ def _is_last(flow: Sequence[Step] | None, name: str) -> bool:
 def _instead_of_the_last(
     network: Network, prefixes: Sequence[str], gone: Sequence[str], outputs: Mapping[str, int], facts: Facts | None
 ) -> dict[str, int]:
-    """Return that the layer before gives as many numbers as the last one did, if that goes: labels stay what they are."""
+    """Return that the layer before the last one gives what the last one gave, if that goes: labels stay."""
     layers = [step.name for step in network.flow or () if step.role is Role.LAYER]
     left = [name for name in layers if name not in gone]
     if any(prefixes) or not left or layers[-1] not in gone or left[-1] in outputs:

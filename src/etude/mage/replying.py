@@ -106,8 +106,8 @@ def from_reply(
         remarks += said
     if wrong:
         raise ConfigError(
-            f"The plan that came back cannot be taken: {'; '.join(wrong)}. Nothing was planned. Each item has to quote a "
-            "line of a hint and may name only what is there."
+            f"The plan that came back cannot be taken: {'; '.join(wrong)}. Nothing was planned. Each item has to quote "
+            "a line of a hint and may name only what is there."
         )
     return Plan(
         base=tree.digest,
@@ -134,7 +134,7 @@ def _rows(text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _wrong_row(row: object) -> str:
+def _wrong_row(row: object) -> str:  # noqa: PLR0911 - one for each mistake
     if not isinstance(row, dict):
         return "is no object"
     if unknown := sorted(set(row) - set(KEYS)):

@@ -22,59 +22,23 @@ class Role(StrEnum):
 
 
 ACTIVATIONS: Final = frozenset(
-    [
-        "relu",
-        "relu6",
-        "leakyrelu",
-        "prelu",
-        "rrelu",
-        "elu",
-        "selu",
-        "celu",
-        "gelu",
-        "silu",
-        "swish",
-        "mish",
-        "sigmoid",
-        "hardsigmoid",
-        "logsigmoid",
-        "tanh",
-        "hardtanh",
-        "softplus",
-        "softsign",
-        "softmax",
-        "logsoftmax",
-        "softmin",
-        "hardswish",
-        "hardshrink",
-        "softshrink",
-        "threshold",
-        "activation",
+    re.findall(
+        r"\w+",
+        "relu relu6 leakyrelu prelu rrelu elu selu celu gelu silu swish mish sigmoid hardsigmoid logsigmoid tanh "
+        "hardtanh softplus softsign softmax logsoftmax softmin hardswish hardshrink softshrink threshold activation "
         "glu",
-    ]
+    )
 )
 RESHAPES: Final = frozenset(
-    [
-        "flatten",
-        "unflatten",
-        "view",
-        "reshape",
-        "squeeze",
-        "unsqueeze",
-        "permute",
-        "transpose",
-        "contiguous",
-        "mean",
-        "sum",
-        "size",
-        "float",
-        "to",
-    ]
+    re.findall(
+        r"\w+",
+        "flatten unflatten view reshape squeeze unsqueeze permute transpose contiguous mean sum size float to",
+    )
 )
 OVER_ALL: Final = re.compile(r"adaptive|global|^mean$", re.IGNORECASE)
 
 
-def role_of(name: str) -> Role:
+def role_of(name: str) -> Role:  # noqa: PLR0911 - one for each role
     """Return what a class or function is there for, by the last part of its name.
 
     Example:

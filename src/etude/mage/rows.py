@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from etude.mage.comparing import counted, listed, owner, same, shown, times, under
-from etude.mage.facts import ModelFacts, ModuleFacts, ParameterFacts
+from etude.mage.facts import ModelFacts, ModuleFacts
 from etude.mage.findings import Finding, alarm, fails, for_a_person
+from etude.mage.learning import learning
 from etude.mage.licence import Licence
 from etude.mage.tables import Expected, Pair, expected, fits, parents, was_shared
 from etude.mage.witnesses import ModuleGone, ModuleReplaced, ModuleUnused, ModuleValue, Resized
@@ -44,10 +45,8 @@ def rest_of_models(pairs: tuple[Pair, ...], licence: Licence) -> Iterator[Findin
         table = expected(pair.base, pair.witnesses)
         yield from _type(pair)
         yield from _table(pair, table, licence)
-        yield from _flags(pair)
         yield from _modules(pair, table, licence)
-        yield from _gradients(pair, licence)
-        yield from _moved(pair, licence)
+        yield from learning(pair, licence)
 
 
 def _type(pair: Pair) -> Iterator[Finding]:
@@ -130,27 +129,6 @@ def _shape(name: str, shape: Any, pair: Pair, table: Expected, licence: Licence,
         )
     else:
         yield alarm(f"`{name}` is {shown(found)}, {shown(shape)} in the baseline.")
-
-
-def _flags(pair: Pair) -> Iterator[Finding]:
-    for which, word in ((True, "frozen"), (False, "trained")):
-        changed = [
-            name
-            for name, row in pair.base.parameters.items()
-            if row.trainable is which and _row(pair, name) is not None and _row(pair, name).trainable is not which  # type: ignore[union-attr]
-        ]
-        if changed:
-            yield fails(
-                f"{listed(changed)} {'is' if len(changed) == 1 else 'are'} {word} in this variant and not in the "
-                "baseline.",
-                claim="what is trained stays",
-                expected=f"trainable: {which}",
-                found=f"trainable: {not which}",
-            )
-
-
-def _row(pair: Pair, name: str) -> ParameterFacts | None:
-    return pair.variant.parameters.get(name)
 
 
 # --- modules --------------------------------------------------------------------------------------
@@ -304,59 +282,3 @@ def _both(pair: Pair) -> Iterator[tuple[Any, Any]]:
             for key, value in one.values.items():
                 if not same(value, other.values.get(key)):
                     yield value, other.values.get(key)
-
-
-# --- gradients ------------------------------------------------------------------------------------
-
-
-def _gradients(pair: Pair, licence: Licence) -> Iterator[Finding]:
-    dead: dict[str, list[str]] = {}
-    for name, before in pair.base.parameters.items():
-        after = pair.variant.parameters.get(name)
-        if after is None or any(under(path, name) for path in licence.modules):
-            continue
-        if before.got_gradient and after.trainable and not after.got_gradient:
-            dead.setdefault(owner(name), []).append(name)
-    whole = [
-        module or "the model"
-        for module, rows in dead.items()
-        if all(name in rows for name, row in pair.base.parameters.items() if owner(name) == module and row.got_gradient)
-    ]
-    rows = [name for module, names in dead.items() if (module or "the model") not in whole for name in names]
-    if not dead:
-        return
-    names = _sentence(whole + rows)
-    many = len(whole + rows) > 1
-    text = f"{names} {'get' if many else 'gets'} no gradient in this variant, but {'do' if many else 'does'} in the baseline."
-    if licence.loss or licence.free & {"models"}:
-        yield alarm(f"{text} What only the removed term trained is not trained any more.")
-    else:
-        yield fails(
-            f"{text} The removal cuts the path.",
-            claim="all that was trained is trained",
-            expected="a gradient",
-            found="none",
-        )
-
-
-def _moved(pair: Pair, licence: Licence) -> Iterator[Finding]:
-    """Yield parameters that get a gradient and are not changed by it: no optimizer has them."""
-    still = [
-        name
-        for name, before in pair.base.parameters.items()
-        if before.moved and (after := pair.variant.parameters.get(name)) is not None
-        if after.moved is False and after.got_gradient and not any(under(path, name) for path in licence.modules)
-    ]
-    if still:
-        yield fails(
-            f"{listed(still)} {'keep their' if len(still) > 1 else 'keeps its'} first values in this variant, but "
-            f"{'are' if len(still) > 1 else 'is'} trained in the baseline: no optimizer has "
-            f"{'them' if len(still) > 1 else 'it'}.",
-            claim="all that was trained is trained",
-            expected="other values after the steps",
-            found="the first values",
-        )
-
-
-def _sentence(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

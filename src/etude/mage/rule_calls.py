@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from etude.mage.blocks import Search
-from etude.mage.calling import function_of
 from etude.mage.editing import Edit, searches
+from etude.mage.functions import function_of
 from etude.mage.sources import BODIES, Placed, Source, plain_name, sources
 from etude.mage.tree import Tree
 
@@ -22,6 +22,22 @@ SETS_AT_ONCE: Final = (
     "SequentialLR",
 )
 """Schedulers that change the learning rate when they are made: without their steps they are not gone."""
+
+
+def without_call_at(name: str, at: tuple[str, int], tree: Tree) -> tuple[Search, ...] | None:
+    """Return the changes after which a function is not called at one place; None if that is no statement of its own.
+
+    Args:
+        name: The function.
+        at: File and line of the statement.
+        tree: The project's files.
+    """
+    for source in sources(tree):
+        for call, placed in _calls(source) if source.file == at[0] else ():
+            if placed.first == at[1] and function_of(call, source, tree, placed) == name:
+                edit = _taken_out(source, placed, call)
+                return searches(source.file, source.text, [edit]) if edit is not None else None
+    return None
 
 
 def without_calls(names: Sequence[str], tree: Tree) -> tuple[Search, ...] | None:
@@ -68,15 +84,8 @@ def _calls(source: Source) -> list[tuple[ast.Call, Placed]]:
 
 def _taken_out(source: Source, placed: Placed, call: ast.Call) -> Edit | None:
     node = placed.node
-    if not isinstance(node, ast.Expr) or node.value is not call:
+    if not isinstance(node, ast.Expr) or node.value is not call or not _is_plain(source, placed, call):
         return None
-    if any(isinstance(one, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom) for one in ast.walk(call)):
-        return None
-    alike = [one for one in source.statements if one is not placed and one.is_simple]
-    if any(one.first <= placed.last and placed.first <= one.last for one in alike):
-        return None  # two statements on one line
-    if any(placed.first <= one.line < placed.last for one in source.comments):
-        return None  # a comment inside, which is not ours to take
     start, end = source.place(node.lineno, node.col_offset), source.place(placed.last, node.end_col_offset or 0)
     if _alone(source, node):
         return Edit(start, end, "pass")
@@ -87,12 +96,17 @@ def _taken_out(source: Source, placed: Placed, call: ast.Call) -> Edit | None:
         return None
     if rest.strip():
         return Edit(start, end + len(rest) - len(rest.lstrip()), "")  # a comment stays, on a line of its own
-    after = line_end
-    for ending in ("\r\n", "\n", "\r"):
-        if source.text.startswith(ending, line_end):
-            after = line_end + len(ending)
-            break
-    return Edit(line_start, after, "")
+    ending = next((one for one in ("\r\n", "\n", "\r") if source.text.startswith(one, line_end)), "")
+    return Edit(line_start, line_end + len(ending), "")
+
+
+def _is_plain(source: Source, placed: Placed, call: ast.Call) -> bool:
+    """Say whether nothing is lost with a statement but its call."""
+    if any(isinstance(one, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom) for one in ast.walk(call)):
+        return False
+    others = [one for one in source.statements if one is not placed and one.is_simple]
+    shares = any(one.first <= placed.last and placed.first <= one.last for one in others)
+    return not shares and not any(placed.first <= one.line < placed.last for one in source.comments)
 
 
 def _alone(source: Source, node: ast.stmt) -> bool:

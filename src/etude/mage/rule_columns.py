@@ -110,20 +110,34 @@ def _double(name: str) -> str:
 def _left(texts: Texts, names: Sequence[str]) -> list[Edit]:
     source = texts.source
     elements = texts.node.elts
-    edits = []
+    gone = [isinstance(one, ast.Constant) and one.value in names for one in elements]
+    edits: list[Edit] = []
     for n, one in enumerate(elements):
-        if not isinstance(one, ast.Constant) or one.value not in names:
+        if not gone[n]:
             continue
         start = source.place(one.lineno, one.col_offset)
         end = source.place(one.end_lineno or 0, one.end_col_offset or 0)
         following = elements[n + 1] if n + 1 < len(elements) else None
         if following is not None and following.lineno == one.end_lineno:
             end = source.place(following.lineno, following.col_offset)
+        elif following is None and (before := _kept_before(texts, gone, n)) is not None:
+            # the comma before it goes, too; others of the end that go are inside this one
+            edits = [edit for edit in edits if edit.start < before]
+            start = before
         else:
-            end = _behind_comma(source.text, end)
-            start, end = _whole_line(source.text, start, end)
+            start, end = _whole_line(source.text, start, _behind_comma(source.text, end))
         edits.append(Edit(start, end, ""))
     return edits
+
+
+def _kept_before(texts: Texts, gone: Sequence[bool], last: int) -> int | None:
+    """Return where the last element that stays ends, if it is on the last one's line, and a list may end there."""
+    kept = [n for n, is_gone in enumerate(gone) if not is_gone]
+    one = texts.node.elts[kept[-1]] if kept else None
+    alone = isinstance(texts.node, ast.Tuple) and len(kept) == 1  # it needs its comma
+    if one is None or alone or one.end_lineno != texts.node.elts[last].lineno:
+        return None
+    return texts.source.place(one.end_lineno or 0, one.end_col_offset or 0)
 
 
 def _behind_comma(text: str, end: int) -> int:

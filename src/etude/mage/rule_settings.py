@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -75,36 +76,38 @@ def _default(setting: Setting, value: Any, source: Source) -> Edit | None:
 
 def _set_elsewhere(setting: Setting, tree: Tree) -> bool:
     """Say whether something else sets it, so that its value here may not count."""
+    own = list(ast.walk(setting.placed.node)) if setting.placed is not None else []
     for source in sources(tree):
         for node in ast.walk(source.module) if source.module is not None else ():
-            if setting.kind == FIELD and isinstance(node, ast.Call):
-                owner = setting.name.partition(".")[0]
-                if plain_name(node.func).rpartition(".")[2] in (owner, "replace"):
-                    if any(one.arg in (setting.short, None) for one in node.keywords) or node.args[:1]:
-                        return True
-            target = isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store | ast.Del)
-            if target and plain_name(node).rpartition(".")[2] == setting.short:  # type: ignore[arg-type]
-                own = setting.placed.node if setting.placed is not None else None
-                if setting.kind == FLAG or own is None or node not in ast.walk(own):
-                    if setting.kind != CONSTANT or isinstance(node, ast.Attribute) or source.file == setting.file:
-                        return True
-            if setting.kind == FLAG and isinstance(node, ast.Call):
-                name = plain_name(node.func).rpartition(".")[2]
-                if name == "set_defaults" and any(one.arg in (setting.short, None) for one in node.keywords):
-                    return True
+            if isinstance(node, ast.Call) and _is_given(setting, node):
+                return True
+            if not isinstance(node, ast.Attribute | ast.Name) or isinstance(node.ctx, ast.Load) or node in own:
+                continue
+            # another file may have a constant of this name; what sets an attribute may set ours
+            reaches = setting.kind != CONSTANT or isinstance(node, ast.Attribute) or source.file == setting.file
+            if reaches and plain_name(node).rpartition(".")[2] == setting.short:
+                return True
     return False
+
+
+def _is_given(setting: Setting, call: ast.Call) -> bool:
+    """Say whether a call gives it a value: its class's own, ``replace``, or ``set_defaults`` of a parser."""
+    name = plain_name(call.func).rpartition(".")[2]
+    named = any(one.arg in (setting.short, None) for one in call.keywords)
+    if setting.kind == FIELD:
+        return (name == setting.name.partition(".")[0] and (named or bool(call.args))) or (name == "replace" and named)
+    return setting.kind == FLAG and name == "set_defaults" and named
 
 
 def _entry(setting: Setting, value: Any, tree: Tree) -> Edit | None:
     text = tree.text(setting.file).removeprefix("\ufeff")
-    start = 0
-    for number, line in enumerate(text.splitlines(keepends=True), start=1):
-        if number == setting.line:
-            at = start + line.rindex(setting.text, 0, len(line.rstrip("\r\n")) if "#" not in line else line.index("#"))
-            new = _spelt(setting, value)
-            return Edit(at, at + len(setting.text), new) if new else None
-        start += len(line)
-    return None
+    lines = re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+", text)
+    start = sum(len(line) for line in lines[: setting.line - 1])
+    line = lines[setting.line - 1]
+    code = line.partition("#")[0] if not setting.file.endswith(".json") else line
+    at = start + code.rindex(setting.text)
+    new = _spelt(setting, value)
+    return Edit(at, at + len(setting.text), new) if new else None
 
 
 def _spelt(setting: Setting, value: Any) -> str:

@@ -7,15 +7,24 @@ once, and goes up the same ladder as what a model or a person writes.
 
 from __future__ import annotations
 
-from etude.mage.blocks import Block
+import ast
+from itertools import pairwise
+from typing import Final
+
+from etude.mage.blocks import Block, Search
+from etude.mage.editing import Edit, edited, occurrences
 from etude.mage.facts import Facts
-from etude.mage.rule_calls import without_calls
+from etude.mage.rule_calls import without_call_at, without_calls
 from etude.mage.rule_columns import without_columns
 from etude.mage.rule_modules import without_modules
 from etude.mage.rule_settings import with_settings
+from etude.mage.sources import is_python
 from etude.mage.tree import Tree
 from etude.mage.variants import Variant
-from etude.mage.witnesses import CallGone, ColumnsGone, ModuleGone, SettingValue
+from etude.mage.witnesses import CallChanged, CallGone, ColumnsGone, ModuleGone, SettingValue
+
+KNOWN: Final = (ColumnsGone, SettingValue, ModuleGone, CallGone)
+"""Claims that a rule may be sure of wherever they are made."""
 
 
 def write(variant: Variant, tree: Tree, facts: Facts | None = None) -> tuple[Block, ...] | None:
@@ -29,50 +38,47 @@ def write(variant: Variant, tree: Tree, facts: Facts | None = None) -> tuple[Blo
     claims = variant.witnesses
     if variant.unclear or not claims:
         return None
-    columns = [one for one in claims if isinstance(one, ColumnsGone)]
+    columns = [name for one in claims if isinstance(one, ColumnsGone) for name in one.columns]
     settings = [one for one in claims if isinstance(one, SettingValue)]
     modules = [one for one in claims if isinstance(one, ModuleGone)]
-    calls = [one for one in claims if isinstance(one, CallGone)]
-    if len(columns) + len(settings) + len(modules) + len(calls) < len(claims):
+    calls = [one.name for one in claims if isinstance(one, CallGone)]
+    fewer = [one.name for one in claims if isinstance(one, CallChanged) and one.times is None]
+    if len(fewer) + sum(isinstance(one, KNOWN) for one in claims) < len(claims):
         return None
-    blocks: list[Block] = []
+    if fewer and len(claims) + len(variant.things) > 2:  # noqa: PLR2004 - one claim of one thing
+        return None
+    if settings and len(settings) != len(variant.settings):
+        return None
+    parts: list[tuple[Search, ...] | None] = []
     if columns:
-        found = without_columns([name for one in columns for name in one.columns], tree)
-        if found is None:
-            return None
-        blocks += found
+        parts.append(without_columns(columns, tree))
     if settings:
-        changed = with_settings(variant.settings, tree) if len(variant.settings) == len(settings) else None
-        if changed is None:
-            return None
-        blocks += changed
+        parts.append(with_settings(variant.settings, tree))
     if modules:
-        replaced = without_modules(variant, modules, tree, facts)
-        if replaced is None:
-            return None
-        blocks += replaced
+        parts.append(without_modules(variant, modules, tree, facts))
     if calls:
-        removed = without_calls([one.name for one in calls], tree)
-        if removed is None:
-            return None
-        blocks += removed
-    kinds = [bool(one) for one in (columns, settings, modules, calls)]
-    if sum(kinds) > 1 and not _apart(blocks, tree):
-        return None
-    return tuple(blocks)
+        parts.append(without_calls(calls, tree))
+    if fewer:
+        parts.append(without_call_at(fewer[0], variant.things[0].declared, tree) if variant.things else None)
+    blocks = [block for part in parts if part is not None for block in part]
+    return tuple(blocks) if None not in parts and _apply(blocks, tree) else None
 
 
-def _apart(blocks: list[Block], tree: Tree) -> bool:
-    """Say whether blocks of several rules touch different places."""
-    spans: dict[str, list[tuple[int, int]]] = {}
+def _apply(blocks: list[Search], tree: Tree) -> bool:
+    """Say whether blocks apply: each text is found once, none touches another, and what comes of it parses."""
+    edits: dict[str, list[Edit]] = {}
     for block in blocks:
-        search = getattr(block, "search", None)
-        if search is None:
+        text = tree.text(block.file)
+        if occurrences(text, block.search) != 1:
             return False
-        start = tree.text(block.file).find(search)
-        spans.setdefault(block.file, []).append((start, start + len(search)))
-    for found in spans.values():
-        found.sort()
-        if any(one[1] > other[0] for one, other in zip(found, found[1:], strict=False)):
+        start = text.find(block.search)
+        edits.setdefault(block.file, []).append(Edit(start, start + len(block.search), block.text))
+    for file, places in edits.items():
+        if any(one.end > other.start for one, other in pairwise(sorted(places))):
             return False
-    return True
+        if is_python(file):
+            try:
+                ast.parse(edited(tree.text(file), places).removeprefix("\ufeff"))
+            except SyntaxError:
+                return False
+    return bool(blocks)

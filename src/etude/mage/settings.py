@@ -86,7 +86,7 @@ def setting_at(source: Source, placed: Placed) -> Setting | None:
 
 
 def off(value: Any) -> Any:
-    """Return what a setting has when it is off: False for a switch, 0 for a number; ``UNKNOWN`` if that cannot be told."""
+    """Return what a setting has when it is off: False for a switch, 0 for a number; else ``UNKNOWN``."""
     if value is True:
         return False
     if isinstance(value, bool) or not isinstance(value, int | float) or value == 0:

@@ -13,6 +13,7 @@ from etude.mage.marking import COMPONENT, find_marks
 from etude.mage.models import networks
 from etude.mage.naming import members_at
 from etude.mage.roles import Role
+from etude.mage.rule_columns import selects
 from etude.mage.settings import ENTRY, settings_of
 from etude.mage.sources import Comment, Placed, Source, read_source
 from etude.mage.tree import Tree
@@ -56,7 +57,7 @@ def suggested(tree: Tree) -> list[Suggestion]:
 
 
 def suggest(tree: Tree) -> str:
-    """Return what ``suggested`` says as a unified diff, for ``git apply`` or ``patch -p1``; empty if there is nothing."""
+    """Return what ``suggested`` says as a diff for ``git apply`` or ``patch -p1``; empty if that is nothing."""
     by_file: dict[str, list[Suggestion]] = {}
     for one in suggested(tree):
         by_file.setdefault(one.file, []).append(one)
@@ -69,9 +70,7 @@ def _modules(tree: Tree) -> list[Suggestion]:
             file=made.file,
             line=made.call.end_lineno or made.line,
             names=(made.name,),
-            why=f"a {made.type} of {network.name}"
-            if made.type[:1] not in "AEIO"
-            else f"an {made.type} of {network.name}",
+            why=f"a module of {network.name}: {made.type}",
         )
         for network in networks(tree)
         for made in network.made
@@ -80,29 +79,21 @@ def _modules(tree: Tree) -> list[Suggestion]:
 
 
 def _columns(tree: Tree) -> list[Suggestion]:
-    found = []
-    for texts in texts_in(tree):
-        if texts.use == "listed" and texts.node.lineno < (texts.node.end_lineno or 0) and len(texts.names) > 1:
-            for name, node in zip(texts.names, texts.node.elts, strict=True):
-                found.append(
-                    Suggestion(file=texts.source.file, line=node.lineno, names=(name,), why="a column, by its place")
-                )
-    return found
+    return [
+        Suggestion(file=texts.source.file, line=node.lineno, names=(name,), why="a column that is selected")
+        for texts in texts_in(tree)
+        if texts.use == "listed" and len(texts.names) > 1 and selects(texts)
+        for name, node in zip(texts.names, texts.node.elts, strict=True)
+    ]
 
 
 def _switches(tree: Tree) -> list[Suggestion]:
-    return [
-        Suggestion(
-            file=one.file,
-            line=one.placed.last,
-            names=(one.short,),
-            why=f"a {one.kind} that is on"
-            if one.value is True
-            else f"a {one.kind} that is on where the command gives it",
-        )
-        for one in settings_of(tree)
-        if one.kind != ENTRY and one.placed is not None and (one.value is True or one.is_switch)
-    ]
+    found = []
+    for one in settings_of(tree):
+        if one.kind != ENTRY and one.placed is not None and (one.value is True or one.is_switch):
+            why = f"a {one.kind} that is on" + ("" if one.value is True else " where the command gives it")
+            found.append(Suggestion(file=one.file, line=one.placed.last, names=(one.short,), why=why))
+    return found
 
 
 def _fits(source: Source, one: Suggestion) -> bool:

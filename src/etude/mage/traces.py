@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from etude.mage.comparing import counted, listed, times, under
+from etude.mage.comparing import counted, listed, plain, times, under
 from etude.mage.facts import Facts
 from etude.mage.findings import Finding, alarm, fails, for_a_person
 from etude.mage.licence import Licence
@@ -37,6 +37,7 @@ def rest_of_traces(
     yield from functions(base, facts, licence, varies)
     yield from operators(pairs, base, facts, licence, varies)
     yield from elsewhere(pairs, base, facts, licence, varies)
+    yield from arguments(base, facts, licence, varies)
 
 
 def functions(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str]) -> Iterator[Finding]:
@@ -47,22 +48,26 @@ def functions(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
         after = facts.calls.get(name, 0)
         if before == after or "<" in name or f"calls of {name}" in varies or licence.may_call(name):
             continue
-        weigh = _more(licence) if after > before else _fewer(name, before, after, licence)
-        text = f"`{name}` is called {times(after)}, {times(before)} in the baseline"
-        if weigh is None:
-            yield alarm(f"{text}.")
+        weigh: Weigh | None
+        if after < before:
+            weigh = _fewer(name, before, after, licence)
         else:
+            weigh = None if licence.replaced and _is_step(name) else _more(licence)
+        text = f"`{name}` is called {times(after)}, {times(before)} in the baseline"
+        if weigh is not None:
             yield weigh(
                 f"{text}, and no claim says so.",
                 claim="nothing else differs",
                 expected=times(before),
                 found=times(after),
             )
+        elif not _is_step(name):
+            yield alarm(f"{text}.")
     new = [name for name in facts.calls if name not in base.calls and "<" not in name and not licence.may_call(name)]
     ours = [name for name in new if ":" in name and not _is_of(name, licence)]
     if ours:
         yield alarm(f"{listed(ours)} {'is' if len(ours) == 1 else 'are'} called in the variant alone.")
-    foreign = [name for name in new if ":" not in name]
+    foreign = [name for name in new if ":" not in name and not (licence.replaced and _is_step(name))]
     if foreign:
         yield _more(licence)(
             f"{listed(foreign)} {'is' if len(foreign) == 1 else 'are'} called in the variant and not in the baseline, "
@@ -85,12 +90,10 @@ def _fewer(name: str, before: int, after: int, licence: Licence) -> Weigh | None
     fewer = before - after
     if _is_of(name, licence):
         return None  # a method of what goes
-    if licence.modules and _is_step(name) and licence.divides(fewer):
-        return None  # what modules run; operators tell whether it is more than the component's
-    if licence.loss and ":" not in name and licence.divides(fewer):
-        return None
     if licence.divides(fewer):
-        return None if after else for_a_person
+        # what modules run, and what a term of a loss does: operators tell whether it is more than the component's
+        known = (licence.modules and _is_step(name)) or (licence.loss and ":" not in name)
+        return None if after or known else for_a_person
     if after and fewer <= len(licence.modules):
         return None  # something that is called once for each layer where it is made
     if licence.settings:
@@ -168,10 +171,15 @@ def _fewer_operators(name: str, fewer: int, inside: int | None, licence: Licence
 
 # --- outside of models, backward passes and optimizers --------------------------------------------
 
-BEGINS: Final = frozenset(
-    {"uniform", "normal", "zero", "fill", "random", "trunc_normal", "exponential", "erfinv", "ones"}
-)
+BEGINS: Final = frozenset({"uniform", "normal", "zero", "zeros", "fill", "ones", "full", "trunc_normal", "erfinv"})
 """What gives parameters their first values."""
+SILENT: Final = frozenset(
+    """
+    _local_scalar_dense detach empty empty_like empty_strided alias lift_fresh _to_copy copy clone item resolve_conj
+    resolve_neg is_same_size is_pinned set as_strided gt lt ge le eq ne any all isnan isfinite
+    """.split()  # noqa: SIM905
+)
+"""What says nothing even there: numbers are looked at, or memory is asked for."""
 
 
 def elsewhere(
@@ -218,3 +226,52 @@ def _rows(pairs: tuple[Pair, ...]) -> tuple[int, int]:
     """Return how many parameters are gone, and how many there were."""
     gone = sum(name not in pair.variant.parameters for pair in pairs for name in pair.base.parameters)
     return gone, sum(len(pair.base.parameters) for pair in pairs)
+
+
+# --- with what ------------------------------------------------------------------------------------
+
+
+def arguments(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str]) -> Iterator[Finding]:
+    """Yield functions that are called as before, and with something else.
+
+    A value that was the same in all calls is written down somewhere. One that changes from call to call follows from
+    numbers that training gives, and says nothing.
+    """
+    counts = {**base.elsewhere, **base.calls}
+    if not base.arguments:
+        return
+    for name, after in facts.arguments.items():
+        before = base.arguments.get(name, ())
+        if not before and not counts.get(name):
+            continue  # that it is called at all was said already
+        if (plain(name) in SILENT and not before) or (plain(name) in BEGINS and licence.draws):
+            continue
+        is_constant = len(before) <= max(1, counts.get(name, 1) // 2)
+        if (
+            not is_constant
+            or f"arguments of {name}" in varies
+            or licence.may_call(name)
+            or _follows(before, after, licence)
+        ):
+            continue
+        new = [one for one in after if one not in before]
+        if new:
+            weigh = for_a_person if licence.replaced or licence.settings else fails
+            usual = before[0] if before else "nothing of that"
+            yield weigh(
+                f"`{name}` is called with {new[0]}, {usual} in the baseline, and no claim says so.",
+                claim="nothing else differs",
+                expected="; ".join(before),
+                found="; ".join(after),
+            )
+
+
+def _follows(before: tuple[str, ...], after: tuple[str, ...], licence: Licence) -> bool:
+    """Say whether arguments follow a value that is claimed to change: a setting's, or one of a module or a group."""
+    pairs = [(f"={old}", f"={new}") for old, new in (*licence.settings.values(), *licence.changes)]
+    told = [one for one in after if one not in before]
+    return all(any(_swapped(one, old, new) in before for old, new in pairs) for one in told) if pairs else not told
+
+
+def _swapped(text: str, old: str, new: str) -> str:
+    return " ".join(word.replace(new, old) if word.endswith(new) else word for word in text.split(" "))

@@ -44,6 +44,13 @@ def dotted(node: ast.AST, names: dict[str, str]) -> str:
     return ".".join([names.get(node.id, node.id), *reversed(parts)])
 
 
+def root_of(node: ast.AST) -> str:
+    """Return the name that a chain of attributes begins with; empty if it begins with something else."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def last_part(name: str) -> str:
     """Return what stands behind the last dot."""
     return name.rpartition(".")[2]

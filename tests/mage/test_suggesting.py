@@ -1,0 +1,118 @@
+"""Suggestions: marks for files without any, as a diff that applies, and nothing that is not worth it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from marked_programs import CNN, SAGE, tree_of
+
+from etude.mage.marking import find_marks
+from etude.mage.suggesting import suggest, suggested
+from etude.mage.tree import Tree
+
+PLAIN = CNN.replace("  #ABLATABLE_COMPONENT", "").replace("  # ABLATABLE_COMPONENT", "")
+
+TABLE = '''\
+import argparse
+from dataclasses import dataclass
+
+FEATURES = [
+    "age",
+    "fare",  # in pounds
+    "sex",
+]
+SHORT = ["a", "b"]
+USE_CLIP = True
+
+
+@dataclass
+class Config:
+    smooth: bool = True
+    verbose: bool = False
+    epochs: int = 3
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--augment", action="store_true")
+parser.add_argument("--seed", type=int, default=0)
+X = data[FEATURES]
+text = """
+self.conv = nn.Conv2d(1, 2, 3)
+"""
+'''
+
+
+def applied(tree: Tree, folder: Path, *command: str) -> Tree:
+    """Return a tree after a program has put a diff into its files."""
+    for path in tree:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(tree.files[path])
+    done = subprocess.run(command, cwd=folder, input=suggest(tree).encode(), capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return Tree({path: (folder / path).read_bytes() for path in tree})
+
+
+def test_modules_with_weights_and_dropouts_are_proposed() -> None:
+    found = suggested(tree_of(train=PLAIN))
+    assert [one.names for one in found] == [("conv1",), ("conv2",), ("conv3",), ("fc1",), ("fc2",), ("dropout",)]
+    assert found[0].why == "a module of CIFAR10CNN: Conv2d"
+
+
+def test_columns_and_switches_are_proposed() -> None:
+    found = suggested(tree_of(table=TABLE))
+    assert [(one.line, one.names, one.why) for one in found] == [
+        (5, ("age",), "a column that is selected"),
+        (7, ("sex",), "a column that is selected"),
+        (10, ("USE_CLIP",), "a constant that is on"),
+        (15, ("smooth",), "a field that is on"),
+        (21, ("augment",), "a flag that is on where the command gives it"),
+    ]
+
+
+@pytest.mark.parametrize("command", [("git", "apply", "-"), ("patch", "-p1", "-s")])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_the_diff_applies_and_its_marks_mean_what_was_proposed(
+    tmp_path: Path, command: tuple[str, ...], ending: str
+) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"there is no {command[0]}")
+    if command[0] == "patch" and ending == "\r\n":
+        command = (*command, "--binary")
+    tree = tree_of(train=PLAIN, pkg__table=TABLE)
+    tree = Tree({path: tree.text(path).replace("\n", ending).encode() for path in tree})
+    wanted = suggested(tree)
+    marks, remarks = find_marks(applied(tree, tmp_path, *command))
+    assert remarks == ()
+    assert [(one.file, one.lines[0]) for one in marks] == [(one.file, one.line) for one in wanted]
+    named = [(one.names, other.names) for one, other in zip(marks, wanted, strict=True)]
+    assert all(one in (other, ("parser.add_argument",)) for one, other in named)
+
+
+def test_a_last_line_without_an_end_keeps_none(tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    tree = tree_of(train="a = 1\nUSE_CLIP = True")
+    assert (
+        applied(tree, tmp_path, "git", "apply", "-").text("train.py") == "a = 1\nUSE_CLIP = True  # ABLATABLE_COMPONENT"
+    )
+
+
+def test_nothing_is_proposed_where_marks_are_or_nothing_can_be() -> None:
+    for source in (CNN, SAGE, "x = 1\n", "USE = True; b = 2\n", "def f(:\n", "A = (True\n", ""):
+        assert suggested(tree_of(train=source)) == []
+        assert suggest(tree_of(train=source)) == ""
+
+
+def test_a_comment_that_is_there_already_is_left_alone() -> None:
+    assert suggested(tree_of(train="USE_CLIP = True  # always\n")) == []
+    assert [one.line for one in suggested(tree_of(train="USE_CLIP = (\n    True\n)\n"))] == [3]
+
+
+def test_nothing_is_written() -> None:
+    tree = tree_of(train=PLAIN)
+    before = tree.digest
+    suggest(tree)
+    assert Tree(dict(tree.files)).digest == before
