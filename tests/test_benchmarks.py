@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
     "ablate_pairing", "ablate_scaling", "ablator_rq2", "asynchrony", "autoablation_inception", "autoablation_mnist",
     "autoablation_titanic", "chaos", "driver", "engines", "fidelity", "gap", "handout", "importance_exact",
-    "importance_io", "importance_moved", "importance_overhead", "importance_repartition", "importance_verdict",
+    "importance_io", "importance_moved", "importance_overhead", "importance_repartition", "importance_verdict", "mage_tokens",
     "mage_requests",
     "paper2", "parallel_elastic", "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality",
     "removal_cost", "removal_zoo", "report_size", "report_time", "reports", "server", "simulate", "startup",
