@@ -28,10 +28,10 @@ class GraphSAGE(torch.nn.Module):
         self.sage5 = SAGEConv(8, dim_out)
 
     def forward(self, x, edges):
-        x = torch.relu(self.sage1(x, edges))
-        x = torch.relu(self.sage2(x, edges))
-        x = torch.relu(self.sage3(x, edges))
-        x = torch.relu(self.sage4(x, edges))
+        x = torch.nn.functional.relu(self.sage1(x, edges))
+        x = torch.nn.functional.relu(self.sage2(x, edges))
+        x = torch.nn.functional.relu(self.sage3(x, edges))
+        x = torch.nn.functional.relu(self.sage4(x, edges))
         return self.sage5(x, edges)
 
 
@@ -53,7 +53,8 @@ def load(path):
         pairs = pairs[(y[pairs[:, 0]] == y[pairs[:, 1]]) | (draw.random(len(pairs)) < 0.2)]
         train, test = np.arange(140), np.arange(140, n)
     both = np.concatenate([pairs, pairs[:, ::-1]]).T.astype("int64")
-    return (torch.from_numpy(part) for part in (x, y.astype("int64"), both, train.astype("int64"), test.astype("int64")))
+    whole = (part.astype("int64") for part in (y, both, train, test))
+    return (torch.from_numpy(part) for part in (x, *whole))
 
 
 def main():

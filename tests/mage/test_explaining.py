@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etude
-from etude.mage.explaining import Unfounded, explain, told
+from etude.mage.explaining import UnfoundedError, explain, told
 from etude.mage.numbers import missing_names, missing_numbers, numbers_in
 
 REPORT: dict[str, Any] = {
@@ -42,8 +42,8 @@ class Answers:
 
 
 GOOD = (
-    "Without `layer:conv2` the accuracy falls by 0.031 (3.1 percent; the 95 % interval goes from 2.1% to 4.0 %), over 12 "
-    "seeds, p = 0.016. Of `layer:fc1` nothing can be said: the effect is \u22120.0017."
+    "Without `layer:conv2` the accuracy falls by 0.031 (3.1 percent; the 95 % interval goes from 2.1% to 4.0 %), over "
+    "12 seeds, p = 0.016. Of `layer:fc1` nothing can be said: the effect is \u22120.0017."
 )
 
 
@@ -104,7 +104,11 @@ def test_every_way_to_round_a_number_is_founded(value: float, digits: int) -> No
 def test_digits_in_names_are_no_numbers_and_names_have_to_be_there() -> None:
     assert [one.text for one in numbers_in("conv2, fc1 and resnet50_v2")] == []
     assert missing_names("`layer:conv2`, fc1 and conv2", told(REPORT)) == []
-    assert missing_names("Without `layer:conv3`, or conv9, or `dropout`", told(REPORT)) == ["layer:conv3", "dropout", "conv9"]
+    assert missing_names("Without `layer:conv3`, or conv9, or `dropout`", told(REPORT)) == [
+        "layer:conv3",
+        "dropout",
+        "conv9",
+    ]
 
 
 def test_what_is_wrong_goes_back_once_and_is_mended() -> None:
@@ -117,7 +121,7 @@ def test_what_is_wrong_goes_back_once_and_is_mended() -> None:
 
 def test_the_second_unfounded_answer_is_refused() -> None:
     ask = Answers("It falls by 5.5 %.", "It falls by 5.6 % and 77.", "never asked")
-    with pytest.raises(Unfounded) as refused:
+    with pytest.raises(UnfoundedError) as refused:
         explain(REPORT, ask=ask)
     assert str(refused.value) == (
         "Not shown: 2 numbers of the explanation do not occur in the report: 5.6 %, 77. That was so in two answers. "
@@ -125,7 +129,7 @@ def test_the_second_unfounded_answer_is_refused() -> None:
     )
     assert refused.value.numbers == ("5.6 %", "77")
     assert ask.left == ["never asked"]
-    with pytest.raises(Unfounded, match=r"Not shown: the answer is empty\."):
+    with pytest.raises(UnfoundedError, match=r"Not shown: the answer is empty\."):
         explain(REPORT, ask=Answers("", " "))
 
 
@@ -136,8 +140,8 @@ def test_a_real_report_of_an_ablation_can_be_explained() -> None:
     ablation = etude.Experiment(train, metric="accuracy", mode="max").ablate(["extra"], seeds=7, name="told", workers=1)
     report = json.loads((ablation.report().parent / "report.json").read_text())
     found = report["verdicts"]["found"][0]
-    good = f"`extra` {found['verdict']}: without it {found['effect']:.4f} is lost over {found['n']} seeds (p={found['p']:.2g})."
+    good = f"`extra` {found['verdict']}: it gives {found['effect']:.4f} over {found['n']} seeds (p={found['p']:.2g})."
     assert explain(report, ask=Answers(good)) == good
     bad: Callable[[str], str] = Answers(good.replace("over 7", "over 70"), good.replace("over 7", "over 70"))
-    with pytest.raises(Unfounded, match="70"):
+    with pytest.raises(UnfoundedError, match="70"):
         explain(report, ask=bad)

@@ -72,7 +72,13 @@ def clean(command: list[str] | str, folder: Path) -> subprocess.CompletedProcess
     """Run something where `import etude` fails."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(
-        command, cwd=folder, env=environment, shell=isinstance(command, str), capture_output=True, text=True, check=False
+        command,
+        cwd=folder,
+        env=environment,
+        shell=isinstance(command, str),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     return ran
@@ -112,9 +118,7 @@ def test_each_variant_is_exported_whole_and_runs_as_the_readme_says(
     assert not (root / "metrics.json").exists()
 
 
-def test_one_script_runs_every_variant(
-    project: tuple[Path, Tree, list[Accepted]], tmp_path: Path, alone: str
-) -> None:
+def test_one_script_runs_every_variant(project: tuple[Path, Tree, list[Accepted]], tmp_path: Path, alone: str) -> None:
     root, base, accepted = project
     place = export(accepted, entry=ENTRY, base=base, root=root, into=tmp_path / "out", one=True)
     assert sorted(path.name for path in (place / "variants" / "fewer").rglob("*") if path.is_file()) == [

@@ -20,7 +20,7 @@ from etude.definition import read_code
 from etude.files.scripts import load
 from etude.mage.baseline import BaselineError
 from etude.mage.blocks import Author, Patch
-from etude.mage.commands import Command, CommandFailed
+from etude.mage.commands import Command, CommandError
 from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
 from etude.mage.from_tree import functions_of
 from etude.mage.handover import Accepted, commands_of, components_of, hand_over, pairs_of
@@ -28,7 +28,7 @@ from etude.mage.metrics_of import Metric
 from etude.mage.travelling import Files
 from etude.mage.tree import Tree, digest_of
 
-SCRIPT = '''
+SCRIPT = """
 import etude
 from pieces import build
 
@@ -52,7 +52,7 @@ experiment = etude.Experiment(train, model=model, data=data, metric="score", mod
 
 if __name__ == "__main__":
     raise SystemExit("never run as a program")
-'''
+"""
 PIECES = """
 def build(width):
     return {"worth": float(width)}
@@ -76,7 +76,9 @@ def accepted(name: str, base: Tree, changed: dict[str, str], *more: str) -> Acce
         for line in difflib.unified_diff(base.text(path).splitlines(True), tree.text(path).splitlines(True), path, path)
     ]
     diff = "".join(lines)
-    patch = Patch(base=base.digest, result=tree.digest, diff=diff, digest=digest_of(diff.encode()), author=Author(name="a person"))
+    patch = Patch(
+        base=base.digest, result=tree.digest, diff=diff, digest=digest_of(diff.encode()), author=Author(name="a person")
+    )
     return Accepted(name, patch, tree, more)
 
 
@@ -212,10 +214,10 @@ def test_signatures_are_read_from_the_source(project: Callable[..., Project]) ->
     changed = here.components(accepted("warm", here.tree, {"script.py": script}))[0]
     import inspect
 
-    assert str(inspect.signature(changed.train)) == "(model, data, run, seed, lr: 'float' = 0.1, warmup=3)".replace(
-        "'float'", "float"
-    )
-    signature = etude.Experiment(changed.train, model=changed.model, data=changed.data, metric="score", mode="max").signature
+    assert str(inspect.signature(changed.train)) == "(model, data, run, seed, lr: float = 0.1, warmup=3)"
+    signature = etude.Experiment(
+        changed.train, model=changed.model, data=changed.data, metric="score", mode="max"
+    ).signature
     assert signature.parameters["warmup"].annotation is int
     assert signature.parameters["lr"].annotation is float
 
@@ -354,7 +356,7 @@ def test_a_command_that_leaves_no_metric_says_why(
     program: Project, tmp_path: Path, metric: str, program_text: str, said: str
 ) -> None:
     program.tree = tree_of({"train.py": program_text})
-    with pytest.raises(CommandFailed) as failed:
+    with pytest.raises(CommandError) as failed:
         command(program, metric=metric).run(tmp_path / "folder", 0)
     assert said in str(failed.value)
     assert str(failed.value).startswith("`python train.py --seed 0` ")
@@ -362,7 +364,7 @@ def test_a_command_that_leaves_no_metric_says_why(
 
 def test_a_time_limit_holds_against_a_grandchild_in_a_session_of_its_own(program: Project, tmp_path: Path) -> None:
     program.tree = tree_of({"train.py": LINGERS})
-    with pytest.raises(CommandFailed, match=r"took longer than 3 s and was ended"):
+    with pytest.raises(CommandError, match=r"took longer than 3 s and was ended"):
         command(program, limit_s=3.0).run(tmp_path / "folder", 0)
     grandchild = int((tmp_path / "folder" / "pid").read_text())
     with pytest.raises(ProcessLookupError):

@@ -50,7 +50,7 @@ class Apart:
             there = bool(_INSIDE) and _INSIDE[-1] is self
             if not there:
                 hidden = self._exchange(self._modules)
-                sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+                sys.meta_path.insert(0, self)
                 sys.path[:0] = self._places  # for what is started by itself, such as spawned loader workers
                 _INSIDE.append(self)
         try:
@@ -59,7 +59,7 @@ class Apart:
             if not there:
                 with _EXCHANGING:
                     _INSIDE.remove(self)
-                    sys.meta_path.remove(self)  # type: ignore[arg-type]
+                    sys.meta_path.remove(self)
                     for place in self._places:
                         if place in sys.path:
                             sys.path.remove(place)

@@ -19,8 +19,8 @@ from typing import Any, Final
 from etude.core.errors import ConfigError, EtudeError, ResultError
 from etude.core.text import count
 from etude.mage.metrics_of import Metric
-from etude.mage.travelling import Files
 from etude.mage.running import run_to_end
+from etude.mage.travelling import Files
 
 TAIL_LINES: Final = 40
 NOT_TOLD: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
@@ -29,7 +29,7 @@ PROGRAM: Final = "program"
 """The folder of a trial in which the command runs."""
 
 
-class CommandFailed(EtudeError):
+class CommandError(EtudeError):
     """A command did not come to its end, or left no metric."""
 
 
@@ -83,8 +83,8 @@ class Command:
             raise ConfigError("There is no command. Give one such as 'python train.py --seed {seed}'.")
         if not any("{seed}" in word for word in words):
             raise ConfigError(
-                f"{entry!r} takes no seed, so all trials of an arm would be one. Write {{seed}} where the program takes "
-                "it: 'python train.py --seed {seed}'."
+                f"{entry!r} takes no seed, so all trials of an arm would be one. Write {{seed}} where the program "
+                "takes it: 'python train.py --seed {seed}'."
             )
         return cls((*words, *more), Metric.read(metric), files, search, limit_s)
 
@@ -101,7 +101,7 @@ class Command:
         """Run it in a folder that is made for it, and return its metric.
 
         Raises:
-            CommandFailed: It failed, took too long, or left no metric; with the last lines that it printed.
+            CommandError: It failed, took too long, or left no metric; with the last lines that it printed.
         """
         self.files.lay(folder)
         if self.metric.file:
@@ -115,18 +115,18 @@ class Command:
                 words, folder, environment=self._environment(folder), limit_s=self.limit_s, show=sys.stdout.write
             )
         except FileNotFoundError:
-            raise CommandFailed(f"`{shown}`: there is no program {words[0]!r} on this machine. Install it.") from None
+            raise CommandError(f"`{shown}`: there is no program {words[0]!r} on this machine. Install it.") from None
         sys.stdout.flush()
         if done.timed_out:
             assert self.limit_s is not None
-            raise CommandFailed(f"`{shown}` took longer than {self.limit_s:g} s and was ended.{_tail(done.printed)}")
+            raise CommandError(f"`{shown}` took longer than {self.limit_s:g} s and was ended.{_tail(done.printed)}")
         if done.code:
             how = f"ended with code {done.code}" if done.code > 0 else f"was killed by signal {-done.code}"
-            raise CommandFailed(f"`{shown}` {how}.{_tail(done.printed)}")
+            raise CommandError(f"`{shown}` {how}.{_tail(done.printed)}")
         try:
             return self.metric.found(folder, done.printed)
         except ResultError as error:
-            raise CommandFailed(f"`{shown}` ended well, but: {error}{_tail(done.printed)}") from None
+            raise CommandError(f"`{shown}` ended well, but: {error}{_tail(done.printed)}") from None
 
     def _environment(self, folder: Path) -> dict[str, str]:
         """Return the command's environment: modules are found in its own tree before any other place."""

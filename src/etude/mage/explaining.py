@@ -32,7 +32,7 @@ Explain what this ablation study found, for the person who asked for it: two to 
 """
 
 
-class Unfounded(EtudeError):
+class UnfoundedError(EtudeError):
     """An explanation says what its report does not.
 
     Attributes:
@@ -54,7 +54,7 @@ def explain(report: Mapping[str, Any], *, ask: Callable[[str], str]) -> str:
         ask: Gets a question as text, and returns the answer. It is asked twice at most.
 
     Raises:
-        Unfounded: The second answer also has numbers or names that do not occur.
+        UnfoundedError: The second answer also has numbers or names that do not occur.
     """
     facts = told(report)
     question = f"{INSTRUCTIONS}\nThe report:\n\n{json.dumps(facts, indent=1, ensure_ascii=False, default=str)}\n"
@@ -64,7 +64,7 @@ def explain(report: Mapping[str, Any], *, ask: Callable[[str], str]) -> str:
     answer = ask(f"{question}\nYou wrote:\n\n{answer}\n\n{wrong} Write all of it again, without them.").strip()
     if not (wrong := check(answer, facts)):
         return answer
-    raise Unfounded(
+    raise UnfoundedError(
         f"Not shown: {wrong[0].lower()}{wrong[1:]} That was so in two answers. Read the report itself, or ask another "
         "model.",
         numbers=tuple(missing_numbers(answer, facts)),
@@ -79,8 +79,9 @@ def check(text: str, facts: Mapping[str, Any]) -> str:
     numbers, names = missing_numbers(text, facts), missing_names(text, facts)
     said = []
     if numbers:
-        said.append(f"{count(len(numbers), 'number')} of the explanation do{'es' * (len(numbers) == 1)} not occur in the "
-                    f"report: {', '.join(numbers)}.")  # fmt: skip
+        verb = "does" if len(numbers) == 1 else "do"
+        how = f"{count(len(numbers), 'number')} of the explanation {verb} not occur in the report"
+        said.append(f"{how}: {', '.join(numbers)}.")
     if names:
         said.append(f"There is nothing of the name {', '.join(f'`{name}`' for name in names)} in the report.")
     return " ".join(said)

@@ -18,8 +18,8 @@ from typing import Any
 from etude.core.errors import ConfigError
 from etude.core.signature import Definition
 from etude.mage.apart import Apart
-from etude.mage.travelling import Files
 from etude.mage.signing import hints_of, signature_in
+from etude.mage.travelling import Files
 from etude.mage.tree import Tree
 
 
@@ -122,7 +122,7 @@ _OPENED: dict[tuple[str, str, tuple[str, ...]], Apart] = {}
 
 
 def search_in(root: Path, script: str) -> tuple[str, ...]:
-    """Return where modules of a project are found: the script's folder, and what of the search path lies in the project.
+    """Return where modules of a project are found: the script's folder, and those of the search path.
 
     Args:
         root: The project's folder.

@@ -1,8 +1,8 @@
 """Accepted variants become components of an ordinary ablation: seeds, pairs and verdicts are then the house's own.
 
 Two kinds of programs are handed over. Of an experiment of Étude (``script.py:experiment``) each variant gives the
-functions, as ``from_tree`` stands for them. Of any other program (``python train.py --seed {seed}``) each variant is the
-command in its own tree, as ``commands`` runs it.
+functions, as ``from_tree`` stands for them. Of any other program (``python train.py --seed {seed}``) each variant is
+the command in its own tree, as ``commands`` runs it.
 """
 
 from __future__ import annotations
@@ -137,9 +137,7 @@ def commands_of(
         return Command.read(entry, metric, files, more=more, search=search, limit_s=limit_s)
 
     untouched = command(base, ()).trained(f"base {base.digest}")
-    return untouched, [
-        custom(one.name, train=command(one.tree, one.more).trained(one.identity)) for one in accepted
-    ]
+    return untouched, [custom(one.name, train=command(one.tree, one.more).trained(one.identity)) for one in accepted]
 
 
 def hand_over(
@@ -155,8 +153,8 @@ def hand_over(
 
     The first seed of all arms is run by itself. With a number of seeds that is the same study, which then goes on, so
     that nothing runs twice. It cannot go on without an arm: if one is pulled, the others are a study of their own,
-    ``<name>-kept``, which reuses the trials of the base. Seeds that are listed, or ``"until decided"``, are no study that
-    grows: then the first trials are ``<name>-first``.
+    ``<name>-kept``, which reuses the trials of the base. Seeds that are listed, or ``"until decided"``, are no study
+    that grows: then the first trials are ``<name>-first``.
 
     Args:
         experiment: The experiment of the untouched program.

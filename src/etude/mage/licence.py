@@ -40,6 +40,7 @@ class Licence:
         gone: Paths of modules that go, or are not called any more.
         replaced: Paths at which something else may be.
         types: Classes of the modules at these paths and below.
+        made: How many modules that is, with all that are below: what is called once for each where it is made.
         lost: How often each component was called in the baseline and no more, one number a component; 0 are left out.
         draws: Whether random draws may come out otherwise: something that draws numbers goes or has another size.
         data: Whether the contents of batches may be others.
@@ -57,6 +58,7 @@ class Licence:
     gone: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     types: frozenset[str] = field(default_factory=frozenset)
+    made: int = 0
     lost: tuple[int, ...] = ()
     draws: bool = False
     data: bool = False
@@ -135,6 +137,7 @@ def licence_of(variant: Variant, pairs: Iterable[Pair], base: Facts, facts: Fact
         gone=gone,
         replaced=replaced,
         types=frozenset(_types(gone + replaced, pairs)),
+        made=sum(any(under(path, name) for path in gone + replaced) for pair in pairs for name in pair.base.modules),
         lost=tuple(lost for one in claims for lost in _lost(one, pairs, base, facts) if lost > 0),
         draws=any(
             isinstance(one, ModuleGone | ModuleReplaced | Resized | SettingValue | ColumnsGone) for one in claims

@@ -63,8 +63,8 @@ class Metric:
         if found := re.findall(word, printed, re.IGNORECASE):
             return float(found[-1])
         raise ResultError(
-            f"The program printed no '{self.name}: <number>'. Have it print that as its last line, or write a JSON file "
-            f"and name it: metrics.json:{self.name}."
+            f"The program printed no '{self.name}: <number>'. Have it print that as its last line, or write a JSON "
+            f"file and name it: metrics.json:{self.name}."
         )
 
     def _in_file(self, file: Path) -> float:
@@ -73,12 +73,16 @@ class Metric:
         try:
             content: Any = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ResultError(f"{self.file} is no JSON ({error}). Have the program write its metrics as JSON.") from None
+            raise ResultError(
+                f"{self.file} is no JSON ({error}). Have the program write its metrics as JSON."
+            ) from None
         value = _within(content, self.name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             there = ", ".join(map(repr, content)) if isinstance(content, dict) else type(content).__name__
             what = "there is none" if value is None else f"it is {value!r}, and no number"
-            raise ResultError(f"{self.file} was to have the metric {self.name!r}: {what}. It has: {there or 'nothing'}.")
+            raise ResultError(
+                f"{self.file} was to have the metric {self.name!r}: {what}. It has: {there or 'nothing'}."
+            )
         return float(value)
 
 

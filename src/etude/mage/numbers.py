@@ -141,7 +141,9 @@ def _number(match: re.Match[str]) -> Number:
     places = len(digits.partition(".")[2])
     scale = 10.0**exponent * share
     whole = not power and match["percent"] is None and "." not in digits
-    return Number(match[0].strip(), sign * float(digits) * scale, 0.5 * 10.0**-places * scale, bool(match["sign"]), whole)
+    return Number(
+        match[0].strip(), sign * float(digits) * scale, 0.5 * 10.0**-places * scale, bool(match["sign"]), whole
+    )
 
 
 def _plain(text: str, digits: str) -> Number:
@@ -162,6 +164,7 @@ def _texts_of(report: Any) -> Iterator[str]:
 
 
 def _occurs(name: str, there: str) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", there) is not None or re.search(
-        rf"(?<!\w){re.escape(name)}(?!\w)", there
-    ) is not None
+    return (
+        re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", there) is not None
+        or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", there) is not None
+    )

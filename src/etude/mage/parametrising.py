@@ -74,8 +74,9 @@ def asked_for(group: Group) -> Variant:
     return Variant(
         name=NAME,
         intent=(
-            f"The program takes one more argument, `{FLAG} NAMES`, with names of columns that are separated by commas, as "
-            f"in `{FLAG} {example}`. Those columns are left out of the features. Without the argument, or if it is empty, "
+            f"The program takes one more argument, `{FLAG} NAMES`, with names of columns that are separated by commas, "
+            f"as in `{FLAG} {example}`. Those columns are left out of the features. Without the argument, or if it is "
+            "empty, "
             "the program does exactly what it does now."
         ),
         meaning=f"It is used for {count(len(group.variants), 'trial')}. All rows and all other columns stay.",

@@ -21,7 +21,7 @@ KEPT_B: Final = 1_000_000
 LOOK_S: Final = 0.05
 DRAINED_S: Final = 0.5
 """What is still in the pipe when the command has ended is read for so long at most: a grandchild may hold it open."""
-TOKEN: Final = "ETUDE_COMMAND"
+MARK: Final = "ETUDE_COMMAND"
 """Is in the environment of all that a command starts: other processes of this one are left alone."""
 _SUBREAPER: Final = 36
 _GET_SUBREAPER: Final = 37
@@ -67,7 +67,7 @@ def run_to_end(
     child = subprocess.Popen(
         command,
         cwd=folder,
-        env={**environment, TOKEN: token},
+        env={**environment, MARK: token},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -120,11 +120,11 @@ def _end(child: subprocess.Popen[bytes], token: str) -> None:
 def _bears(pid: int, token: str) -> bool:
     """Say whether a process, however orphaned, descends from the command of this token."""
     with contextlib.suppress(OSError):
-        return f"{TOKEN}={token}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return f"{MARK}={token}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return False
 
 
-def _adopt_orphans(wanted: bool) -> bool:  # noqa: FBT001 - there are no others
+def _adopt_orphans(wanted: bool) -> bool:
     """Have what a command leaves behind fall to this process, where it can be found, or not; say whether it did."""
     if sys.platform != "linux":
         return False

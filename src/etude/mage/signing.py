@@ -38,7 +38,8 @@ def signature_in(
     now, before = definition(source, name), definition(base_source, name)
     if now is None or before is None or _same(now.args, before.args):
         return known, hints
-    asked, notes = [], {}
+    asked: list[inspect.Parameter] = []
+    notes: dict[str, Any] = {}
     for kind, argument, default in _parameters(now.args, is_method="." in name or isinstance(_inner(base), type)):
         old = _spelled(before.args).get(argument.arg)
         if old == _shown(argument, default) and argument.arg in known.parameters:
@@ -92,14 +93,17 @@ def _same(one: ast.arguments, other: ast.arguments) -> bool:
     return ast.dump(one) == ast.dump(other)
 
 
-def _parameters(
-    arguments: ast.arguments, *, is_method: bool
-) -> list[tuple[inspect._ParameterKind, ast.arg, ast.expr | None]]:
+Taken = tuple[Any, ast.arg, ast.expr | None]
+"""How a parameter may be given, the parameter, and its default."""
+
+
+def _parameters(arguments: ast.arguments, *, is_method: bool) -> list[Taken]:
     kinds = inspect.Parameter
-    plain = [*((kinds.POSITIONAL_ONLY, one) for one in arguments.posonlyargs)]
+    plain: list[tuple[Any, ast.arg]] = [(kinds.POSITIONAL_ONLY, one) for one in arguments.posonlyargs]
     plain += [(kinds.POSITIONAL_OR_KEYWORD, one) for one in arguments.args]
     none: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults))
-    found = [(kind, one, default) for (kind, one), default in zip(plain, [*none, *arguments.defaults], strict=True)]
+    defaults = [*none, *arguments.defaults]
+    found: list[Taken] = [(kind, one, default) for (kind, one), default in zip(plain, defaults, strict=True)]
     found = found[1:] if is_method else found
     if arguments.vararg is not None:
         found.append((kinds.VAR_POSITIONAL, arguments.vararg, None))
@@ -125,8 +129,8 @@ def _value(default: ast.expr | None, parameter: str, function: str, file: str) -
         return ast.literal_eval(default)
     except (ValueError, TypeError, SyntaxError):
         raise SignatureError(
-            f"{file}: the default of {parameter!r} in {function}() is now `{ast.unparse(default)}`, which is known only "
-            "once the file runs. Give it a plain value, or leave that parameter as the project has it."
+            f"{file}: the default of {parameter!r} in {function}() is now `{ast.unparse(default)}`, which is known "
+            "only once the file runs. Give it a plain value, or leave that parameter as the project has it."
         ) from None
 
 
@@ -141,5 +145,5 @@ def _type(argument: ast.arg) -> dict[str, Any]:
     if not all(isinstance(getattr(builtins, name, None), type) for name in names):
         return {}
     with contextlib.suppress(Exception):
-        return {argument.arg: eval(ast.unparse(argument.annotation), {})}  # types alone, as it was looked at
+        return {argument.arg: eval(ast.unparse(argument.annotation), {})}  # noqa: S307 - types alone
     return {}

@@ -21,6 +21,8 @@ STEPS: Final = frozenset(
     """.split()  # noqa: SIM905 - it is a table to be read
 )
 """What networks do between their layers, mostly by functions that no module stands for."""
+INITIAL: Final = "torch.nn.init."
+"""How the names of functions begin that draw first values: a block that goes takes one call of each of its layers."""
 LOSSES: Final = frozenset(
     """
     nll_loss_forward nll_loss2d_forward mse_loss binary_cross_entropy binary_cross_entropy_with_logits l1_loss
@@ -94,7 +96,8 @@ def _fewer(name: str, before: int, after: int, licence: Licence) -> Weigh | None
         # what modules run, and what a term of a loss does: operators tell whether it is more than the component's
         known = (licence.modules and _is_step(name)) or (licence.loss and ":" not in name)
         return None if after or known else for_a_person
-    if after and fewer <= len(licence.modules):
+    made = licence.made if name.startswith(INITIAL) else len(licence.modules)
+    if after and fewer <= made:
         return None  # something that is called once for each layer where it is made
     if licence.settings:
         return None if licence.akin(name) else for_a_person

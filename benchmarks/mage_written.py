@@ -1,0 +1,78 @@
+"""Brings a program from its marks to variants that wait for a person, with authored replies and nobody at hand."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.common import ROOT
+
+if TYPE_CHECKING:
+    from etude.mage.book import Record
+
+EXAMPLES: Final = ROOT / "examples"
+ENTRY: Final = "python train.py --seed {seed} --quick"
+LIMIT_S: Final = 300.0
+ROWS: Final = 600
+"""Of the table that is drawn where the Higgs challenge's is not at hand."""
+
+
+def copied(name: str, into: Path) -> Path:
+    """Copy the program of an experiment, without the replies to it, and with drawn data if it needs any."""
+    root = into / name
+    shutil.copytree(EXAMPLES / name, root, ignore=shutil.ignore_patterns("authored", "README.md", "__pycache__"))
+    if (root / "generate.py").exists():
+        subprocess.run([sys.executable, "generate.py", "training.csv", "--rows", str(ROWS)], cwd=root, check=True)
+        (root / "generate.py").unlink()
+    return root
+
+
+def written(folder: Path, root: Path, replies: Path | None, **choices: str) -> Record:
+    """Return what the mage has written, once nothing more can be done without a person.
+
+    Args:
+        folder: The study's.
+        root: The project's.
+        replies: Where the authored replies are; None if rules are to write all of it.
+        choices: What goes along with a component, as after ``with=``.
+    """
+    from etude.mage import planning, preparing
+    from etude.mage.at_hand import find_sandbox, tools_at_hand
+    from etude.mage.backends.scripted import Scripted
+    from etude.mage.book import Setup
+    from etude.mage.sandbox.protocol import Limits
+    from etude.mage.session import read, writing
+    from etude.mage.work import Work
+
+    setup = Setup(root=str(root), entry=ENTRY, metric="metrics.json:accuracy")
+    project = preparing.look(root, entry=ENTRY)
+    with writing(folder, environment={}) as book:
+        preparing.begin(book, project, setup)
+        backend = Scripted(replies) if replies is not None else None
+        limits = Limits(wall_s=LIMIT_S)
+        tools = tools_at_hand(book, setup, sandbox=lambda: find_sandbox(""), tier="", backend=backend, limits=limits)
+        assert project.chosen is not None
+        work = Work(book, tools, sent=tuple(project.chosen.sent))
+        broken = work.measure()
+        assert not broken, broken
+        facts = book.record.runs[0]
+        plan = planning.plan(book.record.tree, ENTRY, project.annotations, facts=facts, choices=choices)
+        assert not plan.remarks, plan.remarks
+        work.plan(plan)
+        work.approve_plan([one.name for one in plan.variants], by="nobody: it is a measurement")
+        work.run()
+    return read(folder)
+
+
+def follow_ups_by_hand(record: Any) -> int:
+    """Count variants that somebody would have to ask for again, or to mend: those that do not wait with a pass."""
+    from etude.mage.backends.scripted import AUTHORED
+    from etude.mage.states import Stage
+    from etude.mage.verdicts import Outcome
+
+    authors = {patch.author.name for name in record.standings if (patch := record.patch_of(name)) is not None}
+    waits = [one.stage is Stage.AWAITING_REVIEW and one.outcome is Outcome.PASSED for one in record.standings.values()]
+    return waits.count(False) + len(authors - {AUTHORED, "rule"})
