@@ -80,13 +80,14 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
             plain, profiled = without(), with_it()
         pairs.append((plain, profiled))
     opened, ends, rates = zip(*seen, strict=True)
+    steps: int = args["steps"]
     step_s = quiet([one for plain, _ in pairs for one in plain])
-    plain_s, ends_s = args["steps"] * step_s, quiet(ends)
+    plain_s, ends_s = steps * step_s, quiet(ends)
     draws = random.Random(0)
     resampled = sorted(added(draws.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
 
     def percent(more_s: float) -> float:
-        return 100 * (args["steps"] * more_s + ends_s) / plain_s
+        return 100 * (steps * more_s + ends_s) / plain_s
 
     return {
         "step_ms": 1000 * step_s,
