@@ -29,7 +29,7 @@ ARROWS: Final = {
     "ablate": {"core", "analyse"},
     "data": {"core", "frameworks"},
     "fit": {"core", "frameworks", "data", "analyse"},
-    "mage": {"core", "store"},  # what it does is written into the study's journal
+    "mage": {"core", "ablate", "store"},  # what it does is written into the study's journal
     "worker": {"core", "wire", "frameworks", "places", "data", "system"},
     "engines": {"core", "wire", "worker", "places"},
     "testing": {"core", "wire", "store", "engines", "tune", "ablate", "worker"},

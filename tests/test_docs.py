@@ -80,6 +80,12 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def test_the_diagram_of_the_mage_is_its_tables() -> None:
+    from etude.mage.states import diagram
+
+    assert diagram() in (ROOT / "docs" / "mage.md").read_text(), "the table has changed: put states.diagram() there"
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if as_script(p.read_text())], ids=name_of)
 def test_the_code_on_a_page_runs(page: Path, tmp_path: Path) -> None:
     script = tmp_path / f"{page.stem.lower().replace('-', '_')}_page.py"

@@ -152,7 +152,7 @@ def preview(
     from etude.mage.book import Setup
     from etude.mage.preview import Preview
 
-    asked = shared.backend(writer or backend, base_url, local_only)
+    asked = shared.backend(writer or backend, base_url, local_only, is_asked=False)
     project = preparing.look(path, entry=shared.needed(entry), most_bytes=most_bytes)
     setup = Setup(root=str(path), entry=entry, docs=preparing.read_docs(doc or ()), columns=tuple(column or ()))
     record = shared.known_already(path, name, project)

@@ -203,14 +203,15 @@ def say(text: str) -> None:
     typer.echo(visible_lines(text), err=True)
 
 
-def backend(text: str | None, base_url: str | None, local_only: bool) -> Backend | None:
-    """Return who is asked; refused before anything is read if it cannot be."""
+def backend(text: str | None, base_url: str | None, local_only: bool, *, is_asked: bool = True) -> Backend | None:
+    """Return who is asked; refused before anything is read if it cannot be, unless nothing is to be sent."""
     from etude.mage.backends.naming import backend_of, check_ready
 
     if text is None:
         return None
     found = backend_of(text, base_url=base_url, local_only=local_only)
-    check_ready(found)
+    if is_asked:
+        check_ready(found)
     return found
 
 

@@ -51,6 +51,8 @@ def functions(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
         if before == after or "<" in name or f"calls of {name}" in varies or licence.may_call(name):
             continue
         weigh: Weigh | None
+        if name.startswith(INITIAL) and 0 < before - after <= licence.made:
+            continue  # a layer that is not made is not initialised either
         if after < before:
             weigh = _fewer(name, before, after, licence)
         else:
@@ -96,8 +98,7 @@ def _fewer(name: str, before: int, after: int, licence: Licence) -> Weigh | None
         # what modules run, and what a term of a loss does: operators tell whether it is more than the component's
         known = (licence.modules and _is_step(name)) or (licence.loss and ":" not in name)
         return None if after or known else for_a_person
-    made = licence.made if name.startswith(INITIAL) else len(licence.modules)
-    if after and fewer <= made:
+    if after and fewer <= len(licence.modules):
         return None  # something that is called once for each layer where it is made
     if licence.settings:
         return None if licence.akin(name) else for_a_person
