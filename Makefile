@@ -22,7 +22,7 @@ UV_FLAGS ?=
 # How many processes run the tests at once. Most tests wait for processes of their own.
 JOBS ?= 2
 
-.PHONY: help setup demo test browser test-engines test-keras check format format-check lint types docs coverage chaos bench diagram clean
+.PHONY: help setup demo test browser sandbox test-engines test-keras check format format-check lint types docs coverage chaos bench diagram clean
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -64,7 +64,7 @@ $(STAMP): pyproject.toml constraints-dev.txt
 demo: setup ## Tune a small CNN on real images, and show what came of it
 	@$(BIN)/etude demo
 
-test: setup browser ## Run the tests, two at a time; JOBS=4 for more
+test: setup browser sandbox ## Run the tests, two at a time; JOBS=4 for more
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Where it cannot be installed the tests of a page are skipped, and say so, unless ETUDE_BROWSER=required.
@@ -72,6 +72,13 @@ browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { \
 	    echo "setup: Chromium is missing, in which reports are tested; trying apt-get install chromium"; \
 	    { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || true; \
+	}
+
+# Where it cannot be installed the tests of that sandbox are skipped, and say so.
+sandbox:
+	@command -v bwrap >/dev/null 2>&1 || [ "$$(uname)" != Linux ] || { \
+	    echo "setup: bubblewrap is missing, in which generated code is run; trying apt-get install bubblewrap"; \
+	    { apt-get update -qq && apt-get install -y -qq bubblewrap; } >/dev/null 2>&1 || true; \
 	}
 
 test-engines: $(ENGINES_STAMP) ## Run the tests on real Ray and real Spark, which it installs; Spark needs Java 17

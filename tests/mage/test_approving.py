@@ -53,8 +53,11 @@ def test_whatever_did_not_pass_waits_for_a_person(outcome: Outcome) -> None:
 
 def test_what_was_not_run_or_is_odd_waits_for_a_person() -> None:
     assert why_not(POLICY, BY_RULE, ALL[:3]) == "not run: gone"
-    left_out = (*ALL[:3], msgspec.structs.replace(ALL[3], not_run=("baseline",)))
-    assert why_not(POLICY, BY_RULE, left_out) == "not run: baseline"
+    left_out = (*ALL[:3], msgspec.structs.replace(ALL[3], not_run=("SHORT_RUN",)))
+    assert why_not(POLICY, BY_RULE, left_out) == ""
+    to_its_end = msgspec.structs.replace(POLICY, short_run=True)
+    assert why_not(to_its_end, BY_RULE, left_out) == "not run: short run"
+    assert why_not(to_its_end, BY_RULE, ALL) == ""
     odd = (*ALL[:3], msgspec.structs.replace(ALL[3], alarms=("3.7 times the baseline",)))
     assert why_not(POLICY, BY_RULE, odd) == "alarm: 3.7 times the baseline"
 
@@ -87,7 +90,7 @@ def test_a_policy_is_read_and_named_by_its_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("rule = true\n", "says 'rule', which no policy says. There are: rules, most_lines."),
+        ("rule = true\n", "says 'rule', which no policy says. There are: rules, most_lines, short_run."),
         ("rules = 1\n", "says rules = 1. It is true or false."),
         ("most_lines = -1\n", "says most_lines = -1. It is a number from 0."),
         ("most_lines = true\n", "says most_lines = True. It is a number from 0."),

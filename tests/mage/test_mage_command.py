@@ -14,6 +14,7 @@ import stand_ins
 from stand_ins import BROKEN, CONV2, EVALUATION, GOOD, TRAIN
 from typer.testing import CliRunner
 
+import etude
 from etude.cli import app
 from etude.cli import mage_shared as shared
 from etude.cli.mage_shared import MageCode, code_of
@@ -41,17 +42,23 @@ def planned(tree: Any, entry: str, annotations: Any, *, columns: Any = (), choic
     return Plan(base=tree.digest, entry=entry, variants=plan.variants)
 
 
-STAND_INS: dict[tuple[str, str], Any] = {
-    ("rules", "write"): stand_ins.no_rule,
-    ("reply", "read_reply"): stand_ins.read_reply,
-    ("patch", "make_patch"): stand_ins.make_patch,
-    ("patch", "make_patch_of_trees"): stand_ins.patch_of_trees,
-    ("patch", "patched"): stand_ins.patched,
-    ("static", "check"): stand_ins.check,
-    ("rendering", "GRAMMAR"): "Write JSON.",
-    ("planning", "plan"): planned,
-    ("planning", "told"): lambda plan: "Planned: " + ", ".join(variant.name for variant in plan.variants),
-    ("suggesting", "suggest"): lambda tree: "--- a/train.py\n+++ b/train.py\n",
+HERE = {
+    "read_reply": stand_ins.read_reply,
+    "make_patch": stand_ins.make_patch,
+    "patched": stand_ins.patched,
+    "check": stand_ins.check,
+    "write": stand_ins.no_rule,
+    "GRAMMAR": "Write JSON.",
+    "find_sandbox": lambda tier: None,
+}
+"""What stands in for the tools that are at hand: replies are JSON, and the program tells its own layers."""
+ELSEWHERE = {
+    "etude.mage.patch.make_patch_of_trees": stand_ins.patch_of_trees,
+    "etude.mage.patch.patched": stand_ins.patched,
+    "etude.mage.planning.plan": planned,
+    "etude.mage.planning.told": lambda plan: "Planned: " + ", ".join(variant.name for variant in plan.variants),
+    "etude.mage.rendering.GRAMMAR": "Write JSON.",
+    "etude.mage.static.check": stand_ins.check,
 }
 
 
@@ -97,16 +104,13 @@ def mage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mage:
     (project / "evaluate.py").write_text("METRIC = 'accuracy'\n")
     (project / ".env").write_text("SECRET=1\n")
 
-    def of(module: str, name: str) -> Any:
-        return STAND_INS[module, name]
-
     def prober(setup: Any, sandbox: Callable[[], Sandbox], limits: Limits) -> Any:
         return stand_ins.probe
 
-    monkeypatch.setattr(shared, "part", of)
-    monkeypatch.setattr(at_hand, "_of", of)
-    monkeypatch.setattr(at_hand, "prober", prober)
-    monkeypatch.setattr(at_hand, "find_sandbox", lambda tier: None)
+    for name, stand_in in {**HERE, "prober": prober}.items():
+        monkeypatch.setattr(at_hand, name, stand_in)
+    for name, stand_in in ELSEWHERE.items():
+        monkeypatch.setattr(name, stand_in)
     return Mage(tmp_path)
 
 
@@ -128,7 +132,12 @@ def test_scan_shows_marks_and_what_is_left_out(mage: Mage) -> None:
 
 
 def test_suggest_prints_a_diff(mage: Mage) -> None:
-    assert mage("suggest", "project").out == "--- a/train.py\n+++ b/train.py\n"
+    Path("project/net.py").write_text(
+        "from torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv2 = nn.Conv2d(8, 8, 3)\n"
+    )
+    done = mage("suggest", "project")
+    assert "+        self.conv2 = nn.Conv2d(8, 8, 3)  # ABLATABLE_COMPONENT" in done.out.splitlines()
 
 
 def test_preview_prints_exactly_what_would_be_sent_and_sends_nothing(mage: Mage) -> None:
@@ -255,7 +264,7 @@ def test_replay_judges_anew_without_asking(mage: Mage, monkeypatch: pytest.Monke
     assert done.code == 0
     assert done.out.split()[-3:] == [NAME, "passed", "passed"]
     stricter = stand_ins.Verdict(rung=stand_ins.Rung.POLICY, outcome=stand_ins.Outcome.FAILED)
-    monkeypatch.setitem(STAND_INS, ("static", "check"), lambda *given: (stricter,))
+    monkeypatch.setattr("etude.mage.static.check", lambda *given: (stricter,))
     done = mage("replay", "project", "--json")
     assert done.code == MageCode.GAVE_UP
     assert json.loads(done.out)[0]["now"] == "failed"
@@ -289,6 +298,37 @@ def test_the_two_calls_of_the_paper_do_the_same(mage: Mage, monkeypatch: pytest.
     patch = read(Path("studies/project")).patch_of(NAME)
     assert patch is not None
     assert "+# conv2 is gone" in patch.diff
+
+
+TRAINED = """
+import sys
+
+seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+with open("metrics.json", "w") as file:
+    json.dump({"accuracy": 0.5 + 0.1 * len(layers) + 0.001 * (seed * 7919 % 13)}, file)
+"""
+
+
+def test_accepted_variants_are_trained_in_the_same_study_and_written_out(mage: Mage) -> None:
+    Path("policy.toml").write_text("most_lines = 40\n")
+    Path("project/train.py").write_text(TRAIN + TRAINED)
+    assert mage.written("--approve", "policy.toml", "--metric", "metrics.json:accuracy").code == 0
+    done = mage("run", "project", "--seeds", "6", "--workers", "1")
+    assert done.code == 0, done.err
+    assert "custom:without-conv2" in done.out
+    record = read(Path("studies/project"))
+    assert record.standings[NAME].stage is Stage.HANDED_OVER
+    opened = etude.open("project")
+    assert opened.counts() == {"finished": 12}
+    effect = {arm.name: arm.mean for arm in opened.arms}  # type: ignore[attr-defined]
+    assert effect["base"] - effect["custom:without-conv2"] == pytest.approx(0.1)
+    done = mage("export", "project", "out", "--json")
+    assert json.loads(done.out)["variants"] == [NAME]
+    assert CONV2 not in Path("out/variants", NAME, "train.py").read_text()
+    Path("project/evaluate.py").write_text("METRIC = 'f1'\n")
+    done = mage("run", "project")
+    assert done.code == 2
+    assert "was edited since its variants were checked" in done.err
 
 
 # --- refused before money is spent ----------------------------------------------------------------
@@ -434,29 +474,3 @@ def test_evaluation_changes_reach_a_person_and_not_a_policy(mage: Mage) -> None:
     done = mage.written("--approve", "policy.toml", replies=(both,))
     assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW)
     assert "waits for a person: policy is for a person" in done.err
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        *STAND_INS,
-        ("replying", "schema"),
-        ("replying", "from_reply"),
-        ("sandbox.finding", "find_sandbox"),
-        ("laying", "lay"),
-        ("probe.run", "probe"),
-        ("handover", "Accepted"),
-        ("handover", "components_of"),
-        ("handover", "commands_of"),
-        ("handover", "hand_over"),
-        ("exporting", "export"),
-        ("explaining", "explain"),
-    ],
-)
-def test_what_is_found_late_is_there(module: str, name: str) -> None:
-    from importlib import import_module
-    from importlib.util import find_spec
-
-    if find_spec(f"etude.mage.{module}") is None:
-        pytest.skip(f"etude.mage.{module} is not there yet")
-    assert hasattr(import_module(f"etude.mage.{module}"), name)

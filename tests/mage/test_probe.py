@@ -178,7 +178,11 @@ def test_a_sitecustomize_that_was_there_still_runs(
     (place / "sitecustomize.py").write_text("import builtins\nbuiltins.was_here = 3\n")
     ours = Path(probe.__code__.co_filename).parents[3]
     monkeypatch.setenv("PYTHONPATH", f"{place}:{ours}")
-    text = "import sitecustomize, sys, os\nprint('here:', was_here)\nprint('same:', int(os.environ['PYTHONPATH'] == sys.argv[1]))\n"
+    text = (
+        "import sitecustomize, sys, os\n"
+        "print('here:', was_here)\n"
+        "print('same:', int(os.environ['PYTHONPATH'] == sys.argv[1]))\n"
+    )
     facts = probed(text, f"python train.py {place}:{ours}")
     assert facts.metrics == {"here": 3.0, "same": 1.0}
 

@@ -82,7 +82,7 @@ def test_a_screen_has_intent_diff_changed_facts_verdicts_and_cost(waiting: Path)
     assert any(line.split()[:1] == ["conv2.weight"] for line in shown)
     assert not any(line.split()[:1] == ["conv1.weight"] for line in shown)  # it did not change
     assert "gone: passed" in shown
-    assert shown[-1] == "so far: 1 calls for this variant, 1 in all; 100 tokens in, 10 out"
+    assert shown[-1] == "so far: 1 call for this variant, 1 in all; 100 tokens in, 10 out"
     every = screen(read(waiting), NAME, all_facts=True).splitlines()
     assert any(line.split()[:1] == ["conv1.weight"] for line in every)
 

@@ -216,6 +216,7 @@ WRONG: list[tuple[str, str, Rule]] = [
     ),
     ("    model = Net()\n", "    model = Net()\n    torch.save(model, 'a.pt')\n", Rule.WRITES),
     ("    model.eval()\n", "", Rule.EVALUATION),
+    ('"accuracy", accuracy)', '"accuracy", 0.9)', Rule.EVALUATION),
     ("argmax(1) == y", "argmax(1) <= y", Rule.EVALUATION),
     ("evaluate(model, (torch.randn", "evaluate(model, (torch.zeros", Rule.EVALUATION),
     ('{"accuracy": accuracy}', '{"accuracy": max(accuracy, 0.9)}', Rule.EVALUATION),
@@ -339,6 +340,21 @@ def test_where_columns_go_the_evaluation_may_be_given_fewer_of_them_and_nothing_
     assert policy.passed is passes, policy.reasons
 
 
+@pytest.mark.parametrize(
+    ("gone", "comes", "passes"),
+    [
+        ("make(9)", "make(3)", False),
+        ("loader(make(9))", "loader(train)", False),
+        ("make(40)", "make(40, width=2)", True),
+    ],
+)
+def test_data_that_is_judged_on_stays(gone: str, comes: str, passes: bool) -> None:
+    base = "def main(make, loader):\n    train = make(40)\n    test_loader = loader(make(9))\n    return train"
+    _, policy = checked(base, base.replace(gone, comes))
+    assert policy.passed is passes, policy.reasons
+    assert claims(policy) <= {Rule.EVALUATION.value}
+
+
 def test_a_trick_may_go_with_all_that_it_was_made_with() -> None:
     base = PLAIN.replace(
         "    for epoch", "    scheduler = torch.optim.lr_scheduler.OneCycleLR(max_lr=1, epochs=2)\n    for epoch"
@@ -353,6 +369,12 @@ def test_the_command_line_is_read_as_before() -> None:
     assert claims(checked(base, base.replace("parse_args()", "parse_args(['--epochs', '1'])"))[1]) == {
         Rule.TRAINING.value
     }
+
+
+def test_what_is_too_deep_to_be_looked_at_is_for_a_person() -> None:
+    _, policy = checked("x = 1\n", f"x = {' + '.join(['1'] * 2000)}\nimport socket\n")
+    assert policy.outcome is Outcome.FOR_A_PERSON
+    assert "nested too deeply" in policy.reasons[0].text
 
 
 # --- reformatting ---------------------------------------------------------------------------------

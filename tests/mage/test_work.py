@@ -74,6 +74,7 @@ def test_what_raises_is_repaired_with_the_evidence_and_nothing_else(tmp_path: Pa
     with bench(tmp_path / "s", backend) as at:
         at.work.run()
     assert stages(tmp_path / "s") == {NAME: Stage.AWAITING_REVIEW}
+    assert read(tmp_path / "s").standings[NAME].why == ""  # what was mended is no reason any more
     draft, repair = backend.asked
     assert draft.messages == repair.messages[: len(draft.messages)]
     assert [m.role for m in repair.messages] == ["user", "user", "assistant", "user"]

@@ -35,9 +35,17 @@ def test_threads_and_loader_workers_share_the_cores_in_one_axis() -> None:
         {"loader_workers": 1},
         {"threads": 3, "loader_workers": 1},
         {"loader_workers": 4},
-        {"threads": 1},
         {"threads": 2},
+        {"threads": 1},
     ]
+
+
+def test_after_a_setting_that_is_ruinous_none_is_tried_that_changes_the_same_knobs() -> None:
+    both = {name: ALL[name] for name in ("loader_workers", "threads")}
+    ruinous = {key({"loader_workers": 2}): 2.0}
+    assert asked(both, ruinous) == [{"loader_workers": 2}, {"threads": 2}, {"threads": 1}]
+    bad = {key({"loader_workers": 2}): 1.9}
+    assert {"threads": 3, "loader_workers": 1} in asked(both, bad)
 
 
 def test_workers_stay_where_they_can() -> None:

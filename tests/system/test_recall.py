@@ -175,3 +175,18 @@ def test_what_is_no_entry_is_refused() -> None:
         "a=nan, cost=0.0: nothing can be compared with that. Rates and times are finite numbers, and costs positive "
         "ones; leave out what was not measured."
     )
+
+
+def test_runs_of_one_workload_are_averaged_since_each_was_lucky_with_another_setting() -> None:
+    measured = ((6.0, 6.6), (5.4, 6.5), (6.8, 6.2), (5.8, 6.7), (6.9, 6.3))
+    runs = [one for fast, other in measured for one in repeated(1, costs((SLOW, 10.0), (FAST, fast), (OTHER, other)))]
+    assert [one.best for one in runs] == [FAST, FAST, OTHER, FAST, OTHER]
+    assert reuse_or_probe(runs, another(), Alike()).setting == FAST
+
+
+def test_what_is_hardly_better_than_the_default_over_repeats_is_left() -> None:
+    noise = (0.2, -0.1, -0.12)
+    runs = [one for more in noise for one in repeated(1, costs((SLOW, 10.0), (FAST, 10.0 * (1 + more))))]
+    assert reuse_or_probe(runs, another(), Alike()).setting == SLOW
+    clear = [one for more in noise for one in repeated(1, costs((SLOW, 10.0), (FAST, 6.0 * (1 + more))))]
+    assert reuse_or_probe(clear, another(), Alike()).setting == FAST

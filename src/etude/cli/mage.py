@@ -87,9 +87,11 @@ def suggest(
 ) -> None:
     """Propose marks for a project as a diff; with --planner also a plan, of which each item quotes its line."""
     from etude.mage import preparing
+    from etude.mage.planning import told
+    from etude.mage.suggesting import suggest as propose
 
     project = preparing.look(path, entry=entry)
-    diff = shared.part("suggesting", "suggest")(project.reading.tree)
+    diff = propose(project.reading.tree)
     planned = None
     if planner is not None:
         planned = shared.drafted_plan(project, planner, preparing.read_docs(doc or ()), base_url, local_only)
@@ -98,7 +100,7 @@ def suggest(
         return
     print(diff or "Nothing was found that could be marked.", end="" if diff.endswith("\n") else "\n")
     if planned is not None:
-        print(shared.part("planning", "told")(planned))
+        print(told(planned))
 
 
 @app.command()
@@ -296,8 +298,8 @@ def review(
     as_json: AsJson = False,
 ) -> None:
     """Show each variant that waits, and approve, reject, edit or skip it. Enter alone approves nothing."""
-    from etude.mage import at_hand
     from etude.mage.approving import who
+    from etude.mage.patch import make_patch_of_trees
     from etude.mage.review import Terminal
     from etude.mage.reviewing import Editing, go_through
 
@@ -310,7 +312,7 @@ def review(
             shared.show_waiting(book.record, work, variant, as_json=as_json)
         else:
             patched = work.tools.patched
-            editing = Editing(patch_of_trees=at_hand.patch_of_trees(), patched=patched, environment=os.environ)
+            editing = Editing(patch_of_trees=make_patch_of_trees, patched=patched, environment=os.environ)
             go_through(book, work, Terminal(), by=who(), editing=editing, only=variant)
         shared.tell(work, book.record, as_json=as_json)
 
@@ -330,13 +332,14 @@ def replay(
     from etude.mage.judge import judge, judge_first_step
     from etude.mage.session import read
     from etude.mage.states import Stage
+    from etude.mage.static import check
     from etude.results.reading import find
 
     record = read(find(study))
     found = replaying.rejudge(
         record,
         compare=compare_runs,
-        check=shared.part("static", "check"),
+        check=check,
         judge_first_step=judge_first_step,
         judge=judge,
     )
@@ -390,22 +393,30 @@ def export(
     study: AStudy,
     into: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder.")],
     *,
-    one: Annotated[
+    one_script: Annotated[
         bool, typer.Option("--one", help="One script with --variant NAME, instead of a folder for each.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write each accepted variant as complete sources that need no Étude, with how to run them and what changed."""
     from etude.mage.book import Did
-    from etude.results.reading import find
+    from etude.mage.exporting import export as write_out
 
-    shared.part("exporting", "export")(find(study), into, **({"one": True} if one else {}))
-    with shared.taken_up(study) as (_, book):
-        book.write(Did.EXPORTED, into=str(into), variants=list(book.record.accepted()))
+    with shared.taken_up(study) as (setup, book):
+        record = book.record
+        accepted = shared.accepted_in(record)
+        if not accepted:
+            raise ConfigError(f"No variant of {study} is accepted. Review them first: etude mage review {study}")
+        intents = {one.name: record.variant(one.name).intent for one in accepted}
+        root = Path(setup.root)
+        done = write_out(
+            accepted, entry=setup.entry, base=record.tree, root=root, into=into, one=one_script, intents=intents
+        )
+        book.write(Did.EXPORTED, into=str(done), variants=list(intents))
     if as_json:
-        print_json({"study": study, "into": str(into)})
+        print_json({"study": study, "into": str(done), "variants": list(intents)})
     else:
-        print(f"Written to {into}.")
+        print(f"Written to {done}.")
 
 
 @app.command()
@@ -422,6 +433,7 @@ def explain(
     import json
 
     from etude.mage.backends.protocol import Message, Request
+    from etude.mage.explaining import explain as tell
     from etude.results.reading import find
 
     asked = shared.backend(explainer or backend, base_url, local_only)
@@ -432,11 +444,11 @@ def explain(
         raise ConfigError(f"Study {study} has no report yet. Write it first: etude report {study}")
     report = json.loads(path.read_text(encoding="utf-8"))
 
-    def ask(system: str, text: str = "") -> str:
-        words = (Message(role="user", text=text or system),)
-        return asked.ask(Request(system=system if text else "", messages=words, most_tokens=4_096)).text
+    def ask(question: str) -> str:
+        words = (Message(role="user", text=question),)
+        return asked.ask(Request(system="", messages=words, most_tokens=4_096)).text
 
-    prose = shared.part("explaining", "explain")(report, ask=ask)
+    prose = tell(report, ask=ask)
     if as_json:
         print_json({"study": study, "prose": prose})
     else:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from etude.mage.book import Book, Record, Setup
     from etude.mage.budget import Budget
     from etude.mage.facts import Facts
+    from etude.mage.handover import Accepted
     from etude.mage.loop import Standing
     from etude.mage.preparing import Project
     from etude.mage.variants import Plan
@@ -65,6 +66,7 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
     """Run the ablation of the accepted variants in the study's folder."""
     import etude
     from etude.files import scripts
+    from etude.mage.handover import commands_of, components_of, hand_over
     from etude.mage.reading import read_tree
 
     setup = record.setup
@@ -75,26 +77,29 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
             f"{root} was edited since its variants were checked. Take the edit back, or check them again: "
             f"etude mage write {root} --name {folder.name}"
         )
-    patched = part("patch", "patched")
-    accepted = [
-        part("handover", "Accepted")(name=name, patch=patch, tree=patched(tree, patch))
-        for name, patch in record.accepted().items()
-    ]
+    accepted = accepted_in(record)
+    experiment: Any  # of its many forms of ``ablate`` one is needed
     file, colon, _ = setup.entry.partition(":")
     if colon and file.endswith(".py") and " " not in setup.entry:
         experiment, _ = scripts.load(str(root / setup.entry))
-        components = part("handover", "components_of")(
-            accepted, entry=setup.entry, base=tree, root=root, experiment=experiment
-        )
+        components = components_of(accepted, entry=setup.entry, base=tree, root=root, experiment=experiment)
     else:
         if not setup.metric:
             raise ConfigError("Nothing says where the metric is. Plan again with --metric metrics.json:accuracy.")
-        train, components = part("handover", "commands_of")(
-            accepted, entry=setup.entry, metric=setup.metric, base=tree, root=root
-        )
+        train, components = commands_of(accepted, entry=setup.entry, metric=setup.metric, base=tree, root=root)
         mode: Any = setup.mode
         experiment = etude.Experiment(train, metric=setup.metric.rpartition(":")[2], mode=mode)
-    return part("handover", "hand_over")(experiment, components, name=folder.name, **options)
+    return hand_over(experiment, components, name=folder.name, **options)
+
+
+def accepted_in(record: Record) -> list[Accepted]:
+    """Return the variants that are accepted, with the trees that their patches make."""
+    from etude.mage.handover import Accepted
+    from etude.mage.patch import patched
+
+    return [
+        Accepted(name=name, patch=patch, tree=patched(record.tree, patch)) for name, patch in record.accepted().items()
+    ]
 
 
 @contextlib.contextmanager
@@ -242,13 +247,15 @@ def planned(project: Project, setup: Setup, choices: Sequence[str] | None, *, ba
     Raises:
         ConfigError: Nothing is planned.
     """
+    from etude.mage.planning import plan
+
     chosen: dict[str, str] = {}
     for one in choices or ():
         name, equals, reading = one.partition("=")
         if not (name and equals and reading):
             raise ConfigError(f"--choose {one} is no choice. Write it as conv2=pool.")
         chosen[name] = reading
-    found: Plan = part("planning", "plan")(
+    found = plan(
         project.reading.tree, setup.entry, project.annotations, columns=setup.columns, choices=chosen, facts=base
     )
     if not found.variants:
@@ -281,6 +288,7 @@ def drafted_plan(
     """Have hints and documents read by somebody, whose every item is checked against the line that it quotes."""
     from etude.mage import prompts
     from etude.mage.backends.protocol import Message, Request
+    from etude.mage.replying import from_reply, schema
 
     asked = backend(planner, base_url, local_only)
     assert asked is not None, "a planner was named"
@@ -292,22 +300,22 @@ def drafted_plan(
         system=words,
         messages=(Message(role="user", text=prompts.told_shared(shared)),),
         most_tokens=prompts.MOST_TOKENS,
-        schema=part("replying", "schema")(),
+        schema=schema(),
     )
-    found: Plan = part("replying", "from_reply")(asked.ask(request).text, tree, project.annotations)
-    return found
+    return from_reply(asked.ask(request).text, tree, project.annotations, entry=project.entry)
 
 
 def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool) -> None:
     """Show the plan and have a person approve what is new of it."""
     from etude.mage.approving import who
+    from etude.mage.planning import told
     from etude.mage.states import Stage
 
     new = [name for name, standing in work.standings.items() if standing.stage is Stage.PLANNED]
     if not new:
         return
-    if not quiet:
-        print(part("planning", "told")(book.record.plan))
+    if not quiet and book.record.plan is not None:
+        print(told(book.record.plan))
     if not yes and (quiet or not sys.stdin.isatty() or not typer.confirm("Is that what is wanted?", default=False)):
         typer.echo("The plan is not approved, so nothing is written. Add --yes, or answer.", err=True)
         tell(work, book.record, as_json=quiet)
@@ -317,9 +325,9 @@ def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool) -> None:
 
 def hand_in(work: Work, book: Book, folder: Path, name: str) -> None:
     """Take a person's own changed copy of the project as the patch of a variant."""
-    from etude.mage import at_hand
     from etude.mage.approving import who
     from etude.mage.blocks import Author
+    from etude.mage.patch import make_patch_of_trees
     from etude.mage.reading import read_tree
 
     names = list(work.standings)
@@ -328,7 +336,7 @@ def hand_in(work: Work, book: Book, folder: Path, name: str) -> None:
     if name not in names:
         raise ConfigError(f"--from needs the variant that it is: --variant, one of {', '.join(names)}.")
     changed = read_tree(folder).tree
-    work.hand_in(name, at_hand.patch_of_trees()(book.record.tree, changed, Author(name=who())))
+    work.hand_in(name, make_patch_of_trees(book.record.tree, changed, Author(name=who())))
 
 
 def questions(
@@ -337,15 +345,15 @@ def questions(
     """Return what would be asked first for each variant, and those that rules write."""
     from etude.mage import prompts
     from etude.mage.backends.naming import capability_for
+    from etude.mage.rendering import GRAMMAR
     from etude.mage.variants import Route
 
     tree, sent = project.reading.tree, project.chosen.sent if project.chosen is not None else ()
     rules = tuple(variant.name for variant in planned.variants if variant.route is Route.RULE)
     shared = prompts.shared_of(tree, sent, tag=setup.tag, entry=setup.entry, docs=setup.docs, base=base)
     most = min(prompts.MOST_TOKENS, capability_for(backend).most_output) if backend is not None else prompts.MOST_TOKENS
-    grammar = part("rendering", "GRAMMAR")
     requests = {
-        variant.name: prompts.request(shared, variant, grammar=grammar, most_tokens=most)
+        variant.name: prompts.request(shared, variant, grammar=GRAMMAR, most_tokens=most)
         for variant in planned.variants
         if variant.route is Route.MODEL and not variant.unclear
     }
@@ -458,10 +466,3 @@ def plain_project(project: Project) -> dict[str, Any]:
         "left_out": project.left_out,
         "sent": list(project.chosen.sent) if project.chosen is not None else None,
     }
-
-
-def part(module: str, name: str) -> Any:
-    """Return something of the mage that is loaded when it is needed."""
-    from importlib import import_module
-
-    return getattr(import_module(f"etude.mage.{module}"), name)

@@ -3,8 +3,9 @@
     # policy.toml
     rules = true        # patches that a rule wrote
     most_lines = 40     # and others of at most so many changed lines; leave it out for none
+    short_run = true    # only if the program was seen to come to its end and to leave a metric
 
-Whoever wrote it, a patch is approved only if every rung passed, each was run, and nothing was odd.
+Whoever wrote it, a patch is approved only if every rung passed, those that are needed were run, and nothing was odd.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ class Policy(Value, frozen=True):
         name: Where it stands, and its digest: what approvals are signed with.
         rules: Whether patches may that a rule wrote.
         most_lines: Others may of at most so many changed lines; None for none of them.
+        short_run: Whether the program has to have come to its end.
     """
 
     name: str
     rules: bool = False
     most_lines: int | None = None
+    short_run: bool = False
 
 
 def read_policy(path: Path) -> Policy:
@@ -55,7 +58,7 @@ def read_policy(path: Path) -> Policy:
         raise ConfigError(f"The policy {path} cannot be read: {error}. It looks like this:\n{EXAMPLE}") from None
     _check(path, said)
     name = f"policy {path.name} {digest_of(content)[:12]}"
-    return Policy(name=name, rules=said.get("rules", False), most_lines=said.get("most_lines"))
+    return Policy(name=name, **said)
 
 
 def decide(policy: Policy, record: Record, variant: str) -> Approval | str:
@@ -76,7 +79,8 @@ def why_not(policy: Policy, patch: Patch, verdicts: Sequence[Verdict]) -> str:
         return f"{_name(said.rung)} is {said.outcome.value}"
     passed = {verdict.rung for verdict in verdicts}
     missing = [_name(rung) for rung in NEEDED if rung not in passed]
-    missing += [name for verdict in verdicts for name in verdict.not_run]
+    needed = {rung.name for rung in NEEDED} | ({Rung.SHORT_RUN.name} if policy.short_run else set())
+    missing += [_name(Rung[name]) for verdict in verdicts for name in verdict.not_run if name in needed]
     if missing:
         return f"not run: {', '.join(missing)}"
     alarms = [alarm for verdict in verdicts for alarm in verdict.alarms]
@@ -121,14 +125,13 @@ def is_approvable(outcome: Outcome | None) -> bool:
 
 
 def _check(path: Path, said: Mapping[str, Any]) -> None:
-    known: dict[str, type] = {"rules": bool, "most_lines": int}
+    known: dict[str, type] = {"rules": bool, "most_lines": int, "short_run": bool}
     for name, value in said.items():
         if name not in known:
             raise ConfigError(f"{path} says {name!r}, which no policy says. There are: {', '.join(known)}.")
         if type(value) is not known[name] or (isinstance(value, int) and value < 0):
-            raise ConfigError(
-                f"{path} says {name} = {value!r}. It is {'true or false' if name == 'rules' else 'a number from 0'}."
-            )
+            kind = "true or false" if known[name] is bool else "a number from 0"
+            raise ConfigError(f"{path} says {name} = {value!r}. It is {kind}.")
     if not said.get("rules") and said.get("most_lines") is None:
         raise ConfigError(f"{path} approves nothing. Say rules = true, or most_lines = 40; or leave --approve out.")
 

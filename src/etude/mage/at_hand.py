@@ -1,4 +1,4 @@
-"""The tools as they are: found when they are needed, so that looking at a plan loads no sandbox and no service."""
+"""The tools as they are; stand-ins take their places in tests."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import random
 import tempfile
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -21,8 +20,16 @@ from etude.mage.book import Answers, Book, Setup
 from etude.mage.budget import Budget, Spent
 from etude.mage.facts import Facts
 from etude.mage.judge import judge, judge_first_step
+from etude.mage.laying import lay, reached
+from etude.mage.patch import make_patch, patched
+from etude.mage.probe.run import probe
 from etude.mage.prompts import MOST_TOKENS
+from etude.mage.rendering import GRAMMAR
+from etude.mage.reply import read_reply
+from etude.mage.rules import write
+from etude.mage.sandbox import finding
 from etude.mage.sandbox.protocol import Limits, Sandbox, Tier
+from etude.mage.static import check
 from etude.mage.tree import Tree
 from etude.mage.work import Tools
 
@@ -56,16 +63,16 @@ def tools_at_hand(
     answers = Answers(book)
     most = min(MOST_TOKENS, capability_for(backend).most_output) if backend is not None else MOST_TOKENS
     return Tools(
-        write_by_rule=_of("rules", "write"),
-        read_reply=_of("reply", "read_reply"),
-        make_patch=_of("patch", "make_patch"),
-        patched=_of("patch", "patched"),
-        check=_of("static", "check"),
+        write_by_rule=write,
+        read_reply=read_reply,
+        make_patch=make_patch,
+        patched=patched,
+        check=check,
         probe=prober(setup, sandbox, limits),
         compare=compare_runs,
         judge_first_step=judge_first_step,
         judge=judge,
-        grammar=_of("rendering", "GRAMMAR"),
+        grammar=GRAMMAR,
         asks=_asker(book, answers, backend, budget, say) if backend is not None else None,
         answers=answers,
         name=backend.name if backend is not None else "",
@@ -77,39 +84,31 @@ def tools_at_hand(
 def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Callable[[Tree], Facts]:
     """Return what runs a tree in a sandbox and tells what it did."""
 
-    def probe(tree: Tree) -> Facts:
+    def run(tree: Tree) -> Facts:
         root = Path(setup.root).resolve()
         with tempfile.TemporaryDirectory(prefix="etude-mage-") as place:
-            folder = _of("laying", "lay")(tree, root, Path(place) / "tree")
-            facts: Facts = _of("probe.run", "probe")(
+            folder = lay(tree, root, Path(place) / "tree")
+            return probe(
                 folder,
                 setup.entry,
                 sandbox=sandbox(),
                 steps=setup.steps,
                 seed=setup.seed,
                 limits=limits,
-                reads=(root,),
+                reads=reached(tree, root, folder),
                 metric_file=setup.metric.partition(":")[0] if ":" in setup.metric else "",
             )
-            return facts
 
-    return probe
-
-
-def patch_of_trees() -> Callable[..., Any]:
-    """Return what makes a patch of two trees."""
-    found: Callable[..., Any] = _of("patch", "make_patch_of_trees")
-    return found
+    return run
 
 
 def find_sandbox(tier: str) -> Sandbox:
-    """Return the sandbox of a tier; of the default one if none is named.
+    """Return the sandbox of a tier; the default one if none is named.
 
     Raises:
-        ConfigError: This machine does not give it.
+        SandboxMissing: This machine does not give it.
     """
-    found: Sandbox = _of("sandbox.finding", "find_sandbox")(tier or None)
-    return found
+    return finding.find_sandbox(tier or None)
 
 
 def _asker(book: Book, answers: Answers, backend: Backend, budget: Budget, say: Callable[[str], None]) -> Asker:
@@ -124,7 +123,3 @@ def _asker(book: Book, answers: Answers, backend: Backend, budget: Budget, say: 
         say=say,
         spent=msgspec.convert(spent, Spent) if spent is not None else Spent(),
     )
-
-
-def _of(module: str, name: str) -> Any:
-    return getattr(import_module(f"etude.mage.{module}"), name)

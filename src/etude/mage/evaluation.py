@@ -28,6 +28,10 @@ JUDGES: Final = re.compile(
     r"|^(?:validation|test)_(?:step|epoch_end)$|^on_(?:validation|test)\w*$|^compute_metrics$|^inference$"
 )
 """Names of functions that judge."""
+HELD_OUT: Final = re.compile(r"(?:^|_)(?:test|tests|testing|val|valid|validation|eval|holdout)(?:$|_)")
+"""Names of data that programs are judged on."""
+TELLERS: Final = frozenset({"print", "log", "info", "report", "log_metric", "log_metrics", "add_scalar", "summary"})
+"""Functions that tell a number to whoever reads along."""
 JUDGING_FILES: Final = re.compile(r"(?:^|[/_])(?:evaluate|evaluation|eval|metrics?|scoring|validate)(?:[/_]|\.py$)")
 OPENERS: Final = frozenset({0, -1, 1, 100})
 """Numbers that a metric may begin with: to be compared, counted up, or counted down."""
@@ -151,10 +155,17 @@ def _imports(node: ast.ImportFrom, scope: str) -> Iterator[_Site]:
 
 
 def _assigned(node: ast.Assign | ast.AnnAssign, scope: str) -> Iterator[_Site]:
+    if node.value is None:
+        return
     for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
         name = _target(target)
-        if node.value is not None and METRIC.search(name.lower()):
+        if METRIC.search(name.lower()):
             yield _valued("entry" if isinstance(target, ast.Subscript) else "variable", name, scope, node.value)
+        for one in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+            held = _target(one)
+            said = ast.unparse(node.value)
+            if HELD_OUT.search(held.lower()) and said not in (held, ast.unparse(target).strip("()")):
+                yield _Site("data in", held, scope, said, node.lineno)
 
 
 def _entries(node: ast.Dict, scope: str) -> Iterator[_Site]:
@@ -168,6 +179,9 @@ def _called(node: ast.Call, scope: str, names: dict[str, str]) -> Iterator[_Site
     written = last_part(dotted(node.func, {}))
     if any(JUDGES.search(name.lower()) for name in (callee, written)) and written != "eval_str":
         yield _Site("call of", written, scope, ast.unparse(node), node.lineno)
+    texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    if written in TELLERS and any(METRIC.search(word) for text in texts for word in re.split(r"\W+", text.lower())):
+        yield _Site("what is told by", written, scope, ast.unparse(node), node.lineno)
     for one in node.keywords:
         if one.arg is not None and METRIC.search(one.arg.lower()):
             yield _valued("argument", one.arg, scope, one.value)
@@ -229,10 +243,10 @@ def _edited(kind: str, old: list[_Site], new: list[_Site], base: ast.Module) -> 
     if kind == "variable":
         # Names such as `acc` are taken for other things, too. What is computed with is told where it is called.
         return any("lambda" in site.value for site in new) and not any("lambda" in site.value for site in old)
-    if not old and kind in ("definition of", "entry", "argument", "call of"):
+    if not old and kind in ("definition of", "argument", "call of", "what is told by"):
         # New code may judge, too, unless it takes the place of what the base calls by that name.
         return kind == "definition of" and new[0].name in _mentioned(base)
-    return bool(old)
+    return bool(old) or kind == "entry"
 
 
 def _mentioned(base: ast.Module) -> set[str]:

@@ -80,8 +80,12 @@ def _found(text: str, path: str) -> list[tuple[str, str, int, str]]:
         tree = parsed(text, path)
     except SyntaxError:
         return []
+    try:
+        messages = Checker(tree, filename=path).messages
+    except RecursionError:  # the rules say so
+        return []
     found = []
-    for message in Checker(tree, filename=path).messages:
+    for message in messages:
         kind = type(message).__name__
         if kind in FATAL:
             told = str(message.message % message.message_args)

@@ -453,7 +453,7 @@ class Machine:
                 f"variant {standing.variant} has the patch {standing.patch}, and got a verdict of "
                 f"{event.outcome.value} on {event.patch}."
             )
-        standing = self._turn(standing, Turn.JUDGED, verdict=event.verdict, outcome=event.outcome)
+        standing = self._turn(standing, Turn.JUDGED, verdict=event.verdict, outcome=event.outcome, why="")
         return self._go_on(standing)
 
     def _judged_anew(self, standing: Standing, event: JudgedAnew) -> list[Command]:

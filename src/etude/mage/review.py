@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from etude.core.errors import ConfigError
+from etude.core.text import count
 from etude.mage.book import Record
 from etude.mage.facts import Facts
 from etude.mage.tree import Tree
@@ -88,8 +89,8 @@ def told_cost(record: Record, name: str) -> str:
     """Return what was spent so far, in words."""
     standing = record.standings[name]
     known = f"{record.usage[0]:,} tokens in, {record.usage[1]:,} out"
-    unknown = f", and {record.unpriced} answers of unknown length" if record.unpriced else ""
-    calls = f"{standing.calls} calls for this variant, {record.requests} in all"
+    unknown = f", and {count(record.unpriced, 'answer')} of unknown length" if record.unpriced else ""
+    calls = f"{count(standing.calls, 'call')} for this variant, {record.requests:,} in all"
     return f"{calls}; {known}{unknown}"
 
 
@@ -122,7 +123,7 @@ def told_verdicts(verdicts: Sequence[Verdict], *, coloured: bool = False) -> lis
         lines.append(f"{verdict.rung.name.lower().replace('_', ' ')}: {verdict.outcome.value}")
         lines += [f"   {visible(reason.text)}" for reason in verdict.reasons]
         lines += [_styled(f"   alarm: {visible(alarm)}", "alarm", coloured) for alarm in verdict.alarms]
-        lines += [f"   not run: {visible(rung)}" for rung in verdict.not_run]
+        lines += [f"   not run: {visible(rung).lower().replace('_', ' ')}" for rung in verdict.not_run]
     return lines or ["no verdict"]
 
 

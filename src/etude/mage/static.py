@@ -42,7 +42,7 @@ def check(
     )
     allowed = variant.files if plan_files is None else plan_files
     named = named_by(variant)
-    found = [*_plan(patch, changes, allowed), *(one for change in changes for one in _found(change, named))]
+    found = [*_plan(patch, changes, allowed), *(one for change in changes for one in _looked_at(change, named))]
     broken = [one for one in found if isinstance(one, Broken)]
     alarms = tuple(one for one in found if isinstance(one, str))
     return parse, Verdict(
@@ -84,6 +84,15 @@ def _plan(patch: Patch, changes: list[Change], allowed: Collection[str]) -> Iter
     if lines > MOST_LINES:
         text = f"The patch changes {lines} lines, more than the {MOST_LINES} of a small change."
         yield Broken(Rule.SIZE, text, expected=f"{MOST_LINES} lines at most", found=f"{lines} lines")
+
+
+def _looked_at(change: Change, named: Named) -> list[Broken | str]:
+    """Return what rules find; that they cannot look at it, where expressions are deeper than Python can go."""
+    try:
+        return list(_found(change, named))
+    except RecursionError:
+        text = f"{change.path} has an expression that is nested too deeply to be looked at."
+        return [Broken(Rule.SIZE, text, expected="what can be looked at", found="too deep")]
 
 
 def _found(change: Change, named: Named) -> Iterator[Broken | str]:

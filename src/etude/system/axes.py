@@ -106,7 +106,7 @@ def _shared_cores(knobs: Values) -> Axis:
     most = max(all_threads)
     workers = sorted(_numbers(knobs[LOADER]), key=lambda n: abs(n - most / 2))
     pairs = [(left, n) for n in workers for left in (most, most - n)]
-    pairs += [(threads, 0) for threads in all_threads]
+    pairs += [(threads, 0) for threads in reversed(all_threads)]  # the nearest first
     stay = {STAY: True} if knobs.get(STAY, (True,))[0] is False else {}
     settings: list[Setting] = []
     for threads, n in dict.fromkeys(pairs):

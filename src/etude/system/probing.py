@@ -12,6 +12,8 @@ DEFAULT: Final[Setting] = {}
 """The setting that names no knob."""
 STEP: Final = 0.01
 """What costs less by a smaller share than this is no better: clocks are not that exact."""
+RUINOUS: Final = 2.0
+"""What costs so many times the default is the wrong way: what goes further that way is not tried."""
 
 
 class Prober(Protocol):
@@ -48,7 +50,7 @@ class Axis:
     Attributes:
         settings: In the order in which they are tried, such as 2, 4 and 8 workers.
         ordered: Whether a step that is no better ends it: what comes after is further away from what was best. Of
-            choices that have no order all are tried.
+            choices that have no order all are tried; but after one that is ruinous, none that changes the same knobs.
         only_if: Says of the best setting so far whether these mean anything beside it; None if they always do.
     """
 
@@ -77,7 +79,10 @@ class Axes:
             start = best
             if axis.only_if is not None and not axis.only_if(start):
                 continue
+            ruinous: list[Setting] = []
             for step in axis.settings:
+                if any(one.keys() <= step.keys() for one in ruinous):
+                    continue
                 setting = {**start, **step}
                 found = tried.get(key(setting))
                 if found is None:
@@ -86,6 +91,8 @@ class Axes:
                     best, least = setting, found
                 elif axis.ordered:
                     break
+                elif found >= RUINOUS:
+                    ruinous.append(step)
         return None
 
 

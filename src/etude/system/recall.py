@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Final
 
 from etude.core.text import count
 from etude.system.entries import Entry
-from etude.system.knobs import Key, Setting, key
+from etude.system.knobs import Key, Setting, key, setting_of
+from etude.system.probing import DEFAULT
 from etude.system.similarity import Match, Recogniser, Similarity
 from etude.system.vectors import Rates
 
+BY_DEFAULT: Final = key(DEFAULT)
+CHANCE: Final = 0.35
+"""The logarithms of what two settings cost in one epoch each lie so far apart by chance, in standard deviations, where
+epochs spread by a quarter. More of it is no chance."""
 MOST_BEYOND: Final = 0.05
 """By this share a setting may cost more, on average over similar runs, than what was best for each of them."""
 
@@ -91,11 +98,52 @@ def _agreed(entries: Sequence[Entry]) -> tuple[Setting, float]:
     """Return the setting that costs least beyond the best over similar runs, and how much; the nearest run is first."""
     settings: dict[Key, Setting] = {}
     beyond: dict[Key, list[float]] = {}
-    for entry in entries:
-        for setting, more in entry.beyond_best():
+    for more in _each_beyond_best(entries):
+        for setting, share in more:
             settings.setdefault(key(setting), setting)
-            beyond.setdefault(key(setting), []).append(more)
-    tried = {name: more for name, more in beyond.items() if 2 * len(more) >= len(entries)}
-    means = {name: sum(more) / len(more) for name, more in (tried or beyond).items()}
+            beyond.setdefault(key(setting), []).append(share)
+    tried = {name: shares for name, shares in beyond.items() if 2 * len(shares) >= len(entries)}
+    means = {name: sum(shares) / len(shares) for name, shares in (tried or beyond).items()}
     best = min(means, key=lambda name: means[name])  # of equals, the one that the nearest run found best
     return settings[best], means[best]
+
+
+Beyond = Sequence[tuple[Setting, float]]
+
+
+def _each_beyond_best(entries: Sequence[Entry]) -> list[Beyond]:
+    """Return for each run by which share settings cost more than the best one.
+
+    Runs of one workload differ by chance, and each has been lucky with some setting. So what they cost is averaged
+    first, and each run says the same. Where they differ by more than chance, as the same functions may do with other
+    hyperparameters, each speaks for itself.
+    """
+    repeats: dict[str, list[Entry]] = {}
+    for entry in entries:
+        repeats.setdefault(entry.workload, []).append(entry)
+    together = {workload: _beyond_best_together(of) for workload, of in repeats.items()}
+    return [together[entry.workload] or entry.beyond_best() for entry in entries]
+
+
+def _beyond_best_together(entries: Sequence[Entry]) -> Beyond:
+    """Return the same of several runs by what settings cost on average; nothing where no average is of use.
+
+    A setting that is not better than the default by a standard error is not the best: of many, one is always lucky.
+    """
+    costs = [{key(one.setting): math.log(one.cost) for one in entry.costs} for entry in entries]
+    shared = [name for name in costs[0] if all(name in each for each in costs)]
+    if len(entries) < 2 or not shared:  # noqa: PLR2004
+        return ()
+    for each in costs:
+        level = fmean([each[name] for name in shared])  # trials differ in what a step costs
+        each.update({name: cost - level for name, cost in each.items()})
+    of = {name: [each[name] for each in costs if name in each] for each in costs for name in each}
+    means = {name: fmean(each) for name, each in of.items() if 2 * len(each) >= len(entries)}
+    best = min(means, key=means.__getitem__)
+    beside = {name: [each[name] - each[best] for each in costs if name in each and best in each] for name in of}
+    if any(len(more) > 1 and stdev(more) > CHANCE for more in beside.values()):
+        return ()
+    more = beside.get(BY_DEFAULT, [])
+    if len(more) > 1 and fmean(more) * math.sqrt(len(more)) < stdev(more):
+        best = BY_DEFAULT
+    return [(setting_of(name), max(0.0, math.exp(mean - means[best]) - 1)) for name, mean in means.items()]

@@ -13,7 +13,7 @@ from etude.system.probing import DEFAULT, STEP
 
 HARM: Final = 1.02
 """A setting that costs more than so much of the default does harm."""
-SHY: Final = 1.0
+SHY: Final = 2.0
 """So many standard errors a setting has to be better than the default to be kept."""
 DOUBT: Final = 0.5
 """What may be better than what is kept, if its estimate is too high by so many, is tried once more."""

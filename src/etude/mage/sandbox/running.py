@@ -1,8 +1,9 @@
 """Running a command under a supervisor: its output is read, its time is kept, and nothing of it is left behind.
 
-``subprocess.run(timeout=...)`` is no time limit: it kills one process, and then waits for the end of a pipe that any
-grandchild may hold open. Here pipes are read with a deadline of our own, all processes are ended by their PID namespace
-or by walking the tree below the supervisor, and what a pipe still holds then is taken without waiting.
+The usual ways are no time limits: ``subprocess.run(timeout=...)`` ends one process and leaves what that has started,
+and whoever kills the group and then reads to the end waits for any grandchild in a session of its own that holds the
+pipe (``benchmarks/mage_limits.py``). Here pipes are read with a deadline of our own, all processes are ended by their
+PID namespace or by walking the tree below the supervisor, and what a pipe still holds then is taken without waiting.
 """
 
 from __future__ import annotations

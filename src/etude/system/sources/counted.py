@@ -9,8 +9,11 @@ from etude.system.sources.source import Rung
 STEPS: Final = "steps"
 """The total that tells how often a training stepped; by it, rates per second become rates per step."""
 
+STEP_S: Final = "step s"
+SQUARED: Final = "step s squared"
+WAIT_S: Final = "loader wait s"
 
-STEP: Final = (STEPS, "step s", "step s squared", "loader wait s")
+STEP: Final = (STEPS, STEP_S, SQUARED, WAIT_S)
 """What ``Counted.step`` adds to."""
 
 
@@ -52,8 +55,11 @@ class Counted:
             seconds: How long it took, with its wait.
             waited_s: How long of that it waited for data.
         """
-        for name, amount in zip(STEP, (1.0, seconds, seconds * seconds, waited_s), strict=True):
-            self.add(name, amount)
+        totals = self._totals  # no loop: a step may take less than a millisecond
+        totals[STEPS] = totals.get(STEPS, 0.0) + 1.0
+        totals[STEP_S] = totals.get(STEP_S, 0.0) + seconds
+        totals[SQUARED] = totals.get(SQUARED, 0.0) + seconds * seconds
+        totals[WAIT_S] = totals.get(WAIT_S, 0.0) + waited_s
 
     def read(self) -> dict[str, float]:
         """Return what has been added up."""

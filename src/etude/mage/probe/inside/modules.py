@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 10
 """So many times the steps that were asked for are enough, however they are divided between optimizers."""
+COMPILED = "calls of modules and operators were not counted: the program compiles its model"
 WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}
 """Modules that stand around a model and are none, and where they keep it."""
 
@@ -26,12 +27,13 @@ class Modules:
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
         self._torch: Any = None
+        self._hook: Any = None
         self._calls: dict[int, list[Any]] = {}  # number of the object -> the module and how often it was called
         self._roots: list[Any] = []
         self._models: list[dict[str, Any]] = []
+        self._bare: list[tuple[Any, dict[str, Any]]] = []  # tensors that belong to no module
         self._steps: dict[int, int] = {}
         self._optimizers: list[Any] = []
-        self._backwards = 0
         self._operators: dict[str, int] = {}
         self._counting: Any = None
         self._may_count = True
@@ -40,11 +42,11 @@ class Modules:
         """Watch what is trained from here on."""
         seen, self._torch = self._seen, torch
         called, before, after = seen.hook(self._called), seen.hook(self._before_step), seen.hook(self._after_step)
-        torch.nn.modules.module.register_module_forward_pre_hook(called)
+        self._hook = torch.nn.modules.module.register_module_forward_pre_hook(called)
         stepping = sys.modules["torch.optim.optimizer"]  # which torch.optim does not show
         stepping.register_optimizer_step_pre_hook(before)
         stepping.register_optimizer_step_post_hook(after)
-        self._watch_backward(torch, seen.hook(self._before_backward))
+        self._watch_backward(torch, seen.hook(self._before_backward), seen.hook(self._after_backward))
         self._watch_schedulers(torch, seen.hook(self._scheduled))
         self._watch_compile(torch)
         seen.facts.update(models=[], optimizers=[], scheduled=[], losses=[])
@@ -80,19 +82,24 @@ class Modules:
     def _before_backward(self, tensors: Any) -> None:
         losses = [tensors] if hasattr(tensors, "backward") else list(tensors)
         self._seen.facts["losses"] += [float(loss.detach()) for loss in losses if loss.numel() == 1]
-        self._backwards += 1
-        if self._backwards > self._seen.steps_wanted and not self._steps and not self._has_optimizer():
-            self._look_at([])
-            self._look_at_gradients()
-            self._seen.note("there is no optimizer: calls of backward were counted as steps")
-            self._seen.facts["steps"] = self._backwards - 1
-            self._seen.enough()
+
+    def _after_backward(self) -> None:
+        """Take it for a step, if there is no optimizer that could make any."""
+        seen = self._seen
+        if self._steps or seen.facts["steps"] >= seen.steps_wanted or self._has_optimizer():
+            return
+        seen.note("there is no optimizer: calls of backward were counted as steps")
+        self._look_at([])
+        self._look_at_gradients()
+        seen.facts["steps"] += 1
+        if seen.facts["steps"] >= seen.steps_wanted:
+            seen.enough()
 
     def _before_step(self, optimizer: Any, *_: Any) -> None:
         if id(optimizer) not in self._steps:
             self._steps[id(optimizer)] = 0
             self._optimizers.append(optimizer)  # kept, so that no other one gets its number
-            if "LBFGS" not in type(optimizer).__name__:
+            if not _closes(optimizer):
                 self._look_at([p for group in optimizer.param_groups for p in group["params"]])
             plain = self._seen.plain
             groups = [plain.plain_items((n, v) for n, v in g.items() if n != "params") for g in optimizer.param_groups]
@@ -101,7 +108,7 @@ class Modules:
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
         seen = self._seen
-        if not self._roots:  # one that computes its losses and gradients itself, within the step
+        if not self._steps[id(optimizer)] and _closes(optimizer):
             self._look_at([p for group in optimizer.param_groups for p in group["params"]])
             self._look_at_gradients()
         self._steps[id(optimizer)] += 1
@@ -127,6 +134,7 @@ class Modules:
                 self._seen.facts["models"].append(self._models[-1])
         if bare := [one for one in trained if id(one) not in owned]:
             rows = {str(nth): self._parameter(one) for nth, one in enumerate(bare)}
+            self._bare += zip(bare, rows.values(), strict=True)
             self._seen.facts["models"].append({"type": "Tensor", "parameters": rows, "modules": {}})
         self._seen.write()
 
@@ -180,14 +188,16 @@ class Modules:
 
     def _look_at_gradients(self) -> None:
         """Note which parameters have a gradient that is not 0."""
+        pairs = list(self._bare)
         for root, model in zip(self._roots, self._models, strict=True):
-            for name, parameter in root.named_parameters():
-                row = model["parameters"].get(name)
-                if row is not None and not row["got_gradient"]:
-                    gradient = parameter.grad
-                    if gradient is not None and gradient.is_sparse:
-                        gradient = gradient._values()
-                    row["got_gradient"] = gradient is not None and bool((gradient.detach() != 0).any())
+            rows = model["parameters"]
+            pairs += [(one, rows[name]) for name, one in root.named_parameters() if name in rows]
+        for parameter, row in pairs:
+            if not row["got_gradient"]:
+                gradient = parameter.grad
+                if gradient is not None and gradient.is_sparse:
+                    gradient = gradient._values()
+                row["got_gradient"] = gradient is not None and bool((gradient.detach() != 0).any())
 
     def _alive(self, kind: type) -> list[Any]:
         return [one for one in gc.get_objects() if issubclass(type(one), kind)]
@@ -197,13 +207,14 @@ class Modules:
 
     # --- ways in ----------------------------------------------------------------------------------
 
-    def _watch_backward(self, torch: Any, before: Any) -> None:
+    def _watch_backward(self, torch: Any, before: Any, after: Any) -> None:
         original = torch.autograd.backward
 
         @functools.wraps(original)
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             before(tensors)
-            return original(tensors, *args, **kwargs)
+            original(tensors, *args, **kwargs)
+            after()
 
         torch.autograd.backward = backward
 
@@ -223,7 +234,10 @@ class Modules:
 
         @functools.wraps(original)
         def compiled(*args: Any, **kwargs: Any) -> Any:
-            self._may_count = False  # a mode of ours would have it run uncompiled, which rounds otherwise
+            if self._may_count:  # it would compile the hook, too, and under a mode of ours it would not compile at all
+                self._may_count = False
+                self._hook.remove()
+                self._seen.note(COMPILED)
             return original(*args, **kwargs)
 
         torch.compile = compiled
@@ -231,10 +245,7 @@ class Modules:
     def may_count_operators(self) -> None:
         """Count operators from here on, if nothing else has begun to look at them: ours has to be the outermost."""
         torch = self._torch
-        if self._counting is not None or torch is None:
-            return
-        if not self._may_count:
-            self._seen.note("operators were not counted: the program compiles its model")
+        if self._counting is not None or torch is None or not self._may_count:
             return
         modes = torch.utils._python_dispatch
         if modes._len_torch_dispatch_stack():
@@ -253,6 +264,11 @@ class Modules:
 
         self._counting = Counting()
         self._counting.__enter__()
+
+
+def _closes(optimizer: Any) -> bool:
+    """Say whether an optimizer computes losses and gradients itself, so that there are none before its first step."""
+    return type(optimizer).__name__ == "LBFGS"
 
 
 def _unwrapped(module: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import math
 import os
 from typing import Any
 
@@ -17,7 +18,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     """Return a value as JSON has it; ``is_plain`` says whether there is one."""
     value = _simpler(value)
     if value is None or isinstance(value, bool | int | float):
-        return "nan" if value != value else value  # which would not equal itself
+        return "nan" if value is not None and math.isnan(value) else value  # which would not equal itself
     if isinstance(value, str):
         return value if len(value) <= LONGEST_TEXT else _NONE
     found: Any = _NONE

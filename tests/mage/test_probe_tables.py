@@ -1,0 +1,129 @@
+"""The probe on tables: which columns reach ``fit``, and nothing is computed differently because of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from watched_programs import needs, seen, seen_and_alone
+
+needs("sklearn", "pandas")
+
+MADE = """
+import numpy as np, pandas as pd
+np.random.seed(7)
+draws = np.random.default_rng(3)
+X = pd.DataFrame(draws.normal(size=(3000, 4)), columns=["a", "b", "c", "d"])
+y = (X["a"] + 0.1 * draws.normal(size=3000) > 0).astype(int)
+order = np.argsort(y.values, kind="stable")
+X, y = X.iloc[order], y.iloc[order]
+"""
+SKLEARN = (
+    MADE
+    + """
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+class Mine(ClassifierMixin, BaseEstimator):
+    def __init__(self, sign=1):
+        self.sign = sign
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+    def predict(self, X):
+        return (self.sign * X[:, 0] > 0).astype(int)
+
+pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=0.5)).fit(X.drop(columns=["b"]), y)
+print(pipeline.score(X.drop(columns=["b"]), y), [c.hex() for c in pipeline[-1].coef_[0]])
+forest = RandomForestClassifier(10, random_state=0).fit(X.values[:, :3], y)
+print("accuracy:", forest.score(X.values[:, :3], y), [i.hex() for i in forest.feature_importances_])
+print(cross_val_score(Mine(sign=1), X.values, y, cv=3).tolist(), np.random.rand().hex())
+"""
+)
+
+
+def test_columns_reach_fit_by_name_and_by_number_and_few_rows_are_enough(tmp_path: Path) -> None:
+    facts = seen(tmp_path, SKLEARN, steps=50)
+    assert [(fit.type, fit.columns) for fit in facts.fits] == [
+        ("Pipeline", ("a", "c", "d")),
+        ("StandardScaler", ("a", "c", "d")),
+        ("LogisticRegression", ("0", "1", "2")),
+        ("RandomForestClassifier", ("0", "1", "2")),
+        *[("Mine", ("0", "1", "2", "3"))] * 3,
+    ]
+    assert [fit.rows for fit in facts.fits] == [3000, 1000, 1000, 3000, 2000, 2000, 2000]
+    assert facts.fits[0].values["logisticregression__C"] == 0.5
+    assert facts.fits[0].target == facts.fits[3].target
+    assert facts.unseen == ("fit got 1000 of 3000 rows", "fit got 1000 of 2000 rows")
+    assert (facts.ended.why, facts.metrics["accuracy"] > 0.9) == ("finished", True)
+    assert facts.seeds == ("numpy 7", "numpy default_rng 3")
+
+
+def test_as_many_fits_as_steps_are_enough(tmp_path: Path) -> None:
+    facts = seen(tmp_path, SKLEARN, steps=1)
+    assert (facts.ended.code, facts.ended.why) == (0, "enough seen")
+    assert [fit.type for fit in facts.fits] == ["Pipeline", "StandardScaler", "LogisticRegression"]
+
+
+def test_scikit_learn_computes_and_prints_the_same(tmp_path: Path) -> None:
+    facts, ran, alone = seen_and_alone(tmp_path, SKLEARN)
+    assert ran.out == alone.out
+    assert ran.err == alone.err
+    assert facts.unseen == ()
+    assert len(facts.fits) == 7
+
+
+XGBOOST = (
+    MADE
+    + """
+import xgboost as xgb
+table = xgb.DMatrix(X[["a", "c"]], label=y)
+booster = xgb.train({"max_depth": 2, "seed": 1, "nthread": 1, "missing": -999.0}, table, 5)
+print([p.hex() for p in booster.predict(table)[:5].astype(float)])
+model = xgb.XGBClassifier(n_estimators=5, subsample=0.5, random_state=2, n_jobs=1).fit(X.values, y)
+print([p.hex() for p in model.predict_proba(X.values)[:5, 1].astype(float)], np.random.rand().hex())
+"""
+)
+
+
+def test_xgboost_computes_the_same_and_its_columns_are_seen(tmp_path: Path) -> None:
+    pytest.importorskip("xgboost")
+    facts, ran, alone = seen_and_alone(tmp_path, XGBOOST)
+    assert ran.out == alone.out
+    assert [(fit.type, fit.rows, fit.columns) for fit in facts.fits] == [
+        ("xgboost.train", 3000, ("a", "c")),
+        ("XGBClassifier", 3000, ("0", "1", "2", "3")),
+    ]
+    assert facts.fits[0].values == {"max_depth": 2, "seed": 1, "nthread": 1, "missing": -999.0}
+    assert facts.fits[1].values["missing"] == "nan"  # which would not equal itself
+    few = seen(tmp_path, XGBOOST, steps=2, rows=100)
+    assert [(fit.columns, fit.rows, fit.target) for fit in few.fits] == [
+        (fit.columns, fit.rows, fit.target) for fit in facts.fits
+    ]
+    assert (few.ended.why, few.unseen) == ("enough seen", ("fit got 100 of 3000 rows",))
+
+
+LIGHTGBM = (
+    MADE
+    + """
+import lightgbm as lgb
+options = {"verbose": -1, "seed": 1, "num_threads": 1, "deterministic": True}
+named = lgb.train(options, lgb.Dataset(X[["a", "d"]], y), 5)
+bare = lgb.train(options, lgb.Dataset(X.values, y), 5)
+print([p.hex() for p in [*named.predict(X[["a", "d"]])[:3], *bare.predict(X.values)[:3]]])
+"""
+)
+
+
+def test_lightgbm_computes_the_same_and_its_columns_are_seen(tmp_path: Path) -> None:
+    pytest.importorskip("lightgbm")
+    facts, ran, alone = seen_and_alone(tmp_path, LIGHTGBM)
+    assert ran.out == alone.out
+    assert [(fit.type, fit.rows, fit.columns) for fit in facts.fits] == [
+        ("lightgbm.train", 3000, ("a", "d")),
+        ("lightgbm.train", 3000, ("0", "1", "2", "3")),
+    ]
