@@ -27,8 +27,9 @@ NAMES = (
     "parallel_step", "partitions_paper4", "quality", "removal_cost", "removal_zoo", "report_size", "report_time",
     "reports", "server", "simulate", "startup", "stopping", "stragglers", "system_lossless", "system_overhead",
     "system_pipetune", "system_profiles", "system_recognise", "system_regret", "system_sizes", "system_tables",
-    "system_tenants", "tablator", "verdicts_designs", "verdicts_golden", "verdicts_margin", "verdicts_null", "verdicts_power",
-    "verdicts_racing", "weights_live", "weights_paper5", "weights_prefix", "weights_stall", "weights_storage",
+    "system_tenants", "tablator", "verdicts_designs", "verdicts_golden", "verdicts_margin", "verdicts_null",
+    "verdicts_power", "verdicts_racing", "weights_live", "weights_paper5", "weights_prefix", "weights_stall",
+    "weights_storage",
 )  # fmt: skip
 
 
