@@ -113,8 +113,8 @@ BENCHMARK = Benchmark(
     ),
     targets=(Target("scan and preview", "étude, a project: both_s", 5, "s", at_least=False),),
     note=(
-        "Two commands, `etude mage scan` and `etude mage preview`, from start to end: a project of modules that import\n"
-        "one another, five of them with a marked layer, and ten documents. Nothing is sent to anybody."
+        "Two commands, `etude mage scan` and `etude mage preview`, from start to end: a project of modules that\n"
+        "import one another, five of them with a marked layer, and ten documents. Nothing is sent to anybody."
     ),
     numbers={"files": (150, "files of the project")},
 )
