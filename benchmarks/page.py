@@ -62,6 +62,10 @@ PAGES: Final = {
             *("system_recognise", "system_sizes"),
         ),
     ),
+    "mage": (
+        "Ablations of code that nobody parametrised, measured",
+        ("mage_scan", "mage_tokens", "mage_requests", "mage_limits"),
+    ),
 }
 """Page -> its title, and the benchmarks on it."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
@@ -295,7 +296,7 @@ def drafted_plan(
     assert asked is not None, "a planner was named"
     tree = project.reading.tree
     sent = project.chosen.sent if project.chosen is not None else tuple(path for path in tree if path.endswith(".py"))
-    shared = prompts.shared_of(tree, sent, tag="plan", entry=project.entry, docs=docs, base=None)
+    shared = prompts.shared_of(tree, sent, tag=secrets.token_hex(6), entry=project.entry, docs=docs, base=None)
     words = "Propose ablations of this program. Each item quotes, word for word, the line that it rests on."
     request = Request(
         system=words,
