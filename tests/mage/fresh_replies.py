@@ -547,7 +547,9 @@ BAD_CNN: Final = (
         "a program beside it",
         "a new program is without the layer, and the one that is run is as before",
         "The ablated network is in its own file.",
-        whole(TRAIN.replace("class CNN(", "class AblatedCNN("), "train_without_conv2.py"),
+        whole(
+            TRAIN.replace("class CNN(", "class AblatedCNN(").replace("CNN()", "AblatedCNN()"), "train_without_conv2.py"
+        ),
     ),
     of_conv2(
         "a file that is not there",
@@ -657,7 +659,7 @@ BAD_CNN: Final = (
 
 
 def sage(outputs: int = 32, *, kept: tuple[tuple[str, int], ...] = ()) -> str:
-    """Return the changed class: ``sage1``, those that are kept with their sizes, and ``sage5``."""
+    """Return blocks for the class: ``sage1``, those that are kept with their sizes, and ``sage5``."""
     lines, width = [f"self.sage1 = SAGEConv(dim_in, {outputs})"], outputs
     for name, size in kept:
         lines.append(f"self.{name} = SAGEConv({width}, {size})")
@@ -949,7 +951,7 @@ BAD_HIGGS: Final = (
         "DER_pt_h is removed.",
         swap(
             FEATURES,
-            f'{PT_H_GONE}\n    data.loc[data["DER_pt_h"] > 130, "Label"] = 1',
+            f'{PT_H_GONE}\n    data.loc[data["DER_pt_h"] > 100, "Label"] = 1',
         ),
     ),
     of_higgs(
@@ -1043,7 +1045,7 @@ GOOD: Final = (
         "",
         "fc1 is removed.",
         swap(
-            "        self.fc1 = nn.Linear(128 * 4 * 4, 512)  # ABLATABLE_COMPONENT\n        self.fc2 = nn.Linear(512, 10)",
+            f"        {FC1}\n        {FC2}",
             "        flat = 128 * 4 * 4\n        self.fc2 = nn.Linear(flat, 10)",
         ),
         swap("        x = F.relu(self.fc1(x))", "        x = F.relu(x)"),
