@@ -22,7 +22,7 @@ UV_FLAGS ?=
 # How many processes run the tests at once. Most tests wait for processes of their own.
 JOBS ?= 2
 
-.PHONY: help setup demo test browser sandbox test-engines test-keras check format format-check lint types docs coverage chaos bench diagram clean
+.PHONY: help setup demo test browser sandbox test-engines test-keras check format format-check lint types docs coverage chaos fresh bench diagram clean
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -136,6 +136,9 @@ coverage: setup ## Test the core alone; fails below 95 %
 chaos: setup ## Let 200 faults fall on a study, and stop everything for a minute: about 4 minutes
 	@ETUDE_CHAOS=full $(BIN)/python -m pytest -q -s tests/study/test_chaos.py \
 	    tests/study/test_policy.py::test_a_laptop_that_sleeps_costs_no_attempt
+
+fresh: setup sandbox ## Let replies of fresh eyes climb all rungs of the mage: about 6 minutes
+	@ETUDE_FRESH=full $(BIN)/python -m pytest -q tests/mage/test_fresh_replies.py
 
 bench: $(if $(filter engines,$(NAME)),$(ENGINES_STAMP),$(STAMP)) ## Run one benchmark: make bench NAME=handout; without NAME list them
 ifdef NAME

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +33,10 @@ from etude.mage.tree import Tree
 from etude.mage.variants import Variant
 from etude.mage.verdicts import Outcome, Rung, Verdict
 from etude.mage.work import reasons_of, worst
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("ETUDE_FRESH") != "full", reason="six minutes of programs that are run and watched: make fresh"
+)
 
 CHOICES = {CNN: {"conv2": "none", "fc1": "none"}}
 
