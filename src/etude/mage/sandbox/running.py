@@ -245,14 +245,21 @@ class _Running:
             if process.returncode is None:
                 process.kill()
                 process.wait()
-        until_s = time.monotonic() + END_S
-        for pid, began in self._seen.items():  # those whose supervisor was killed before them, by one of them
-            while began and supervising.began(pid) == began and supervising.is_alive(pid):
-                supervising.end_below(pid)
+        self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """End those whose supervisor was killed before them, by one of them."""
+        left, until_s = self._seen, time.monotonic() + END_S
+        while left and time.monotonic() < until_s:
+            left = {pid: began for pid, began in left.items() if began and supervising.began(pid) == began}
+            left = {pid: began for pid, began in left.items() if supervising.is_alive(pid)}
+            for pid in list(left):  # what it has started is to be found before it ends
+                left |= {one: supervising.began(one) for one in supervising.below(pid) if one not in left}
+            for pid in left:
                 _kill(pid)
-                if time.monotonic() > until_s:
-                    break
-        self._seen.clear()
+            if left:
+                time.sleep(LOOK_S)
+        self._seen = {}
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float) -> None:
