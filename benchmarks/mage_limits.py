@@ -25,7 +25,7 @@ GROUP: Final = "killpg, then communicate"
 
 
 def cells(small: bool) -> Sequence[Cell]:
-    limit_s, patience_s = (0.5, 2) if small else (LIMIT_S, PATIENCE_S)
+    limit_s, patience_s = (0.3, 2) if small else (LIMIT_S, PATIENCE_S)
     common = {"limit_s": limit_s, "patience_s": patience_s}
     ours = [Cell(f"étude, {tier}", {"how": tier, **common}) for tier in TIERS]
     return [*ours, *(Cell(name, {"how": name, **common}) for name in (RUN, GROUP))]

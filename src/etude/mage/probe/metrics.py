@@ -10,6 +10,8 @@ from typing import Any, Final
 NUMBER: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
 NAMED: Final = re.compile(rf"(?<![\w./])([A-Za-z][\w.@/-]*(?: [A-Za-z][\w.@/-]*)?)\s*[:=]\s*({NUMBER})(?![\w.:/])")
 MOST_LINES: Final = 200
+MOST_COLUMNS: Final = 500
+"""Of a line, so much is searched: what hostile code prints must not keep us for hours."""
 MOST_BYTES: Final = 1_000_000
 
 
@@ -17,7 +19,9 @@ def printed(out: str) -> dict[str, float]:
     """Return what the last lines of an output name, as in ``accuracy: 0.93`` or ``loss=0.3``; the last one counts."""
     found: dict[str, float] = {}
     for line in out.splitlines()[-MOST_LINES:]:
-        for name, value in NAMED.findall(line):
+        # a number that is cut is another one
+        searched = line if len(line) <= MOST_COLUMNS else line[:MOST_COLUMNS].rpartition(" ")[0]
+        for name, value in NAMED.findall(searched):
             found[name.strip()] = float(value)
     return found
 
@@ -28,7 +32,7 @@ def written(file: Path) -> dict[str, float]:
         if not file.is_file() or file.stat().st_size > MOST_BYTES:
             return {}
         return dict(_numbers("", json.loads(file.read_text(encoding="utf-8"))))
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError, RecursionError):
         return {}
 
 

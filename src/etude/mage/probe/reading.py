@@ -25,6 +25,7 @@ NOTHING_KNOWN: Final = (
     "Nothing of PyTorch, Keras, scikit-learn, XGBoost or LightGBM was trained: models, batches and losses could not be "
     "seen."
 )
+NO_FACTS: Final = "What watched the program left no facts: the program itself has changed them."
 
 
 def facts_of(ran: Ran, out: Path, metrics: Path | None, folder: Path, environment: Mapping[str, str]) -> Facts:
@@ -38,6 +39,15 @@ def facts_of(ran: Ran, out: Path, metrics: Path | None, folder: Path, environmen
         environment: Ours, whose keys are kept out.
     """
     raw = _raw(out)
+    try:
+        return _facts(ran, raw, metrics, folder, environment)
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError):
+        return _facts(ran, {"unseen": [NO_FACTS]}, metrics, folder, environment)
+
+
+def _facts(
+    ran: Ran, raw: Mapping[str, Any], metrics: Path | None, folder: Path, environment: Mapping[str, str]
+) -> Facts:
     unseen = list(raw.get("unseen", [])) if raw else [NOT_WATCHED]
     if raw and not (raw.get("steps") or raw.get("fits") or raw.get("losses")):
         unseen.append(NOTHING_KNOWN)
@@ -62,10 +72,10 @@ _PLAIN: Final = (
 
 def _raw(out: Path) -> dict[str, Any]:
     try:
-        if out.is_symlink() or out.stat().st_size > MOST_BYTES:
+        if out.is_symlink() or not out.is_file() or out.stat().st_size > MOST_BYTES:  # a pipe would be waited for
             return {}
         found = json.loads(out.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

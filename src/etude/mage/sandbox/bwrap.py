@@ -75,7 +75,8 @@ def arguments(job: Job) -> list[str]:
         *(() if job.network else ("--unshare-net",)),
         *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"),
         *system(network=job.network),
-        *("--proc", "/proc", "--dev", "/dev"),
+        # in /proc/sys are settings of the whole machine, and the kernel asks only whether it is root who writes them
+        *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"),
     ]
     for path in IN_MEMORY:
         parts += ["--tmpfs", path]

@@ -36,15 +36,16 @@ WITHOUT: Final = (
 TOLD: Final = {
     Tier.BWRAP: (
         "bwrap: no network, the system read-only, only the variant's folder writable, an environment and processes of "
-        "its own. It does not keep off what breaks the kernel itself, and GPUs are bound in where there are any."
+        "its own. It does not keep off what breaks the kernel itself, and GPUs are bound in where there are any. "
+        "Memory is limited for each process, and not for all of them."
     ),
     Tier.NAMESPACES: (
         "namespaces: no network and processes of its own, all of which end with it. It can still read everything that "
-        "you can, home and keys, and write what you can."
+        "you can, home and keys, write what you can, and so talk to services that listen at a file, such as Docker's."
     ),
     Tier.LIMITS: (
         "limits: limits of time, memory, file size and processes, and an environment of its own. Files and the network "
-        "are open to it."
+        "are open to it, and so are your other processes: it can end the one that watches it, and outlive its time."
     ),
     Tier.OUTER: (
         "outer: nothing from us but a time limit. You say that this is a container or a virtual machine, and that it "

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from etude.core.errors import SandboxMissing
 from etude.mage.sandbox import supervising
@@ -27,11 +27,18 @@ from etude.mage.sandbox.protocol import Job, Limits, Ran, Tier
 
 SUPERVISOR: Final = Path(supervising.__file__)
 READ_BYTES: Final = 1 << 20
-LOOK_S: Final = 0.1
-"""How often processes are counted."""
+LOOK_S: Final = 0.02
+"""How often processes are counted. A fork bomb takes the processor from whoever counts, so it has to be seen early."""
 END_S: Final = 0.5
 """How long a sandbox that was told to end may take until it is ended by force."""
+KILL_S: Final = 10.0
+"""How long the last of many processes may take to be gone: those that compute leave little time to the dying."""
+DRAIN_S: Final = 0.2
+"""How long is read what pipes still hold: somebody who got away may fill them for ever."""
+STATUS_BYTES: Final = 10_000
+"""A supervisor says much less. Whoever says more is none."""
 TROUBLE_BYTES: Final = 10_000
+TOLD: Final = ("started", "code", "signal")
 MB: Final = 2**20
 
 Wrap = Callable[[Sequence[str]], Sequence[str]]
@@ -104,6 +111,7 @@ class _Running:
         self._out, self._err = Kept(job.limits.output_bytes), Kept(job.limits.output_bytes)
         self._trouble = Kept(TROUBLE_BYTES)
         self._status = bytearray()
+        self._seen: dict[int, bytes] = {}
         self._readers: dict[int, Callable[[bytes], object]] = {
             self._process.stdout.fileno(): self._out.add,
             self._process.stderr.fileno(): self._trouble.add,
@@ -120,10 +128,11 @@ class _Running:
         """Return how it ended."""
         stopped = self._read()
         self._end()
-        while self._read_once(0.0):
+        until_s = time.monotonic() + DRAIN_S
+        while self._read_once(0.0) and time.monotonic() < until_s:
             pass
         said = self._said()
-        if "started" not in said:
+        if "started" not in said and not stopped:
             told = self._trouble.whole().decode(errors="replace").strip() or f"exit code {self._process.returncode}"
             raise SandboxMissing(
                 f"The sandbox ({self._tier.value}) could not start the command, and nothing was run: {told}"
@@ -171,12 +180,21 @@ class _Running:
             now_s = time.monotonic()
             if now_s >= deadline_s:
                 return "time limit"
-            if limits.processes is not None and self._tier is not Tier.OUTER and now_s >= look_s:
-                if len(supervising.below(self._process.pid)) > limits.processes + self._has_namespace:
+            if now_s >= look_s:
+                if self._are_too_many():
                     return f"more than {limits.processes} processes"
                 look_s = time.monotonic() + LOOK_S
             self._read_once(max(0.0, min(deadline_s, look_s if look_s > now_s else deadline_s) - now_s))
         return ""
+
+    def _are_too_many(self) -> bool:
+        """Look which processes there are, and say whether they are more than there may be."""
+        most = self._job.limits.processes if self._tier is not Tier.OUTER else None
+        most = most + self._has_namespace if most is not None else None
+        found = supervising.below(self._process.pid, most=most)
+        if not self._has_namespace:
+            self._seen = {pid: self._seen.get(pid) or supervising.began(pid) for pid in found}
+        return most is not None and len(found) > most
 
     def _read_once(self, wait_s: float) -> bool:
         """Take what has come within so many seconds; whether anything has."""
@@ -195,33 +213,53 @@ class _Running:
 
     def _has_ended(self) -> bool:
         """Say whether the command has, or the supervisor, which is not to be waited for then."""
-        return self._status.count(b"\n") > 1 or self._status_r not in self._selector.get_map()
+        said = len(self._status) > STATUS_BYTES or self._status.count(b"\n") > 1
+        return said or self._status_r not in self._selector.get_map()
 
-    def _said(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for line in bytes(self._status).splitlines():
-            with contextlib.suppress(ValueError):
-                found |= json.loads(line)
+    def _said(self) -> dict[str, int]:
+        """Return what the supervisor said: that it started, and a code or a signal. Root's command may forge it."""
+        found: dict[str, int] = {}
+        for line in bytes(self._status[:STATUS_BYTES]).splitlines()[:2]:
+            with contextlib.suppress(ValueError, RecursionError):
+                said = json.loads(line)
+                if isinstance(said, dict):
+                    found |= {name: said[name] for name in TOLD if isinstance(said.get(name), int)}
         return found
 
     def _end(self) -> None:
         """End all processes, and wait until they have ended."""
         process = self._process
-        if process.poll() is not None:
-            return
-        if self._has_namespace:
-            if not self._has_ended():
-                for first in supervising.below(process.pid)[:1]:  # with process 1 of a namespace all others go
-                    _kill(first)
-            _wait(process, END_S)
-        else:
-            supervising.end_below(process.pid)
-            if not supervising.LINUX:
+        if process.poll() is None:
+            if self._has_namespace:
+                if not self._has_ended() or len(self._status) > STATUS_BYTES:
+                    supervising.kill_below(process.pid, until=lambda: process.poll() is not None, limit_s=KILL_S)
+                _wait(process, END_S)
+            else:
+                # one that has not forked yet ends by this, and forks no more; one that has ends what is below it
                 process.terminate()
-            _wait(process, END_S)
-        if process.returncode is None:
-            process.kill()
-            process.wait()
+                process.send_signal(signal.SIGCONT)
+                until_s = time.monotonic() + KILL_S
+                while process.poll() is None and time.monotonic() < until_s:  # whoever is left then has no parent
+                    supervising.end_below(process.pid)
+                    _wait(process, LOOK_S)
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+        self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """End those whose supervisor was killed before them, by one of them."""
+        left, until_s = self._seen, time.monotonic() + END_S
+        while left and time.monotonic() < until_s:
+            left = {pid: began for pid, began in left.items() if began and supervising.began(pid) == began}
+            left = {pid: began for pid, began in left.items() if supervising.is_alive(pid)}
+            for pid in list(left):  # what it has started is to be found before it ends
+                left |= {one: supervising.began(one) for one in supervising.below(pid) if one not in left}
+            for pid in left:
+                _kill(pid)
+            if left:
+                time.sleep(LOOK_S)
+        self._seen = {}
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float) -> None:
