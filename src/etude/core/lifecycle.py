@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from etude.core.errors import TransitionError
+from etude.core.turns import drawn, following
 
 
 class State(StrEnum):
@@ -78,18 +78,9 @@ def after(state: State, turn: Turn, *, trial: int) -> State:
     Raises:
         TransitionError: The table has no such row; the message lists what could happen instead.
     """
-    try:
-        return NEXT[state, turn]
-    except KeyError:
-        takes = ", ".join(t.value for s, t in NEXT if s is state) or "nothing, it is final"
-        raise TransitionError(
-            f"trial {trial} is {state.value}, and got {turn.value!r}. From here it takes: {takes}."
-        ) from None
+    return following(NEXT, state, turn, of=f"trial {trial}")
 
 
 def diagram() -> str:
     """Return the table as a Mermaid state diagram, for the docs."""
-    lines = ["stateDiagram-v2", f"    [*] --> {State.QUEUED.value}"]
-    lines += [f"    {state.value} --> {to.value}: {turn.value}" for (state, turn), to in NEXT.items()]
-    lines += [f"    {state.value} --> [*]" for state in State if state in FINAL]
-    return "\n".join(lines)
+    return drawn(NEXT, begins=State.QUEUED, ends=[state for state in State if state in FINAL])

@@ -320,13 +320,11 @@ class Launch:
             self._say_if_edited(folder)
             self._notes += self._question.notes
             return Journal.create(folder, self._meta())
-        if is_prepared(_meta_of(folder)):
-            return self._begin_prepared(folder)
         journal = Journal.write(folder)
         try:
-            before = journal.meta().get("definition", {})
-            changed = difference(before, self._parts)
-            if changed:
+            meta = journal.meta()
+            is_new = is_prepared(meta)
+            if not is_new and (changed := difference(meta.get("definition", {}), self._parts)):
                 raise DefinitionChangedError(
                     f"The study {self._name!r} began with another definition:\n\n{changed}\n\n"
                     "Trials of both would not compare. Give this one another name (name=...), or go back to the "
@@ -335,6 +333,9 @@ class Launch:
         except BaseException:
             journal.close()
             raise
+        if is_new:
+            journal.close()
+            return self._begin_prepared(folder)
         return journal
 
     def _begin_prepared(self, folder: Path) -> Journal:
@@ -389,8 +390,7 @@ class Launch:
         """Whether another study of the same kind has the same functions, and asked something else of them."""
         if not self._question.meta.get("verb"):  # of a search, what it asks is part of the definition
             return False
-        with contextlib.closing(Journal.read(folder)) as journal:
-            before = journal.meta().get("definition", {})
+        before = _meta_of(folder).get("definition", {})
         both = [name for name in self._code.parts if name in before]
         return bool(both) and all(before[name] == self._code.parts[name] for name in both)
 

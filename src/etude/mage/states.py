@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from etude.core.errors import TransitionError
+from etude.core.turns import drawn, following
 
 
 class Stage(StrEnum):
@@ -127,19 +127,9 @@ def after(stage: Stage, turn: Turn, *, variant: str) -> Stage:
     Raises:
         TransitionError: The table has no such row; the message lists what could happen instead.
     """
-    try:
-        return NEXT[stage, turn]
-    except KeyError:
-        takes = ", ".join(t.value for s, t in NEXT if s is stage) or "nothing, it is final"
-        raise TransitionError(
-            f"variant {variant} is {stage.value}, and got {turn.value!r}. From here it takes: {takes}."
-        ) from None
+    return following(NEXT, stage, turn, of=f"variant {variant}")
 
 
 def diagram() -> str:
     """Return the table as a Mermaid state diagram, for the docs."""
-    names = {stage: stage.value.replace(" ", "_") for stage in Stage}
-    lines = ["stateDiagram-v2", f"    [*] --> {names[Stage.SCANNED]}"]
-    lines += [f"    {names[stage]} --> {names[to]}: {turn.value}" for (stage, turn), to in NEXT.items()]
-    lines += [f"    {names[stage]} --> [*]" for stage in Stage if stage in FINAL]
-    return "\n".join(lines)
+    return drawn(NEXT, begins=Stage.SCANNED, ends=[stage for stage in Stage if stage in FINAL])

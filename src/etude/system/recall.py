@@ -137,10 +137,11 @@ def _beyond_best_together(entries: Sequence[Entry]) -> Beyond:
     for each in costs:
         level = fmean([each[name] for name in shared])  # trials differ in what a step costs
         each.update({name: cost - level for name, cost in each.items()})
-    of = {name: [each[name] for each in costs if name in each] for each in costs for name in each}
+    tried = dict.fromkeys(name for each in costs for name in each)
+    of = {name: [each[name] for each in costs if name in each] for name in tried}
     means = {name: fmean(each) for name, each in of.items() if 2 * len(each) >= len(entries)}
     best = min(means, key=means.__getitem__)
-    beside = {name: [each[name] - each[best] for each in costs if name in each and best in each] for name in of}
+    beside = {name: [each[name] - each[best] for each in costs if name in each and best in each] for name in tried}
     if any(len(more) > 1 and stdev(more) > CHANCE for more in beside.values()):
         return ()
     more = beside.get(BY_DEFAULT, [])
