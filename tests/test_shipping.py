@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import traceback
 from enum import Enum
 from typing import Any
+
+import pytest
 
 import etude
 from etude.core.signature import Kind, Signature
@@ -51,3 +54,14 @@ def test_an_annotation_that_nobody_can_read_spoils_nothing() -> None:
 
     train.__annotations__["odd"] = "no type"
     assert set(on_a_worker(train=train).parameters) == {"lr", "schedule", "odd"}
+
+
+def test_tracebacks_of_what_was_sent_show_its_lines() -> None:
+    def train(lr: float) -> float:
+        return (lambda: 1 / lr)()  # a code object within another
+
+    sent = pickle.loads(packed({"train": train}))["train"]
+    with pytest.raises(ZeroDivisionError) as raised:
+        sent(0)
+    frames = traceback.extract_tb(raised.value.__traceback__)[1:]
+    assert [(frame.filename, "1 / lr" in (frame.line or "")) for frame in frames] == [(__file__, True)] * 2

@@ -123,7 +123,8 @@ def test_what_is_unknown_is_probed_and_what_the_campaign_showed_is_not():
     unseen = jobs.PipeTune(history, most=12).run(job(TABLES[0], draw), 9)
     assert (seen.reused, seen.probes) == (True, 0)
     assert not unseen.reused
-    assert unseen.probes == len(TABLES[0].changes())
+    once = len(TABLES[0].changes())
+    assert once <= unseen.probes <= once + 1, "each setting once, and what may be better once more"
 
 
 def test_one_in_five_jobs_is_like_none_before_and_types_take_turns():

@@ -8,6 +8,7 @@ import inspect
 import io
 import pickle
 import sys
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -45,8 +46,9 @@ def _pickled(thing: object, read: Sequence[object] = ()) -> bytes:
     """Return something pickled by value, with what cloudpickle alone would lose.
 
     It knows what ``functools.cache`` makes by its name alone, and so a worker would look for it in a script that it
-    never runs. What travels is the function inside, with an empty cache. And of the names around a function it sends
-    those in its code, and not those that only its annotations have, as texts (``from __future__ import annotations``).
+    never runs. What travels is the function inside, with an empty cache. Of the names around a function it sends those
+    in its code, and not those that only its annotations have, as texts (``from __future__ import annotations``). And
+    from 3.1.3 on it forgets in which file code is, so that tracebacks show no lines.
 
     Args:
         thing: What is pickled.
@@ -58,6 +60,8 @@ def _pickled(thing: object, read: Sequence[object] = ()) -> bytes:
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, functools._lru_cache_wrapper) and travels_by_value(obj):
                 return _cached, (obj.__wrapped__, obj.cache_parameters())
+            if isinstance(obj, types.CodeType):
+                return _in_file, (obj.co_filename, *self.dispatch_table[types.CodeType](obj))
             reduced = super().reducer_override(obj)
             if isinstance(reduced, tuple) and any(obj is function for function in read):
                 _, slots = reduced[2]  # cloudpickle's state of a function that travels by value
@@ -82,6 +86,10 @@ def _named_in_annotations(function: Any) -> dict[str, Any]:
 def _cached(function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:
     cached: Callable[..., Any] = functools.lru_cache(**options)(function)
     return cached
+
+
+def _in_file(file: str, make: Callable[..., types.CodeType], arguments: tuple[Any, ...]) -> types.CodeType:
+    return make(*arguments).replace(co_filename=file)
 
 
 def _largest_globals(functions: Mapping[str, Callable[..., Any]]) -> str:
