@@ -43,8 +43,8 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
 
 def layers(names: Sequence[str], place: Path, *, run: bool) -> Result:
     """Count the replies of some layer variants, and the files that they make of the program."""
-    from etude.mage.apart import Apart
-    from etude.mage.travelling import Files
+    from etude.mage.handover.apart import Apart
+    from etude.mage.handover.travelling import Files
     from etude.mage.tree import Tree
 
     tree = Tree({"train.py": (PROGRAMS / "train.py").read_bytes()})
@@ -91,10 +91,10 @@ def paper(name: str, place: Path) -> Result:
 
 def applied(tree: Any, text: str) -> Any:
     """Return what a reply makes of a tree; it has to hold up to what is checked without running it."""
-    from etude.mage.blocks import Author
-    from etude.mage.patch import make_patch, patched
-    from etude.mage.reply import read_reply
-    from etude.mage.static import check
+    from etude.mage.patch.blocks import Author
+    from etude.mage.patch.making import make_patch, patched
+    from etude.mage.patch.reply import read_reply
+    from etude.mage.static.checking import check
     from etude.mage.variants import Variant
     from etude.mage.verdicts import Outcome
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.common import ROOT
 
 if TYPE_CHECKING:
-    from etude.mage.book import Record
+    from etude.mage.loop.book import Record
 
 EXAMPLES: Final = ROOT / "examples"
 ENTRY: Final = "python train.py --seed {seed} --quick"
@@ -39,13 +39,14 @@ def written(folder: Path, root: Path, replies: Path | None, **choices: str) -> R
         replies: Where the authored replies are; None if rules are to write all of it.
         choices: What goes along with a component, as after ``with=``.
     """
-    from etude.mage import planning, preparing
-    from etude.mage.at_hand import find_sandbox, tools_at_hand
+    from etude.mage.plan import planning
+    from etude.mage.loop import preparing
+    from etude.mage.loop.at_hand import find_sandbox, tools_at_hand
     from etude.mage.backends.scripted import Scripted
-    from etude.mage.book import Setup
+    from etude.mage.loop.book import Setup
     from etude.mage.sandbox.protocol import Limits
-    from etude.mage.session import read, writing
-    from etude.mage.work import Work
+    from etude.mage.loop.session import read, writing
+    from etude.mage.loop.work import Work
 
     setup = Setup(root=str(root), entry=ENTRY, metric="metrics.json:accuracy")
     project = preparing.look(root, entry=ENTRY)
@@ -70,7 +71,7 @@ def written(folder: Path, root: Path, replies: Path | None, **choices: str) -> R
 def follow_ups_by_hand(record: Any) -> int:
     """Count variants that somebody would have to ask for again, or to mend: those that do not wait with a pass."""
     from etude.mage.backends.scripted import AUTHORED
-    from etude.mage.states import Stage
+    from etude.mage.loop.states import Stage
     from etude.mage.verdicts import Outcome
 
     authors = {patch.author.name for name in record.standings if (patch := record.patch_of(name)) is not None}

@@ -67,6 +67,26 @@ ARROWS: Final = {
 }
 """Room or module -> what it may import of ours; None for everything."""
 
+MAGE: Final = {
+    "sources": set(),
+    "networks": {"sources"},
+    "patch": {"sources"},
+    "rules": {"sources", "networks", "patch"},
+    "plan": {"sources", "networks", "rules"},
+    "static": {"sources", "patch"},
+    "sandbox": set(),
+    "probe": {"sandbox"},
+    "judge": {"patch"},
+    "backends": set(),
+    "asking": {"patch", "backends"},
+    "handover": {"patch", "judge"},
+    "loop": {
+        *{"sources", "patch", "rules", "plan", "static", "sandbox", "probe", "judge", "backends", "asking", "handover"},
+    },
+    "review": {"patch", "loop"},
+}
+"""Room within the mage -> what it may import of its other rooms; all know what lies in the folder itself."""
+
 MAY_IMPORT_THE_WINDOW: Final = {"cli", "demo", "verbs.check", "testing"}
 
 WORKER_FOR_STUDY: Final = {"etude.worker.attempt", "etude.worker.processes", "etude.worker.received"}
@@ -210,6 +230,17 @@ def test_the_verbs_do_not_know_each_other() -> None:
 @pytest.mark.parametrize("library", ONLY_IN)
 def test_a_library_is_known_only_where_it_belongs(library: str) -> None:
     wrong = [a for a in ALL if a.imported.split(".")[0] == library and not lies_in(a.module, ONLY_IN[library])]
+    assert not wrong, shown(wrong)
+
+
+def test_the_rooms_of_the_mage_have_an_order_too() -> None:
+    assert {path.name for path in (SOURCE / "mage").iterdir() if (path / "__init__.py").is_file()} == set(MAGE)
+    wrong = []
+    for arrow in OURS:
+        if room(arrow.module) == room(arrow.imported) == "mage":
+            (here, *_), (there, *_) = ([*name.split(".")[2:], ""] for name in (arrow.module, arrow.imported))
+            if there in MAGE and here != there and there not in MAGE.get(here, set()):
+                wrong.append(arrow)
     assert not wrong, shown(wrong)
 
 

@@ -81,7 +81,7 @@ def name_of(page: Path) -> str:
 
 
 def test_the_diagram_of_the_mage_is_its_tables() -> None:
-    from etude.mage.states import diagram
+    from etude.mage.loop.states import diagram
 
     assert diagram() in (ROOT / "docs" / "mage.md").read_text(), "the table has changed: put states.diagram() there"
 

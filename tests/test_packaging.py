@@ -34,7 +34,7 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel: Path) -> None
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     source = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src" / "etude").rglob("*.py")}
     report = {f"etude/analyse/report/assets/page.{kind}" for kind in ("css", "js")}
-    alone = {"etude/mage/run_alone.txt"}  # goes into exports, where it is a script that needs no Étude
+    alone = {"etude/mage/handover/run_alone.txt"}  # goes into exports, where it is a script that needs no Étude
     assert names == source | report | alone | {"etude/py.typed"}
 
 

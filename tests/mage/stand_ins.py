@@ -20,21 +20,21 @@ import msgspec
 
 from etude.core.clock import VirtualClock
 from etude.core.errors import EtudeError
-from etude.mage.asking import Asker
+from etude.mage.asking.asker import Asker
+from etude.mage.asking.budget import Budget, Spent
 from etude.mage.backends.protocol import BackendError, Reply, Request, StopReason, Usage
-from etude.mage.baseline import compare_runs
-from etude.mage.blocks import Author, Block, Patch, Search, Whole
-from etude.mage.book import Answers, Book, Did, Setup
-from etude.mage.budget import Budget, Spent
 from etude.mage.facts import Ended, Facts, ModelFacts, ModuleFacts, ParameterFacts
-from etude.mage.judge import judge, judge_first_step
-from etude.mage.loop import Tries
-from etude.mage.session import writing
+from etude.mage.judge.baseline import compare_runs
+from etude.mage.judge.judging import judge, judge_first_step
+from etude.mage.loop.book import Answers, Book, Did, Setup
+from etude.mage.loop.machine import Tries
+from etude.mage.loop.session import writing
+from etude.mage.loop.work import Tools, Work
+from etude.mage.patch.blocks import Author, Block, Patch, Search, Whole
 from etude.mage.tree import Tree, digest_of
 from etude.mage.variants import Plan, Route, Thing, Variant, What
 from etude.mage.verdicts import Outcome, Reason, Rung, Verdict
 from etude.mage.witnesses import ModuleGone
-from etude.mage.work import Tools, Work
 
 TRAIN = """\
 import json

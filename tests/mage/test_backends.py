@@ -14,7 +14,7 @@ import pytest
 from llm_server import QUOTA_OPENAI, SPEND_LIMIT_ANTHROPIC, LLMServer, Step
 
 from etude.core.errors import ConfigError
-from etude.mage.asking import SMALL
+from etude.mage.asking.asker import SMALL
 from etude.mage.backends.capabilities import capability_of
 from etude.mage.backends.naming import backend_of, check_ready
 from etude.mage.backends.protocol import BackendError, Message, Reply, Request, StopReason, Usage
@@ -510,7 +510,7 @@ import etude.mage
 for found in pkgutil.walk_packages(etude.mage.__path__, "etude.mage."):
     if "probe" not in found.name:  # that is run within the user's own program
         __import__(found.name)
-from etude.mage.asking import SMALL
+from etude.mage.asking.asker import SMALL
 from etude.mage.backends.naming import backend_of
 print(backend_of("scripted:{tmp_path}").ask(SMALL).text)
 print(backend_of("command:cat").ask(SMALL).text)

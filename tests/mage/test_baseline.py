@@ -6,8 +6,8 @@ from variants_by_hand import CORRECT
 from watching import watch
 
 from etude.core.errors import ConfigError
-from etude.mage.baseline import BaselineError, compare_runs, pairing
 from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
+from etude.mage.judge.baseline import BaselineError, compare_runs, pairing
 
 FINE = Ended(code=0, why="enough seen")
 

@@ -18,10 +18,10 @@ import etude
 from etude.cli import app
 from etude.core.clock import VirtualClock
 from etude.core.errors import ConfigError, StudyInUseError
-from etude.mage import loop
 from etude.mage.backends.protocol import Reply, Request, StopReason, Usage
-from etude.mage.blocks import Author, Patch, Symbol
-from etude.mage.book import (
+from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
+from etude.mage.loop import machine as loop
+from etude.mage.loop.book import (
     Answers,
     Approval,
     Book,
@@ -32,11 +32,11 @@ from etude.mage.book import (
     digest_of_verdicts,
     told_usage,
 )
-from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
-from etude.mage.loop import Machine
+from etude.mage.loop.machine import Machine
+from etude.mage.loop.session import read, writing
+from etude.mage.loop.states import Stage
+from etude.mage.patch.blocks import Author, Patch, Symbol
 from etude.mage.scrubbing import secrets_of
-from etude.mage.session import read, writing
-from etude.mage.states import Stage
 from etude.mage.tree import Tree
 from etude.mage.variants import Plan, Route, Thing, Variant, What
 from etude.mage.verdicts import Outcome, Reason, Rung, Verdict

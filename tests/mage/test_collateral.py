@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from etude.mage.baseline import compare_runs
 from etude.mage.facts import Ended, Facts, FitFacts, ModelFacts, ModuleFacts, ParameterFacts
-from etude.mage.judge import judge
+from etude.mage.judge.baseline import compare_runs
+from etude.mage.judge.judging import judge
 from etude.mage.variants import Thing, Variant, What
 from etude.mage.verdicts import Outcome, Verdict
 from etude.mage.witnesses import CallGone, ColumnsGone, GroupValue, Holds, ModuleGone, SettingValue, Witness

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etude.mage.diffs import apply_diff, diff_of, files_of, read_diff, reversed_diff
-from etude.mage.refusals import PatchRefused
+from etude.mage.patch.diffs import apply_diff, diff_of, files_of, read_diff, reversed_diff
+from etude.mage.patch.refusals import PatchRefused
 from etude.mage.tree import Tree
 
 LINES = st.sampled_from(

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etude
-from etude.mage.explaining import UnfoundedError, explain, told
-from etude.mage.numbers import missing_names, missing_numbers, numbers_in
+from etude.mage.handover.explaining import UnfoundedError, explain, told
+from etude.mage.handover.numbers import missing_names, missing_numbers, numbers_in
 
 REPORT: dict[str, Any] = {
     "name": "cnn",

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from etude.core.errors import ConfigError
-from etude.mage.blocks import Author, Search
-from etude.mage.exporting import export
-from etude.mage.handover import Accepted
-from etude.mage.patch import make_patch, patched
+from etude.mage.handover.components import Accepted
+from etude.mage.handover.exporting import export
+from etude.mage.patch.blocks import Author, Search
+from etude.mage.patch.making import make_patch, patched
 from etude.mage.tree import Tree
 
 PROGRAM = """\

@@ -15,24 +15,24 @@ from benchmarks.mage_written import ENTRY, copied
 from fresh_replies import BAD, CNN, GOOD, Fresh
 
 from etude.core.errors import EtudeError
-from etude.mage import planning
-from etude.mage.at_hand import prober
-from etude.mage.baseline import Baseline, compare_runs
-from etude.mage.blocks import Author
-from etude.mage.book import Setup
 from etude.mage.facts import Facts
-from etude.mage.judge import judge, judge_first_step
-from etude.mage.marking import find_marks
-from etude.mage.patch import make_patch, patched
-from etude.mage.reading import read_tree
-from etude.mage.reply import read_reply
+from etude.mage.judge.baseline import Baseline, compare_runs
+from etude.mage.judge.judging import judge, judge_first_step
+from etude.mage.loop.at_hand import prober
+from etude.mage.loop.book import Setup
+from etude.mage.loop.work import reasons_of, worst
+from etude.mage.patch.blocks import Author
+from etude.mage.patch.making import make_patch, patched
+from etude.mage.patch.reply import read_reply
+from etude.mage.plan import planning
+from etude.mage.plan.marking import find_marks
 from etude.mage.sandbox.finding import find_sandbox
 from etude.mage.sandbox.protocol import Limits
-from etude.mage.static import check
+from etude.mage.sources.reading import read_tree
+from etude.mage.static.checking import check
 from etude.mage.tree import Tree
 from etude.mage.variants import Variant
 from etude.mage.verdicts import Outcome, Rung, Verdict
-from etude.mage.work import reasons_of, worst
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("ETUDE_FRESH") != "full", reason="six minutes of programs that are run and watched: make fresh"

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from etude.mage.baseline import compare_runs
-from etude.mage.comparing import names_call, plain
 from etude.mage.facts import Ended, Facts, ModelFacts, ModuleFacts, ParameterFacts
-from etude.mage.judge import judge
-from etude.mage.tables import expected, fits, renumbered, unwrapped
+from etude.mage.judge.baseline import compare_runs
+from etude.mage.judge.comparing import names_call, plain
+from etude.mage.judge.judging import judge
+from etude.mage.judge.tables import expected, fits, renumbered, unwrapped
 from etude.mage.variants import Variant
 from etude.mage.verdicts import Outcome, Verdict
 from etude.mage.witnesses import ModuleGone, ModuleReplaced, ModuleUnused, ModuleValue, Resized, Witness

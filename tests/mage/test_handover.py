@@ -18,14 +18,14 @@ import etude
 from etude.core.errors import ConfigError, SignatureError
 from etude.definition import read_code
 from etude.files.scripts import load
-from etude.mage.baseline import BaselineError
-from etude.mage.blocks import Author, Patch
-from etude.mage.commands import Command, CommandError
 from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
-from etude.mage.from_tree import functions_of
-from etude.mage.handover import Accepted, commands_of, components_of, hand_over, pairs_of
-from etude.mage.metrics_of import Metric
-from etude.mage.travelling import Files
+from etude.mage.handover.commands import Command, CommandError
+from etude.mage.handover.components import Accepted, commands_of, components_of, hand_over, pairs_of
+from etude.mage.handover.from_tree import functions_of
+from etude.mage.handover.metrics_of import Metric
+from etude.mage.handover.travelling import Files
+from etude.mage.judge.baseline import BaselineError
+from etude.mage.patch.blocks import Author, Patch
 from etude.mage.tree import Tree, digest_of
 
 SCRIPT = """

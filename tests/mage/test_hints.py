@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from marked_programs import CNN, COLUMNS, SAGE, SIX, facts_of_source, facts_of_table, higgs, tree_of
 
 from etude.mage.annotations import Annotation, Mark
-from etude.mage.hints import Item, Wish, items_of
-from etude.mage.marking import find_marks
-from etude.mage.planning import plan
+from etude.mage.plan.hints import Item, Wish, items_of
+from etude.mage.plan.marking import find_marks
+from etude.mage.plan.planning import plan
 from etude.mage.variants import Plan, Route, What
 from etude.mage.witnesses import (
     CallGone,

@@ -8,10 +8,10 @@ from variants_by_hand import CONV2_GONE, CORRECT, RM_CONV2, WRONG, Case
 from variants_of_a_saboteur import AGAIN, BEYOND, SABOTAGE
 from watching import watch
 
-from etude.mage.baseline import Baseline, compare_runs
-from etude.mage.blocks import Author, Patch
 from etude.mage.facts import Ended, Facts, FitFacts
-from etude.mage.judge import judge, judge_baseline, judge_first_step
+from etude.mage.judge.baseline import Baseline, compare_runs
+from etude.mage.judge.judging import judge, judge_baseline, judge_first_step
+from etude.mage.patch.blocks import Author, Patch
 from etude.mage.variants import Variant
 from etude.mage.verdicts import Outcome, Rung, Verdict
 from etude.mage.witnesses import ColumnsGone

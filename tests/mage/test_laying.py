@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from etude.core.errors import ConfigError
-from etude.mage.laying import MOST_ENTRIES, free, lay, reached
+from etude.mage.probe.laying import MOST_ENTRIES, free, lay, reached
 from etude.mage.tree import Tree
 
 

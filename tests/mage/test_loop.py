@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etude.core.errors import TransitionError
-from etude.mage import loop
-from etude.mage.evidence import Evidence
-from etude.mage.loop import Check, Draft, Judge, Machine, MeasureBaseline, Probe, Review, Standing, Tries
-from etude.mage.states import BY_HAND, ENDS, FINAL, NEXT, Stage, Turn, after, diagram
+from etude.mage.asking.evidence import Evidence
+from etude.mage.loop import machine as loop
+from etude.mage.loop.machine import Check, Draft, Judge, Machine, MeasureBaseline, Probe, Review, Standing, Tries
+from etude.mage.loop.states import BY_HAND, ENDS, FINAL, NEXT, Stage, Turn, after, diagram
 from etude.mage.variants import Route
 from etude.mage.verdicts import Outcome, Rung
 

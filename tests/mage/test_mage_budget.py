@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etude.core.errors import ConfigError
+from etude.mage.asking.budget import Budget, BudgetSpent, Limits, Spending, Spent, amounts, most_input
+from etude.mage.asking.prices import EXAMPLE, Price, Prices, read_prices
 from etude.mage.backends.protocol import Message, Request, Usage
-from etude.mage.budget import Budget, BudgetSpent, Limits, Spending, Spent, amounts, most_input
-from etude.mage.prices import EXAMPLE, Price, Prices, read_prices
 
 NAME = "anthropic:claude-sonnet-5-5"
 PRICES = Prices(date="2026-11-24", currency="USD", models={"anthropic:*": Price(input=3.0, output=15.0)})

@@ -19,12 +19,12 @@ from etude.cli import app
 from etude.cli import mage_shared as shared
 from etude.cli.mage_shared import MageCode, code_of
 from etude.core.errors import SandboxMissing
-from etude.mage import at_hand
 from etude.mage.annotations import Mark
-from etude.mage.loop import Standing
+from etude.mage.loop import at_hand
+from etude.mage.loop.machine import Standing
+from etude.mage.loop.session import read
+from etude.mage.loop.states import Stage
 from etude.mage.sandbox.protocol import Limits, Sandbox
-from etude.mage.session import read
-from etude.mage.states import Stage
 from etude.mage.variants import Plan, Route
 
 ENTRY = ("--entry", stand_ins.ENTRY)
@@ -53,12 +53,12 @@ HERE = {
 }
 """What stands in for the tools that are at hand: replies are JSON, and the program tells its own layers."""
 ELSEWHERE = {
-    "etude.mage.patch.make_patch_of_trees": stand_ins.patch_of_trees,
-    "etude.mage.patch.patched": stand_ins.patched,
-    "etude.mage.planning.plan": planned,
-    "etude.mage.planning.told": lambda plan: "Planned: " + ", ".join(variant.name for variant in plan.variants),
-    "etude.mage.rendering.GRAMMAR": "Write JSON.",
-    "etude.mage.static.check": stand_ins.check,
+    "etude.mage.patch.making.make_patch_of_trees": stand_ins.patch_of_trees,
+    "etude.mage.patch.making.patched": stand_ins.patched,
+    "etude.mage.plan.planning.plan": planned,
+    "etude.mage.plan.planning.told": lambda plan: "Planned: " + ", ".join(variant.name for variant in plan.variants),
+    "etude.mage.patch.rendering.GRAMMAR": "Write JSON.",
+    "etude.mage.static.checking.check": stand_ins.check,
 }
 
 
@@ -264,7 +264,7 @@ def test_replay_judges_anew_without_asking(mage: Mage, monkeypatch: pytest.Monke
     assert done.code == 0
     assert done.out.split()[-3:] == [NAME, "passed", "passed"]
     stricter = stand_ins.Verdict(rung=stand_ins.Rung.POLICY, outcome=stand_ins.Outcome.FAILED)
-    monkeypatch.setattr("etude.mage.static.check", lambda *given: (stricter,))
+    monkeypatch.setattr("etude.mage.static.checking.check", lambda *given: (stricter,))
     done = mage("replay", "project", "--json")
     assert done.code == MageCode.GAVE_UP
     assert json.loads(done.out)[0]["now"] == "failed"
@@ -432,7 +432,7 @@ def test_explaining_needs_somebody_and_a_report(mage: Mage) -> None:
 
 
 def test_a_study_without_variants_is_told_how_they_come(mage: Mage) -> None:
-    from etude.mage.session import writing
+    from etude.mage.loop.session import writing
 
     with writing(Path("studies/empty")):
         pass

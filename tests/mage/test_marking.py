@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from marked_programs import CNN, SAGE, higgs, tree_of
 
 from etude.mage.annotations import Annotation, Mark, Remark
-from etude.mage.marking import find_marks
 from etude.mage.near import distance, nearest
+from etude.mage.plan.marking import find_marks
 from etude.mage.tree import Tree, digest_of
 
 

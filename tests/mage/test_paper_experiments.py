@@ -17,17 +17,18 @@ import pytest
 from benchmarks.mage_written import ENTRY, EXAMPLES, copied, follow_ups_by_hand, written
 
 import etude
-from etude.mage import planning, preparing
-from etude.mage.at_hand import find_sandbox, prober
 from etude.mage.backends.scripted import AUTHORED
-from etude.mage.baseline import compare_runs
-from etude.mage.blocks import Author
-from etude.mage.book import Record, Setup
 from etude.mage.facts import Facts
-from etude.mage.handover import Accepted, commands_of, hand_over
-from etude.mage.parametrising import NAME, alike, asked_for, entry_with, judge_group, spread
-from etude.mage.patch import make_patch, patched
-from etude.mage.reply import read_reply
+from etude.mage.handover.components import Accepted, commands_of, hand_over
+from etude.mage.judge.baseline import compare_runs
+from etude.mage.loop import preparing
+from etude.mage.loop.at_hand import find_sandbox, prober
+from etude.mage.loop.book import Record, Setup
+from etude.mage.loop.parametrising import NAME, alike, asked_for, entry_with, judge_group, spread
+from etude.mage.patch.blocks import Author
+from etude.mage.patch.making import make_patch, patched
+from etude.mage.patch.reply import read_reply
+from etude.mage.plan import planning
 from etude.mage.sandbox.protocol import Limits
 from etude.mage.tree import Tree
 from etude.mage.variants import Plan, Route

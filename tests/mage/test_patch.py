@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from bases import CNN_FILES
 
-from etude.mage.blocks import Author, Block, Patch, Search, Symbol, Whole
-from etude.mage.elisions import elided
-from etude.mage.patch import PatchRefused, make_patch, make_patch_of_trees, patched, reversed_patch
-from etude.mage.paths import inside
+from etude.mage.patch.blocks import Author, Block, Patch, Search, Symbol, Whole
+from etude.mage.patch.elisions import elided
+from etude.mage.patch.making import PatchRefused, make_patch, make_patch_of_trees, patched, reversed_patch
+from etude.mage.patch.paths import inside
 from etude.mage.tree import Tree, digest_of
 from etude.mage.verdicts import Outcome, Rung
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etude.mage.blocks import Author, Block, Patch, Search, Symbol, Whole
-from etude.mage.definitions import definitions, parsed
-from etude.mage.indenting import flush
-from etude.mage.patch import PatchRefused, make_patch, make_patch_of_trees, patched, reversed_patch
-from etude.mage.rendering import render
-from etude.mage.reply import read_reply
+from etude.mage.patch.blocks import Author, Block, Patch, Search, Symbol, Whole
+from etude.mage.patch.making import PatchRefused, make_patch, make_patch_of_trees, patched, reversed_patch
+from etude.mage.patch.rendering import render
+from etude.mage.patch.reply import read_reply
+from etude.mage.sources.definitions import definitions, parsed
+from etude.mage.sources.indenting import flush
 from etude.mage.tree import Tree, digest_of
 
 AUTHOR = Author(name="somebody")

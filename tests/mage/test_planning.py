@@ -16,11 +16,11 @@ from marked_programs import CNN, COLUMNS, SAGE, SIX, built, facts_of_network, fa
 from etude.core.errors import ConfigError
 from etude.mage.annotations import Annotation
 from etude.mage.facts import Facts
-from etude.mage.marking import find_marks
-from etude.mage.pairs import name_of, pairs, safe, unique
-from etude.mage.planning import plan, told
-from etude.mage.removal import Way
-from etude.mage.replying import from_reply, schema
+from etude.mage.networks.removal import Way
+from etude.mage.plan.marking import find_marks
+from etude.mage.plan.pairs import name_of, pairs, safe, unique
+from etude.mage.plan.planning import plan, told
+from etude.mage.plan.replying import from_reply, schema
 from etude.mage.tree import Tree
 from etude.mage.variants import Plan, Route, Thing, Variant, What
 from etude.mage.witnesses import (

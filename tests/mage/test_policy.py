@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from bad_replies import BAD, FILES, GOOD, WITHOUT_CONV2, BadReply, also, search
 
-from etude.mage import policy
-from etude.mage.blocks import Author, Search
-from etude.mage.patch import PatchRefused, make_patch, make_patch_of_trees
-from etude.mage.policy import GOES_TO, Rule
-from etude.mage.refusals import BadReply as ReplyRefused
-from etude.mage.reply import read_reply
-from etude.mage.static import check
+from etude.mage.patch.blocks import Author, Search
+from etude.mage.patch.making import PatchRefused, make_patch, make_patch_of_trees
+from etude.mage.patch.refusals import BadReply as ReplyRefused
+from etude.mage.patch.reply import read_reply
+from etude.mage.static import policy
+from etude.mage.static.checking import check
+from etude.mage.static.policy import GOES_TO, Rule
 from etude.mage.tree import Tree
 from etude.mage.variants import Thing, Variant, What
 from etude.mage.verdicts import Outcome, Verdict

@@ -11,7 +11,7 @@ import pytest
 
 from etude.core.errors import ConfigError, SandboxMissing
 from etude.mage.facts import Facts
-from etude.mage.laying import lay, reached
+from etude.mage.probe.laying import lay, reached
 from etude.mage.probe.metrics import printed
 from etude.mage.probe.reading import NOT_WATCHED, NOTHING_KNOWN
 from etude.mage.probe.run import probe

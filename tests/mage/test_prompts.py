@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from etude.core.errors import ConfigError
+from etude.mage.asking.evidence import Evidence
+from etude.mage.asking.preview import Preview, refuse_too_large, size_of
+from etude.mage.asking.prompts import request, shared_of, told_facts, told_shared, told_variant, touched_by
 from etude.mage.backends.protocol import Message, Request
-from etude.mage.blocks import Search, Symbol
-from etude.mage.evidence import Evidence
 from etude.mage.facts import Ended, Facts, FitFacts, ModelFacts, ModuleFacts, ParameterFacts
-from etude.mage.preview import Preview, refuse_too_large, size_of
-from etude.mage.prompts import request, shared_of, told_facts, told_shared, told_variant, touched_by
+from etude.mage.patch.blocks import Search, Symbol
 from etude.mage.tree import Tree
 from etude.mage.variants import Thing, Variant, What
 from etude.mage.verdicts import Rung

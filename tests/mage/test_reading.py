@@ -12,12 +12,12 @@ from marked_programs import CNN, tree_of
 
 from etude.core.errors import ConfigError
 from etude.mage.annotations import Annotation, Mark
-from etude.mage.choosing import choose
-from etude.mage.columns import columns_of_data
-from etude.mage.entry import entry_file
-from etude.mage.importing import imports_of
-from etude.mage.marking import find_marks
-from etude.mage.reading import Reading, read_tree
+from etude.mage.plan.marking import find_marks
+from etude.mage.sources.choosing import choose
+from etude.mage.sources.columns import columns_of_data
+from etude.mage.sources.entry import entry_file
+from etude.mage.sources.importing import imports_of
+from etude.mage.sources.reading import Reading, read_tree
 from etude.mage.tree import Tree
 
 

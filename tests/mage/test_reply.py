@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etude.mage.blocks import Block, Search, Symbol, Whole
-from etude.mage.refusals import BadReply
-from etude.mage.rendering import GRAMMAR, render
-from etude.mage.reply import read_reply
+from etude.mage.patch.blocks import Block, Search, Symbol, Whole
+from etude.mage.patch.refusals import BadReply
+from etude.mage.patch.rendering import GRAMMAR, render
+from etude.mage.patch.reply import read_reply
 from etude.mage.verdicts import Outcome, Rung
 
 LINES = st.one_of(

@@ -20,7 +20,10 @@ from stand_ins import CONV2, CONV3, EVALUATION, GOOD, TREE, Backend, bench, patc
 
 from etude.core.errors import ConfigError
 from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
-from etude.mage.review import (
+from etude.mage.loop.session import read
+from etude.mage.loop.states import Stage
+from etude.mage.review.reviewing import Editing, go_through
+from etude.mage.review.screen import (
     Choice,
     Decision,
     Terminal,
@@ -33,9 +36,6 @@ from etude.mage.review import (
     visible,
     visible_lines,
 )
-from etude.mage.reviewing import Editing, go_through
-from etude.mage.session import read
-from etude.mage.states import Stage
 from etude.mage.verdicts import Outcome
 
 NAME = "without-conv2"
@@ -256,8 +256,8 @@ import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from stand_ins import bench, patch_of_trees, patched
-from etude.mage.review import Terminal
-from etude.mage.reviewing import Editing, go_through
+from etude.mage.review.screen import Terminal
+from etude.mage.review.reviewing import Editing, go_through
 with bench(Path({folder!r})) as at:
     how = Editing(patch_of_trees=patch_of_trees, patched=patched, environment={{}})
     go_through(at.book, at.work, Terminal(), by="me", editing=how)

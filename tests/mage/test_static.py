@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from bases import CNN_FILES
 
-from etude.mage.blocks import Author
-from etude.mage.constants import family_of
-from etude.mage.invisible import lookalike, visible
-from etude.mage.patch import PatchRefused, make_patch_of_trees
-from etude.mage.policy import Rule
-from etude.mage.static import check
+from etude.mage.patch.blocks import Author
+from etude.mage.patch.invisible import lookalike, visible
+from etude.mage.patch.making import PatchRefused, make_patch_of_trees
+from etude.mage.static.checking import check
+from etude.mage.static.constants import family_of
+from etude.mage.static.policy import Rule
 from etude.mage.tree import Tree
 from etude.mage.variants import Thing, Variant, What
 from etude.mage.verdicts import Outcome, Rung, Verdict

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from marked_programs import CNN, SAGE, tree_of
 
-from etude.mage.marking import find_marks
-from etude.mage.suggesting import suggest, suggested
+from etude.mage.plan.marking import find_marks
+from etude.mage.plan.suggesting import suggest, suggested
 from etude.mage.tree import Tree
 
 PLAIN = CNN.replace("  #ABLATABLE_COMPONENT", "").replace("  # ABLATABLE_COMPONENT", "")

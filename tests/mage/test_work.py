@@ -29,17 +29,17 @@ from stand_ins import (
 )
 
 from etude.core.errors import ConfigError
-from etude.mage.approving import Policy, decide
+from etude.mage.asking.budget import Budget, Limits
+from etude.mage.asking.evidence import Evidence, in_order, masked, of_verdict, shortened
 from etude.mage.backends.protocol import BackendError, Reply, Request, StopReason
-from etude.mage.blocks import Author, Block, Search
-from etude.mage.book import Approval, Book
-from etude.mage.budget import Budget, Limits
-from etude.mage.evidence import Evidence, in_order, masked, of_verdict, shortened
 from etude.mage.facts import Ended, Facts
-from etude.mage.loop import Tries
-from etude.mage.replaying import rejudge
-from etude.mage.session import read
-from etude.mage.states import Stage
+from etude.mage.loop.book import Approval, Book
+from etude.mage.loop.machine import Tries
+from etude.mage.loop.replaying import rejudge
+from etude.mage.loop.session import read
+from etude.mage.loop.states import Stage
+from etude.mage.patch.blocks import Author, Block, Search
+from etude.mage.review.approving import Policy, decide
 from etude.mage.tree import Tree
 from etude.mage.variants import Route, Variant
 from etude.mage.verdicts import Outcome, Reason, Rung, Verdict

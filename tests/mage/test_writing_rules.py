@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marked_programs import CNN, COLUMNS, SIX, built, facts_of_source, higgs, tree_of
 
-from etude.mage.blocks import Search
-from etude.mage.editing import Edit, edited, searches
-from etude.mage.marking import find_marks
-from etude.mage.planning import plan
-from etude.mage.rules import write
+from etude.mage.patch.blocks import Search
+from etude.mage.patch.editing import Edit, edited, searches
+from etude.mage.plan.marking import find_marks
+from etude.mage.plan.planning import plan
+from etude.mage.rules.writing import write
 from etude.mage.tree import Tree
 from etude.mage.variants import Route, Thing, Variant, What
 from etude.mage.witnesses import CallGone, ColumnsGone, Holds, ModuleGone, SettingValue, Witness

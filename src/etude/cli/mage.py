@@ -65,7 +65,7 @@ app = typer.Typer(
 @app.command()
 def scan(path: APath = Path(), entry: Entry = "", as_json: AsJson = False) -> None:
     """Show what is marked in a project, what is odd about it, and what is left out."""
-    from etude.mage import preparing
+    from etude.mage.loop import preparing
 
     project = preparing.look(path, entry=entry)
     if as_json:
@@ -86,9 +86,9 @@ def suggest(
     as_json: AsJson = False,
 ) -> None:
     """Propose marks for a project as a diff; with --planner also a plan, of which each item quotes its line."""
-    from etude.mage import preparing
-    from etude.mage.planning import told
-    from etude.mage.suggesting import suggest as propose
+    from etude.mage.loop import preparing
+    from etude.mage.plan.planning import told
+    from etude.mage.plan.suggesting import suggest as propose
 
     project = preparing.look(path, entry=entry)
     diff = propose(project.reading.tree)
@@ -119,7 +119,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Run the untouched program, and show what would be written, and by which claims it is known to be done."""
-    from etude.mage import at_hand
+    from etude.mage.loop import at_hand
 
     at_hand.find_sandbox(sandbox)
     with shared.prepared(path, entry, name, metric, mode, sandbox, doc, column) as (project, setup, book):
@@ -148,9 +148,9 @@ def preview(
     """Print exactly what would be sent, to which host, how many bytes, and what is left out. Nothing is sent."""
     import msgspec
 
-    from etude.mage import preparing
-    from etude.mage.book import Setup
-    from etude.mage.preview import Preview
+    from etude.mage.asking.preview import Preview
+    from etude.mage.loop import preparing
+    from etude.mage.loop.book import Setup
 
     asked = shared.backend(writer or backend, base_url, local_only, is_asked=False)
     project = preparing.look(path, entry=shared.needed(entry), most_bytes=most_bytes)
@@ -210,7 +210,7 @@ def write(
     as_json: AsJson = False,
 ) -> None:
     """Have variants written, checked and run, until each waits for a person or came to nothing. Again goes on."""
-    from etude.mage import at_hand
+    from etude.mage.loop import at_hand
 
     asked = shared.backend(writer or backend, base_url, local_only)
     budget = shared.budget(max_calls, max_tokens, max_cost, prices, asked)
@@ -262,10 +262,10 @@ def followup_call(
     as_json: AsJson = False,
 ) -> None:
     """Send variants that wait back with what went wrong, in the words of AblationMage: a review with a note."""
-    from etude.mage import at_hand
-    from etude.mage.approving import who
-    from etude.mage.preparing import read_docs
-    from etude.mage.states import Stage
+    from etude.mage.loop import at_hand
+    from etude.mage.loop.preparing import read_docs
+    from etude.mage.loop.states import Stage
+    from etude.mage.review.approving import who
 
     note = "\n".join(read_docs(paths).values())
     asked = shared.backend(f"{api}:{model}", None, False)
@@ -298,10 +298,10 @@ def review(
     as_json: AsJson = False,
 ) -> None:
     """Show each variant that waits, and approve, reject, edit or skip it. Enter alone approves nothing."""
-    from etude.mage.approving import who
-    from etude.mage.patch import make_patch_of_trees
-    from etude.mage.review import Terminal
-    from etude.mage.reviewing import Editing, go_through
+    from etude.mage.patch.making import make_patch_of_trees
+    from etude.mage.review.approving import who
+    from etude.mage.review.reviewing import Editing, go_through
+    from etude.mage.review.screen import Terminal
 
     asked = shared.backend(backend, base_url, local_only)
     with shared.taken_up(study) as (setup, book):
@@ -327,12 +327,12 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Judge an old study by today's judge. Nobody is asked, and nothing is run."""
-    from etude.mage import replaying
-    from etude.mage.baseline import compare_runs
-    from etude.mage.judge import judge, judge_first_step
-    from etude.mage.session import read
-    from etude.mage.states import Stage
-    from etude.mage.static import check
+    from etude.mage.judge.baseline import compare_runs
+    from etude.mage.judge.judging import judge, judge_first_step
+    from etude.mage.loop import replaying
+    from etude.mage.loop.session import read
+    from etude.mage.loop.states import Stage
+    from etude.mage.static.checking import check
     from etude.results.reading import find
 
     record = read(find(study))
@@ -372,7 +372,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Train the accepted variants beside the untouched program: an ordinary ablation in the same study."""
-    from etude.mage.session import read
+    from etude.mage.loop.session import read
     from etude.results.reading import find
 
     folder = find(study)
@@ -399,8 +399,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write each accepted variant as complete sources that need no Étude, with how to run them and what changed."""
-    from etude.mage.book import Did
-    from etude.mage.exporting import export as write_out
+    from etude.mage.handover.exporting import export as write_out
+    from etude.mage.loop.book import Did
 
     with shared.taken_up(study) as (setup, book):
         record = book.record
@@ -433,7 +433,7 @@ def explain(
     import json
 
     from etude.mage.backends.protocol import Message, Request
-    from etude.mage.explaining import explain as tell
+    from etude.mage.handover.explaining import explain as tell
     from etude.results.reading import find
 
     asked = shared.backend(explainer or backend, base_url, local_only)

@@ -18,15 +18,15 @@ from etude.cli.shell import BY_A_PROGRAM, print_json, print_table
 from etude.core.errors import ConfigError, EtudeError
 
 if TYPE_CHECKING:
+    from etude.mage.asking.budget import Budget
     from etude.mage.backends.protocol import Backend, Request
-    from etude.mage.book import Book, Record, Setup
-    from etude.mage.budget import Budget
     from etude.mage.facts import Facts
-    from etude.mage.handover import Accepted
-    from etude.mage.loop import Standing
-    from etude.mage.preparing import Project
+    from etude.mage.handover.components import Accepted
+    from etude.mage.loop.book import Book, Record, Setup
+    from etude.mage.loop.machine import Standing
+    from etude.mage.loop.preparing import Project
+    from etude.mage.loop.work import Work
     from etude.mage.variants import Plan
-    from etude.mage.work import Work
 
 
 class MageCode(IntEnum):
@@ -67,8 +67,8 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
     """Run the ablation of the accepted variants in the study's folder."""
     import etude
     from etude.files import scripts
-    from etude.mage.handover import commands_of, components_of, hand_over
-    from etude.mage.reading import read_tree
+    from etude.mage.handover.components import commands_of, components_of, hand_over
+    from etude.mage.sources.reading import read_tree
 
     setup = record.setup
     assert setup is not None, "variants were accepted, so it was begun"
@@ -95,8 +95,8 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
 
 def accepted_in(record: Record) -> list[Accepted]:
     """Return the variants that are accepted, with the trees that their patches make."""
-    from etude.mage.handover import Accepted
-    from etude.mage.patch import patched
+    from etude.mage.handover.components import Accepted
+    from etude.mage.patch.making import patched
 
     return [
         Accepted(name=name, patch=patch, tree=patched(record.tree, patch)) for name, patch in record.accepted().items()
@@ -116,8 +116,8 @@ def prepared(
     most_bytes: int = USUAL_BYTES,
 ) -> Iterator[tuple[Project, Setup, Book]]:
     """Read a project and open its study; what it was called with before holds where nothing else is said."""
-    from etude.mage import preparing, session
-    from etude.mage.book import Setup
+    from etude.mage.loop import preparing, session
+    from etude.mage.loop.book import Setup
     from etude.results.reading import studies_folder
     from etude.store.journal import FILE
 
@@ -146,7 +146,7 @@ def prepared(
 @contextlib.contextmanager
 def taken_up(study: str) -> Iterator[tuple[Setup, Book]]:
     """Open a study that was prepared before."""
-    from etude.mage import session
+    from etude.mage.loop import session
     from etude.results.reading import find
 
     folder = find(study)
@@ -168,12 +168,12 @@ def work(
     policy: Path | None = None,
 ) -> Work:
     """Return what brings a study's variants on, with the tools as they are."""
-    from etude.mage import at_hand
-    from etude.mage.approving import decide, read_policy
-    from etude.mage.budget import Budget
-    from etude.mage.choosing import choose
-    from etude.mage.loop import Tries
-    from etude.mage.work import Work
+    from etude.mage.asking.budget import Budget
+    from etude.mage.loop import at_hand
+    from etude.mage.loop.machine import Tries
+    from etude.mage.loop.work import Work
+    from etude.mage.review.approving import decide, read_policy
+    from etude.mage.sources.choosing import choose
 
     record = book.record
     rules = read_policy(policy) if policy is not None else None
@@ -199,7 +199,7 @@ def work(
 
 def say(text: str) -> None:
     """Tell a person what happens, on standard error."""
-    from etude.mage.review import visible_lines
+    from etude.mage.review.screen import visible_lines
 
     typer.echo(visible_lines(text), err=True)
 
@@ -220,8 +220,8 @@ def budget(
     calls: int | None, tokens: int | None, cost: float | None, prices: Path | None, backend: Backend | None
 ) -> Budget:
     """Return the limits that were given; refused where they cannot be kept."""
-    from etude.mage.budget import Budget, Limits
-    from etude.mage.prices import read_prices
+    from etude.mage.asking.budget import Budget, Limits
+    from etude.mage.asking.prices import read_prices
 
     try:
         known = read_prices(prices.read_text(encoding="utf-8"), source=str(prices)) if prices is not None else None
@@ -249,7 +249,7 @@ def planned(project: Project, setup: Setup, choices: Sequence[str] | None, *, ba
     Raises:
         ConfigError: Nothing is planned.
     """
-    from etude.mage.planning import plan
+    from etude.mage.plan.planning import plan
 
     chosen: dict[str, str] = {}
     for one in choices or ():
@@ -288,9 +288,9 @@ def drafted_plan(
     project: Project, planner: str, docs: Mapping[str, str], base_url: str | None, local_only: bool
 ) -> Plan:
     """Have hints and documents read by somebody, whose every item is checked against the line that it quotes."""
-    from etude.mage import prompts
+    from etude.mage.asking import prompts
     from etude.mage.backends.protocol import Message, Request
-    from etude.mage.replying import from_reply, schema
+    from etude.mage.plan.replying import from_reply, schema
 
     asked = backend(planner, base_url, local_only)
     assert asked is not None, "a planner was named"
@@ -309,9 +309,9 @@ def drafted_plan(
 
 def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool) -> None:
     """Show the plan and have a person approve what is new of it."""
-    from etude.mage.approving import who
-    from etude.mage.planning import told
-    from etude.mage.states import Stage
+    from etude.mage.loop.states import Stage
+    from etude.mage.plan.planning import told
+    from etude.mage.review.approving import who
 
     new = [name for name, standing in work.standings.items() if standing.stage is Stage.PLANNED]
     if not new:
@@ -327,10 +327,10 @@ def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool) -> None:
 
 def hand_in(work: Work, book: Book, folder: Path, name: str) -> None:
     """Take a person's own changed copy of the project as the patch of a variant."""
-    from etude.mage.approving import who
-    from etude.mage.blocks import Author
-    from etude.mage.patch import make_patch_of_trees
-    from etude.mage.reading import read_tree
+    from etude.mage.patch.blocks import Author
+    from etude.mage.patch.making import make_patch_of_trees
+    from etude.mage.review.approving import who
+    from etude.mage.sources.reading import read_tree
 
     names = list(work.standings)
     if not name and len(names) == 1:
@@ -345,9 +345,9 @@ def questions(
     project: Project, setup: Setup, planned: Plan, backend: Backend | None, base: Facts | None
 ) -> tuple[dict[str, Request], tuple[str, ...]]:
     """Return what would be asked first for each variant, and those that rules write."""
-    from etude.mage import prompts
+    from etude.mage.asking import prompts
     from etude.mage.backends.naming import capability_for
-    from etude.mage.rendering import GRAMMAR
+    from etude.mage.patch.rendering import GRAMMAR
     from etude.mage.variants import Route
 
     tree, sent = project.reading.tree, project.chosen.sent if project.chosen is not None else ()
@@ -364,7 +364,7 @@ def questions(
 
 def known_already(path: Path, name: str | None, project: Project) -> Record | None:
     """Return what was prepared for a project under a name, if it is of the files as they are now."""
-    from etude.mage import session
+    from etude.mage.loop import session
     from etude.results.reading import studies_folder
     from etude.store.journal import FILE
 
@@ -377,11 +377,11 @@ def known_already(path: Path, name: str | None, project: Project) -> Record | No
 
 def refuse_before_money(work: Work, book: Book, backend: Backend | None, project: Project) -> None:
     """Refuse what is too large, and see that somebody answers, before anything long begins."""
-    from etude.mage.asking import smoke
+    from etude.mage.asking.asker import smoke
+    from etude.mage.asking.preview import refuse_too_large
+    from etude.mage.backends.hosts import THIS_MACHINE
     from etude.mage.backends.naming import capability_for
-    from etude.mage.hosts import THIS_MACHINE
-    from etude.mage.preview import refuse_too_large
-    from etude.mage.states import Stage
+    from etude.mage.loop.states import Stage
     from etude.mage.variants import Route
 
     live = (Stage.PLAN_APPROVED, Stage.DRAFTING, Stage.BUDGET_SPENT, Stage.BACKEND_DOWN)
@@ -408,8 +408,8 @@ def sources(paths: Sequence[Path]) -> tuple[Path, str, list[Path]]:
 
 def show_waiting(record: Record, work: Work, only: str, *, as_json: bool) -> None:
     """Print the screens of variants that wait, for whoever has no terminal."""
-    from etude.mage.review import screen
-    from etude.mage.states import Stage
+    from etude.mage.loop.states import Stage
+    from etude.mage.review.screen import screen
 
     waiting = [n for n, s in work.standings.items() if s.stage is Stage.AWAITING_REVIEW and only in ("", n)]
     if not as_json:
@@ -418,7 +418,7 @@ def show_waiting(record: Record, work: Work, only: str, *, as_json: bool) -> Non
 
 def tell(work: Work, record: Record, *, as_json: bool) -> None:
     """Show how far each variant is, and leave with the code that says so."""
-    from etude.mage.review import visible
+    from etude.mage.review.screen import visible
 
     standings = work.standings
     if as_json:
@@ -436,7 +436,7 @@ def tell(work: Work, record: Record, *, as_json: bool) -> None:
 
 def code_of(standings: Mapping[str, Standing]) -> MageCode:
     """Return the exit code for variants as they stand: the one that most needs somebody."""
-    from etude.mage.states import Stage
+    from etude.mage.loop.states import Stage
 
     codes = {
         MageCode.BASELINE: {Stage.BASELINE_BROKEN},

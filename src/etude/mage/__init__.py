@@ -1,22 +1,23 @@
 """Ablations of code that nobody parametrised: variants are written, verified, approved, and then an ordinary study.
 
-In the order in which a variant comes about:
+In this folder lies what all of it speaks of: a project's ``tree``, what its user has marked (``annotations``), the
+``variants`` that are wanted, the ``witnesses`` by which they are known to be done, ``facts`` of programs that ran, and
+``verdicts``. The rooms, each of which knows only those above it:
 
-what there is
-    ``tree`` freezes the project's files, ``annotations`` finds what the user has marked, ``hints`` reads lists in
-    plain words, ``suggesting`` proposes marks where there are none.
-what is wanted
-    ``variants`` are values: what is to go, how that is meant, and by which ``witnesses`` it is known to be gone.
-    ``planning`` makes them of marks and hints. ``rules`` writes those that need no language model.
-what was written
-    ``reply`` finds ``blocks`` in what somebody answered, ``patch`` makes a change of the tree of them, all or none.
-    ``prompts`` is the only place with words for models.
-what it does
-    ``static`` looks at the change itself, ``probe`` sees what the program does, in a ``sandbox``, and leaves
-    ``facts``. ``judge`` holds them against the witnesses, and gives ``verdicts``.
-who is asked
-    ``backends`` reach language models, programs and people; ``budget`` says what may still be spent.
-the loop
-    ``loop`` decides what comes next, ``work`` does it and writes everything into the study's journal, by ``book``.
-    ``review`` shows a variant to a person, ``handover`` makes an ablation of those that were approved.
+``sources``
+    What the sources of a project say. Nothing there runs them.
+``networks``
+    What a network is made of, and what it means to take a module out.
+``patch``
+    From an answer to a change of the tree: all of it, or none.
+``rules``, ``plan``
+    Variants that need no language model; what is wanted, by marks and hints.
+``static``, ``sandbox``, ``probe``, ``judge``
+    The rungs that a change climbs: read it, run it apart from the machine, see what it does, compare with its claims.
+``backends``, ``asking``
+    Models, programs and people who may be asked; what they are asked, and what that may cost.
+``handover``
+    Accepted variants become an ordinary ablation, or sources of their own.
+``loop``, ``review``
+    What comes next and who does it, written into the study's journal; who says yes in the end.
 """

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from etude.mage.values import Value
+
+NONE: Final = "none"
+"""``with=none``: nothing goes along. It is an answer, where saying nothing is a question."""
 
 
 class Mark(StrEnum):

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO, Final
 
 from etude.core.errors import ConfigError
+from etude.mage.backends.hosts import THIS_MACHINE
 from etude.mage.backends.protocol import BackendError, Reply, Request
 from etude.mage.backends.wording import as_text
-from etude.mage.hosts import THIS_MACHINE
 from etude.mage.scrubbing import scrub, secrets_of
 
 MOST_BYTES: Final = 10_000_000

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from etude.core.clock import Clock, WallClock
+from etude.mage.backends.hosts import THIS_MACHINE
 from etude.mage.backends.protocol import Backend, BackendError, Reply, Request
 from etude.mage.backends.wording import as_text
-from etude.mage.hosts import THIS_MACHINE
 
 LOOK_EVERY_S: Final = 1.0
 """So often it is looked whether there is an answer."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from etude.mage.backends.capabilities import Capability
+from etude.mage.backends.hosts import read_url
 from etude.mage.backends.protocol import Reply, Request, StopReason, Usage
 from etude.mage.backends.services import Service
 from etude.mage.backends.wording import JOINT, instructions_of, turns
-from etude.mage.hosts import read_url
 
 if TYPE_CHECKING:
     from etude.mage.backends.wire import Call

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from etude.core.errors import ConfigError
+from etude.mage.backends.caching import digest_of_question
+from etude.mage.backends.hosts import THIS_MACHINE
 from etude.mage.backends.protocol import Backend, BackendError, Reply, Request, StopReason
 from etude.mage.backends.wording import as_text
-from etude.mage.caching import digest_of_question
-from etude.mage.hosts import THIS_MACHINE
 
 AUTHORED: Final = "authored"
 """The name of the model: there is none, and no success rate of one can be read off."""

@@ -9,9 +9,9 @@ from typing import Any, Final, NoReturn
 from etude.core.clock import WallClock
 from etude.mage.backends.capabilities import Capability, capability_of, corrected
 from etude.mage.backends.failing import Said, ServiceError, failure, what_was_said
+from etude.mage.backends.hosts import check_local, host_of, is_loopback, read_url
 from etude.mage.backends.protocol import BackendError, Reply, Request
 from etude.mage.backends.wire import Call
-from etude.mage.hosts import check_local, host_of, is_loopback, read_url
 from etude.mage.scrubbing import could_be_secret, scrub, secrets_of
 
 ANY_KEY: Final = "ETUDE_API_KEY"

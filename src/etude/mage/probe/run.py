@@ -14,8 +14,8 @@ from typing import Final
 
 from etude.core.errors import ConfigError
 from etude.mage.facts import Facts
-from etude.mage.laying import free
 from etude.mage.probe.interpreters import files_of
+from etude.mage.probe.laying import free
 from etude.mage.probe.reading import facts_of
 from etude.mage.sandbox.protocol import Job, Limits, Sandbox
 

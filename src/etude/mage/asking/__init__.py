@@ -1,0 +1,1 @@
+"""How a question comes about, what it may cost, and what becomes of one that fails."""

@@ -1,0 +1,1 @@
+"""Accepted variants become an ordinary ablation, sources of their own, and words about what was found."""

@@ -1,0 +1,141 @@
+"""What reaches the model: batches, rows, columns and labels stay as they are, but for what a claim says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from etude.mage.facts import Facts, FitFacts
+from etude.mage.judge.comparing import listed, same, shown
+from etude.mage.judge.demanding import equal, is_without
+from etude.mage.judge.findings import Finding, alarm, fails, for_a_person
+from etude.mage.judge.licence import Licence
+
+SPREAD: Final = 1.5
+"""So many times the spread of a first batch is more than chance."""
+SHIFT: Final = 0.75
+"""So many spreads its mean may move."""
+
+
+def rest_of_data(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str]) -> Iterator[Finding]:
+    """Yield what differs in the data, and follows from no claim."""
+    yield from _fits(base, facts, licence)
+    resized = False
+    if not same(base.batches, facts.batches) and not {"batches"} & (varies | licence.free):
+        resized = _explained(base.batches, facts.batches, licence)
+        if not resized:
+            yield from equal("The shapes of the first batches", base.batches, facts.batches)
+    if not (resized and licence.settings) and not {"lengths"} & (varies | licence.free):
+        yield from equal("The numbers of batches in an epoch", base.lengths, facts.lengths)
+    yield from _values_of_batches(base, facts, licence)
+    if same(base.batch_digests, facts.batch_digests) or licence.data or {"batch_digests"} & (varies | licence.free):
+        return
+    if not licence.draws or _starts_alike(base, facts):
+        weigh = alarm_of if not licence.draws and licence.calls and not _only_after(licence) else fails
+        yield weigh(
+            "The first batches are others than in the baseline, though all parameters begin with the same values: the "
+            "data are others.",
+            claim="the data as in the baseline",
+            expected=shown(base.batch_digests),
+            found=shown(facts.batch_digests),
+        )
+
+
+def _values_of_batches(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding]:
+    """Yield whether the first batches are of another kind: another draw of the same data has nearly the same spread."""
+    if len(base.batch_values) != len(facts.batch_values):
+        return
+    for (mean, spread), (other, now) in zip(base.batch_values, facts.batch_values, strict=True):
+        few, many = sorted((spread, now))
+        if many > SPREAD * few or abs(mean - other) > SHIFT * max(spread, 1e-12):
+            yield (alarm_of if licence.columns else for_a_person)(
+                f"The numbers of a first batch are {other:.3g} with a spread of {now:.3g}, {mean:.3g} with "
+                f"{spread:.3g} in the baseline: that is more than another order of the same data gives.",
+                claim="the data as in the baseline",
+                expected=f"{mean:.3g}, spread {spread:.3g}",
+                found=f"{other:.3g}, spread {now:.3g}",
+            )
+
+
+def alarm_of(text: str, **_: str) -> Finding:
+    """Return an alarm in place of a finding that weighs more."""
+    return alarm(text)
+
+
+AFTER: Final = ("clip", "sched", "ema", "zero_grad", "step")
+"""Parts of names of functions that are called when the loss is there already."""
+
+
+def _only_after(licence: Licence) -> bool:
+    return bool(licence.calls) and all(any(part in name.lower() for part in AFTER) for name in licence.calls)
+
+
+def _starts_alike(base: Facts, facts: Facts) -> bool:
+    """Say whether nothing was drawn otherwise before the first batch, by all rows: no row is gone, none is others."""
+    if len(base.models) != len(facts.models):
+        return False
+    for one, other in zip(base.models, facts.models, strict=True):
+        if one.parameters.keys() != other.parameters.keys():
+            return False
+        for name, row in one.parameters.items():
+            if not row.digest or row.digest != other.parameters[name].digest:
+                return False
+    return bool(base.models)
+
+
+def _explained(before: Any, after: Any, licence: Licence) -> bool:
+    if len(before) != len(after):
+        return False
+    return all(
+        len(one) == len(other) and all(licence.resized(shape, now) for shape, now in zip(one, other, strict=True))
+        for one, other in zip(before, after, strict=True)
+    )
+
+
+def _fits(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding]:
+    if "fits" in licence.free:
+        return
+    if len(base.fits) != len(facts.fits):
+        yield from equal("The number of calls of fit", len(base.fits), len(facts.fits))
+        return
+    for before, after in zip(base.fits, facts.fits, strict=True):
+        yield from _fit(before, after, licence)
+
+
+def named_fit(fit: FitFacts) -> str:
+    """Return the name of the method that was called."""
+    return fit.type if fit.type.endswith(".predict") else f"{fit.type}.fit"
+
+
+def _fit(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Finding]:
+    yield from equal("The class of what is fitted", before.type, after.type)
+    yield from equal(f"The number of rows that reach {named_fit(before)}", before.rows, after.rows)
+    if before.target != after.target:
+        yield fails(
+            f"The labels that reach {named_fit(before)} are others than in the baseline.",
+            claim="the labels as in the baseline",
+            expected=before.target,
+            found=after.target,
+        )
+    if not licence.columns:
+        yield from equal(f"The columns that reach {named_fit(before)}", before.columns, after.columns)
+        if before.columns == after.columns and before.digests and after.digests and before.digests != after.digests:
+            odd = [n for n, one, two in zip(before.columns, before.digests, after.digests, strict=False) if one != two]
+            yield (for_a_person if licence.data else fails)(
+                f"{listed(odd)} reaches {named_fit(before)} with other values than in the baseline.",
+                claim="the data as in the baseline",
+                expected="equal values",
+                found=f"others in {len(odd)} columns",
+            )
+    for key in [*before.values, *(key for key in after.values if key not in before.values)]:
+        one, other = before.values.get(key), after.values.get(key)
+        if same(one, other) or licence.explained(one, other) or key in licence.groups:
+            continue
+        if licence.columns and is_without(one, other, licence.columns):
+            continue
+        yield (for_a_person if licence.settings else fails)(
+            f"`{key}` of {before.type} is {shown(other)}, {shown(one)} in the baseline, and no claim says so.",
+            claim="nothing else differs",
+            expected=shown(one),
+            found=shown(other),
+        )

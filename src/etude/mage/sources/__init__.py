@@ -1,0 +1,1 @@
+"""What the sources of a project say: files, definitions, names, columns and settings. Nothing here runs them."""
