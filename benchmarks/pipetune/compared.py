@@ -165,7 +165,7 @@ def chosen(search: Any, *, fair: bool) -> Any:
         for trial in search.trials
         if trial.state == "finished" and len(trial.curve) == longest and trial.value >= best.value - NEAR
     ]
-    return min(near, key=lambda trial: trial.metrics["epoch_s"], default=best)
+    return min(near, key=lambda trial: trial.reports[-1].metrics["epoch_s"], default=best)
 
 
 def accuracy_of(trial: Any) -> float:
