@@ -170,7 +170,7 @@ def chosen(search: Any, *, fair: bool) -> Any:
 
 def accuracy_of(trial: Any) -> float:
     """Return the accuracy of a trial, whatever its study goes by."""
-    return float(trial.metrics.get("accuracy", trial.value))
+    return float(trial.reports[-1].metrics["accuracy"])
 
 
 def epoch_seconds(trial: Any) -> float:
