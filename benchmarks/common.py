@@ -129,6 +129,12 @@ class Benchmark:
         parser.add_argument("--small", action="store_true", help="tiny sizes: shows that it runs, and no more")
         parser.add_argument("--only", default="", help="only cells whose name contains this, or one of several: tpe,gp")
         parser.add_argument("--work-dir", type=Path, default=None, help="where to put studies: a folder on a disk")
+        parser.add_argument(
+            "--kept",
+            type=Path,
+            default=None,
+            help="a file that keeps each measurement: a run that ended goes on with it",
+        )
         for name, (default, told) in self.numbers.items():
             parser.add_argument(f"--{name}", type=int, default=default, help=f"{told} (default: {default})")
         for name, told in self.texts.items():
@@ -149,16 +155,18 @@ class Benchmark:
             parser.error(f"no cell's name contains {options.only!r}")
         with scratch(options.work_dir) as place:
             warm_up()
-            results = self.measure(cells, options.runs, place)
+            results = self.measure(cells, options.runs, place, Measured(options.kept))
         self._show(results, small=options.small)
 
-    def measure(self, cells: Sequence[Cell], runs: int, place: Path) -> dict[str, list[Result]]:
-        """Return what each cell gave, run by run."""
+    def measure(self, cells: Sequence[Cell], runs: int, place: Path, kept: Measured) -> dict[str, list[Result]]:
+        """Return what each cell gave, run by run; what is kept of an earlier call is not measured again."""
         results: dict[str, list[Result]] = {cell.name: [] for cell in cells}
         for nth in range(runs):
             for cell in cells:
                 print(f"run {nth + 1} of {runs}: {cell.name}", file=sys.stderr, flush=True)
-                results[cell.name].append(run_cell(self.name, cell, place))
+                found = kept.of(cell, nth) or run_cell(self.name, cell, place)
+                kept.add(cell, nth, found)
+                results[cell.name].append(found)
             if self.totals is not None:
                 for name, found in self.totals({cell.name: results[cell.name][-1] for cell in cells}).items():
                     results.setdefault(name, []).append({"probe": results[cells[-1].name][-1]["probe"], **found})
@@ -202,6 +210,38 @@ class Benchmark:
                 ensure_ascii=False,
             )
         )
+
+
+class Measured:
+    """Measurements in a file, one line each, so that a benchmark of hours that ends early loses one cell at most.
+
+    Args:
+        file: Where they lie; None to keep none. Those of another commit, of changed files or with other arguments are
+            left alone.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file, self._commit = file, None if changed() else commit()
+        lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.is_file() else []
+        self._found = {self._key(**line["of"]): line["result"] for line in map(json.loads, lines)}
+
+    def of(self, cell: Cell, nth: int) -> Result | None:
+        """Return what a cell gave in a run, if it is known."""
+        return self._found.get(self._key(**self._name(cell, nth))) if self._commit is not None else None
+
+    def add(self, cell: Cell, nth: int, result: Result) -> None:
+        """Keep what a cell gave."""
+        name = self._name(cell, nth)
+        if self._file is not None and self.of(cell, nth) is None:
+            with self._file.open("a", encoding="utf-8") as file:
+                print(json.dumps({"of": name, "result": result}), file=file)
+
+    def _name(self, cell: Cell, nth: int) -> dict[str, Any]:
+        return {"commit": self._commit, "cell": cell.name, "args": dict(cell.args), "nth": nth}
+
+    @staticmethod
+    def _key(**name: Any) -> str:
+        return json.dumps(name, sort_keys=True)
 
 
 # --- cells ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.common import Benchmark, Cell, Quantity, Result, Target, changed, commit, probe
+from benchmarks.common import Benchmark, Cell, Measured, Quantity, Result, Target, changed, commit, probe
 from benchmarks.zoo.contact import digest, first_contact
 from benchmarks.zoo.page import HEAD, families
 from benchmarks.zoo.running import COMPARED, Lines, Task, run
@@ -35,8 +35,8 @@ def cells(small: bool, sample: int, jobs: int, into: str) -> Sequence[Cell]:
 class Zoo(Benchmark):
     """A benchmark whose cells are forked, several at a time, and can be gone on with."""
 
-    def measure(self, cells: Sequence[Cell], runs: int, place: Path) -> dict[str, list[Result]]:
-        """Return what was found of each family, once: the same pairs give the same outcomes."""
+    def measure(self, cells: Sequence[Cell], runs: int, place: Path, kept: Measured) -> dict[str, list[Result]]:
+        """Return what was found of each family, once: the same pairs give the same outcomes, and are kept one by one."""
         how = cells[0].args
         into = Path(how["into"]) if how["into"] else place / "pairs.jsonl"
         now, unseen = commit(), digest()

@@ -328,3 +328,32 @@ def test_the_figure_has_a_bar_and_a_whisker_for_each_ratio():
     assert drawn.count("path") == 1 + 2
     plain = ElementTree.fromstring(figure({**result, "benchmark": "asynchrony"})).iter()
     assert not [element for element in plain if element.tag.endswith("path")]
+
+
+def test_a_benchmark_that_goes_on_measures_only_what_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    measured, at = [], {"commit": "abc", "changed": False}
+    benchmark = common.Benchmark("one", lambda small: (), lambda args, place: {}, (), ())
+    cells = [common.Cell(name, {"x": name}) for name in ("a", "b")]
+
+    def run_cell(name: str, cell: common.Cell, place: Path) -> common.Result:
+        if len(measured) == 3 and at["commit"] == "abc":
+            raise SystemExit("killed")
+        measured.append(cell.name)
+        return {"s": len(measured), "probe": 1.0}
+
+    def measure() -> dict[str, list[common.Result]]:
+        return benchmark.measure(cells, 2, tmp_path, common.Measured(tmp_path / "kept.jsonl"))
+
+    monkeypatch.setattr(common, "run_cell", run_cell)
+    monkeypatch.setattr(common, "commit", lambda: at["commit"])
+    monkeypatch.setattr(common, "changed", lambda: at["changed"])
+    with pytest.raises(SystemExit, match="killed"):
+        measure()
+    monkeypatch.setattr(common, "run_cell", lambda name, cell, place: {"s": 4, "probe": 1.0})
+    gone_on = measure()
+    assert measured == ["a", "b", "a"]
+    assert [[one["s"] for one in gone_on[name]] for name in "ab"] == [[1, 3], [2, 4]]
+    at["changed"] = True
+    assert [one["s"] for one in measure()["a"]] == [4, 4], "what was measured of other code is not taken"
+    at.update(commit="abd", changed=False)
+    assert [one["s"] for one in measure()["a"]] == [4, 4]
