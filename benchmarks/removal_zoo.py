@@ -36,7 +36,7 @@ class Zoo(Benchmark):
     """A benchmark whose cells are forked, several at a time, and can be gone on with."""
 
     def measure(self, cells: Sequence[Cell], runs: int, place: Path, kept: Measured) -> dict[str, list[Result]]:
-        """Return what was found of each family, once: the same pairs give the same outcomes, and are kept one by one."""
+        """Return what was found of each family, once: the same pairs give the same outcomes. Each is kept."""
         how = cells[0].args
         into = Path(how["into"]) if how["into"] else place / "pairs.jsonl"
         now, unseen = commit(), digest()
