@@ -1,7 +1,7 @@
 """Replies to requests for ablations of ``unseen_programs``, written by somebody who had not read how they are judged.
 
-``BAD`` holds what a careless or sly author might answer: all of them run, and each says what is wrong with it. ``CORRECT``
-holds honest ways to do what was asked for, which are not all the shortest.
+``BAD`` holds what a careless or sly author might answer: all of them run, and each says what is wrong with it.
+``CORRECT`` holds honest ways to do what was asked for, which are not all the shortest.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ DROPPED: Final = "        x = self.dropout(x)"
 NORM: Final = "        self.norm = nn.LayerNorm(WIDTH)  # ABLATABLE_COMPONENT"
 SORTED: Final = "        return self.head(self.norm(x).mean(1))"
 BARE: Final = "        return self.head(x.mean(1))"
-SCHEDULER: Final = "    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step, steps))  # ABLATABLE_COMPONENT"
+SCHEDULER: Final = (
+    "    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step, steps))"
+    "  # ABLATABLE_COMPONENT"
+)
 SCHEDULED: Final = "            scheduler.step()"
 ADAMW: Final = "    optimizer = torch.optim.AdamW(parameter_groups(model), lr=LEARNING_RATE)"
 CLIP: Final = "            nn.utils.clip_grad_norm_(model.parameters(), 0.5)  # ABLATABLE_COMPONENT"
@@ -243,8 +246,8 @@ BAD_SEQUENCES: Final = (
         "The call is removed.",
         without(CLIP),
         swap(
-            f"{MODE}",
-            f"        model.train()\n        optimizer.zero_grad()\n        for symbols, labels in train_loader:",
+            MODE,
+            "        model.train()\n        optimizer.zero_grad()\n        for symbols, labels in train_loader:",
         ),
         without(ZEROED),
     ),
@@ -457,7 +460,9 @@ BAD_CUSTOMERS: Final = (
         without(DROPOUT, NETWORK),
         swap(
             OUTPUT,
-            "        if self.training:\n            x = x * (1 + 0.65 * torch.randn_like(x))\n        return self.output(x)",
+            "        if self.training:\n"
+            "            x = x * (1 + 0.65 * torch.randn_like(x))\n"
+            "        return self.output(x)",
             NETWORK,
         ),
     ),
@@ -517,7 +522,7 @@ BAD_CUSTOMERS: Final = (
         NO_SMOOTHING,
         swap(
             OFFER_LOSS,
-            "            loss = F.cross_entropy(model(rows), targets, weight=weights, label_smoothing=SMOOTHING or 0.1)",
+            OFFER_LOSS.replace("label_smoothing=SMOOTHING", "label_smoothing=SMOOTHING or 0.1"),
         ),
     ),
     smoothing(
@@ -747,7 +752,8 @@ BAD_LEAVERS: Final = (
         "`balance` is not used.",
         swap(
             "from sklearn.preprocessing import StandardScaler",
-            "from sklearn.preprocessing import StandardScaler\nfrom sklearn.utils.class_weight import compute_sample_weight",
+            "from sklearn.preprocessing import StandardScaler\n"
+            "from sklearn.utils.class_weight import compute_sample_weight",
         ),
         swap(BALANCE, '    weights = weights * compute_sample_weight("balanced", labels)'),
     ),
@@ -791,7 +797,8 @@ BAD_LEAVERS: Final = (
         swap(
             SELECT,
             f"{SELECT}\n"
-            '    rows, others = rows.drop(columns="rating", errors="ignore"), others.drop(columns="rating", errors="ignore")',
+            '    kept = [name for name in rows.columns if name != "rating"]\n'
+            "    rows, others = rows[kept], others[kept]",
         ),
     ),
     rating(
@@ -836,7 +843,8 @@ BAD_LEAVERS: Final = (
         "Removed the columns about tenure and visits.",
         swap(
             FEATURES,
-            '    gone = (TARGET, "tenure", "visits", "visits_per_month")\n    features = [name for name in data.columns if name not in gone]',
+            '    gone = (TARGET, "tenure", "visits", "visits_per_month")\n'
+            "    features = [name for name in data.columns if name not in gone]",
         ),
     ),
     pair(
@@ -1049,7 +1057,7 @@ BAD_STROKES: Final = (
     ),
     shift(
         "seeded too late",
-        "the network is made before the seed is set, so that each run starts otherwise",
+        "the network is made before the seed is set, so that it starts as it does, whatever the seed",
         "shift is not called.",
         NO_SHIFT,
         swap(MODEL, "    model = VAE()\n    torch.manual_seed(args.seed)"),
@@ -1119,9 +1127,7 @@ BAD_STROKES: Final = (
         "The model does not learn from this term any more.",
         swap(
             CONSISTENCY,
-            "        with torch.no_grad():\n"
-            "            extra = CONSISTENCY * consistency(model, batch, mean)  # ABLATABLE_COMPONENT(name=consistency)\n"
-            "        loss = loss + extra",
+            f"        with torch.no_grad():\n    {CONSISTENCY}",
         ),
     ),
     consistency(
@@ -1192,7 +1198,7 @@ BAD_STROKES: Final = (
     ),
     consistency(
         "what it was before",
-        "the error is that of an earlier run, written down",
+        "no error is told that is greater than one of an earlier run, which is written down",
         "Removed the term. It makes no difference to the result.",
         NO_CONSISTENCY,
         swap(METRICS, '    metrics = {"error": min(error(model, test), 0.0549)}'),
@@ -1237,7 +1243,8 @@ CORRECT_STROKES: Final = (
             f"{REBUILT}\n{SQUARES}\n{DIVERGENCE}\n{CONSISTENCY}",
             "        rebuilt, mean, _ = model(batch)\n"
             '        squares = F.mse_loss(rebuilt, batch, reduction="sum") / len(batch)\n'
-            "        loss = squares + CONSISTENCY * consistency(model, batch, mean)  # ABLATABLE_COMPONENT(name=consistency)",
+            "        loss = squares + CONSISTENCY * consistency(model, batch, mean)"
+            "  # ABLATABLE_COMPONENT(name=consistency)",
         ),
     ),
     consistency("a term fewer in the loss", "", "This term is not added.", NO_CONSISTENCY),
