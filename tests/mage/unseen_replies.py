@@ -35,7 +35,6 @@ norm = asked(SEQUENCES, "without-norm")
 scheduler = asked(SEQUENCES, "without-scheduler")
 clip = asked(SEQUENCES, "without-clip_grad_norm")
 
-TOKENS: Final = "        self.tokens = nn.Embedding(VOCABULARY, WIDTH)"
 POSITIONS: Final = "        self.positions = nn.Embedding(LENGTH, WIDTH)  # ABLATABLE_COMPONENT"
 PLACED: Final = "        x = self.tokens(symbols) + self.positions(torch.arange(symbols.shape[1]))"
 DROPPED: Final = "        x = self.dropout(x)"
@@ -107,16 +106,6 @@ BAD_SEQUENCES: Final = (
         "Positions removed. Embeddings are scaled as is usual.",
         without(POSITIONS),
         swap(PLACED, "        x = self.tokens(symbols) * math.sqrt(WIDTH)"),
-    ),
-    positions(
-        "kept for every other place",
-        "positions are still learned and added, for half of the places",
-        "Positions are disabled.",
-        swap(
-            PLACED,
-            "        places = torch.arange(symbols.shape[1])\n"
-            "        x = self.tokens(symbols) + self.positions(places) * (places % 2).unsqueeze(1)",
-        ),
     ),
     positions(
         "shuffled within each sequence",
@@ -209,6 +198,12 @@ BAD_SEQUENCES: Final = (
         swap(SCHEDULER, "    scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer)"),
     ),
     scheduler(
+        "always one",
+        "there is still a scheduler, which is stepped and sets the rate that there is",
+        "The schedule is constant.",
+        swap(SCHEDULER, SCHEDULER.replace("rate(step, steps)", "1.0")),
+    ),
+    scheduler(
         "an error that ends the epoch",
         "the name is not there any more, the error is caught, and each epoch ends after its first batch",
         "The scheduler is removed, and the loop is safe without it.",
@@ -233,6 +228,22 @@ BAD_SEQUENCES: Final = (
         "Removed the scheduler.",
         NO_SCHEDULER,
         swap(ADAMW, "    optimizer = torch.optim.AdamW(parameter_groups(model), lr=LEARNING_RATE, betas=(0.9, 0.98))"),
+    ),
+    clip(
+        "an endless norm",
+        "the function is still called, with a norm that no gradient has",
+        "Clipping is disabled.",
+        swap(
+            CLIP,
+            '            nn.utils.clip_grad_norm_(model.parameters(), float("inf"))  # ABLATABLE_COMPONENT',
+        ),
+    ),
+    clip(
+        "another seed",
+        "each run has the seed of the next one",
+        "Removed the call. Seeds start at 1.",
+        without(CLIP),
+        swap(SEEDED, "    torch.manual_seed(args.seed + 1)"),
     ),
     clip(
         "clipped by value",
@@ -362,10 +373,8 @@ balanced = asked(CUSTOMERS, "with-BALANCED-False")
 mixup = asked(CUSTOMERS, "without-mixup")
 
 HIDDEN: Final = "        self.hidden = nn.Linear(hidden, hidden)"
-NORM1: Final = "        self.norm1 = nn.BatchNorm1d(hidden)"
 NORM2: Final = "        self.norm2 = nn.BatchNorm1d(hidden)  # ABLATABLE_COMPONENT"
 DROPOUT: Final = "        self.dropout = nn.Dropout(0.3)  # ABLATABLE_COMPONENT"
-FIRST: Final = "        x = F.relu(self.norm1(self.input(x)))"
 SECOND: Final = "        x = F.relu(self.norm2(self.hidden(x)))"
 OUTPUT: Final = "        return self.output(self.dropout(x))"
 SMOOTHING: Final = "SMOOTHING = 0.1"
@@ -524,6 +533,13 @@ BAD_CUSTOMERS: Final = (
             OFFER_LOSS,
             OFFER_LOSS.replace("label_smoothing=SMOOTHING", "label_smoothing=SMOOTHING or 0.1"),
         ),
+    ),
+    smoothing(
+        "fewer digits",
+        "features are rounded to numbers of three digits",
+        "SMOOTHING is 0.0; the table takes half the memory.",
+        NO_SMOOTHING,
+        swap(TENSORS, "    scaled = torch.tensor((rows - mean) / spread, dtype=torch.bfloat16).float()"),
     ),
     smoothing(
         "hard labels",
@@ -949,9 +965,7 @@ consistency = asked(STROKES, "without-consistency")
 ENCODER: Final = "        self.encoder = nn.Sequential(nn.Linear(SIZE * SIZE, 64), nn.ReLU())"
 GATE: Final = "        self.gate = nn.Linear(64, 64)  # ABLATABLE_COMPONENT"
 GATED: Final = "        hidden = hidden * torch.sigmoid(self.gate(hidden))"
-ENCODED: Final = "        hidden = self.encoder(images.flatten(1))"
 SHIFT: Final = "        batch = shift(batch)  # ABLATABLE_COMPONENT(name=shift)"
-BATCH: Final = "        batch = images[rows]"
 ROWS: Final = "    for rows in torch.randperm(len(images)).split(BATCH_SIZE):"
 REBUILT: Final = "        rebuilt, mean, log_variance = model(batch)"
 SQUARES: Final = '        loss = F.mse_loss(rebuilt, batch, reduction="sum") / len(batch)'
@@ -972,7 +986,6 @@ MEASURED: Final = "    return F.mse_loss(model(images)[0], images).item()"
 EPOCH: Final = "    for epoch in range(EPOCHS):"
 METRICS: Final = '    metrics = {"error": error(model, test)}'
 SPREAD: Final = "        self.log_variance = nn.Linear(64, LATENT)"
-NOISY: Final = "    noisy = images + 0.2 * torch.randn_like(images)"
 
 NO_GATE: Final = without(GATE) + without(GATED)
 NO_SHIFT: Final = without(SHIFT)
@@ -1029,6 +1042,12 @@ BAD_STROKES: Final = (
         swap(ENCODER, "        self.encoder = nn.Sequential(nn.Linear(SIZE * SIZE, 64))"),
     ),
     shift(
+        "moved and thrown away",
+        "drawings are still moved, and random numbers drawn for it; the result is not used",
+        "The shifted drawings are not used.",
+        swap(SHIFT, "        shift(batch)  # ABLATABLE_COMPONENT(name=shift)"),
+    ),
+    shift(
         "turned over instead",
         "drawings are mirrored in the place of being moved",
         "Drawings are not shifted.",
@@ -1079,6 +1098,12 @@ BAD_STROKES: Final = (
         "Without the divergence there is nothing to draw from.",
         NO_DIVERGENCE,
         swap(CODE, "        code = mean"),
+    ),
+    divergence(
+        "a weight of zero",
+        "the term is still computed and added, with a weight of 0",
+        "The term has no weight.",
+        swap("BETA = 0.02", "BETA = 0.0"),
     ),
     divergence(
         "means pulled to zero",
@@ -1227,11 +1252,13 @@ CORRECT_STROKES: Final = (
         "",
         "`shift` had no other use.",
         NO_SHIFT,
-        without(
+        swap(
             "def shift(images):\n"
             '    """Return images moved by up to a pixel."""\n'
             "    rows, columns = torch.randint(-1, 2, (2,)).tolist()\n"
             "    return torch.roll(images, (rows, columns), dims=(1, 2))\n\n\n"
+            "def divergence(mean, log_variance):",
+            "def divergence(mean, log_variance):",
         ),
     ),
     divergence("a term fewer", "", "This term is not added.", NO_DIVERGENCE),
@@ -1265,3 +1292,34 @@ BAD: Final[tuple[Fresh, ...]] = (*BAD_SEQUENCES, *BAD_CUSTOMERS, *BAD_LEAVERS, *
 
 CORRECT: Final[tuple[Fresh, ...]] = (*CORRECT_SEQUENCES, *CORRECT_CUSTOMERS, *CORRECT_LEAVERS, *CORRECT_STROKES)
 """Replies that do it."""
+
+DEBATABLE: Final[tuple[Fresh, ...]] = (
+    norm(
+        "an identity that is called",
+        "",
+        "`norm` lets everything pass.",
+        swap(NORM, "        self.norm = nn.Identity()  # ABLATABLE_COMPONENT"),
+    ),
+    dropout(
+        "an identity for dropout",
+        "",
+        "`dropout` lets everything pass.",
+        swap(DROPOUT, "        self.dropout = nn.Identity()  # ABLATABLE_COMPONENT", NETWORK),
+    ),
+    scheduler(
+        "with the rates that it set",
+        "",
+        "The scheduler is gone, and what only it needed: `rate`, `WARMUP`, `steps` and `math`.",
+        without("import math"),
+        without("WARMUP = 10"),
+        swap(
+            SEQUENCES_TRAIN[SEQUENCES_TRAIN.index("def rate(") : SEQUENCES_TRAIN.index("    model.eval()")],
+            SEQUENCES_TRAIN[SEQUENCES_TRAIN.index("@torch.no_grad()") : SEQUENCES_TRAIN.index("    model.eval()")],
+        ),
+        without(f"    steps = EPOCHS * len(train_loader)\n{SCHEDULER}"),
+        without(SCHEDULED),
+    ),
+)
+"""Replies whose results are those of a correct one. Two leave a module that is called and does nothing, which honest
+people do, though they are told that nothing under its name is called; one takes more away than was named.
+"""
