@@ -127,7 +127,6 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
-
     torch.manual_seed(args.seed)
     draws = torch.Generator().manual_seed(11)
     train_loader = DataLoader(make_sequences(500, draws), batch_size=BATCH_SIZE, shuffle=True)
@@ -147,7 +146,6 @@ def main():
             optimizer.step()
             scheduler.step()
         print(f"epoch {epoch}: loss {loss.item():.4f}")
-
     found = accuracy(model, test_loader)
     print(f"accuracy {found:.4f}")
     with open("metrics.json", "w") as file:
