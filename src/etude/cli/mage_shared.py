@@ -194,9 +194,10 @@ def work(
 
     record = book.record
     rules = read_policy(policy) if policy is not None else None
-    most = setup.most_bytes or MOST_BYTES
-    again = project is None  # of a study that is taken up the sources as they were are chosen among
-    chosen = choose(record.tree, record.annotations, setup.entry, most_bytes=most) if again else project.chosen
+    if project is not None:
+        chosen = project.chosen
+    else:  # taken up: among the sources as they were
+        chosen = choose(record.tree, record.annotations, setup.entry, most_bytes=setup.most_bytes or MOST_BYTES)
     tools = at_hand.tools_at_hand(
         book,
         setup,
