@@ -112,7 +112,9 @@ def test_what_a_plan_was_made_with_holds_when_it_is_written_and_trained(mage: Ma
     assert (setup.metric, setup.mode, setup.columns) == ("metrics.json:accuracy", "min", ("a",))
     assert (dict(setup.docs), dict(setup.choices)) == ({"paper.txt": "conv2 matters"}, {"conv2": "none"})
     assert mage("run", "project", "--seeds", "6", "--workers", "1").code == 0
-    assert etude.open("project").mode == "min"
+    assert CliRunner().invoke(app, ["report", "project"]).exit_code == 0
+    asked = json.loads(Path("studies/project/report/report.json").read_text())["asked"]
+    assert "accuracy (smaller is better)" in json.dumps(asked)
 
 
 @pytest.mark.parametrize(

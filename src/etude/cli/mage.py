@@ -457,8 +457,11 @@ def explain(
     """Have a study's report told in prose, in which every number must occur in the report."""
     import json
 
+    import msgspec
+
     from etude.mage.handover.explaining import explain as tell
     from etude.mage.loop import at_hand, session
+    from etude.mage.loop.book import Did, Whom
     from etude.mage.loop.said import heeded
     from etude.results.reading import find
 
@@ -470,10 +473,14 @@ def explain(
         raise ConfigError(f"Study {study} has no report yet. Write it first: etude report {study}")
     report = json.loads(path.read_text(encoding="utf-8"))
     said = asking.said("", NOTHING_SAID, of_asking, writer=explainer or backend)
-    setup = heeded(session.read(folder).setup, said, study=folder.name)  # its limits hold here as well
+    before = session.read(folder).setup
+    unnamed = msgspec.structs.replace(said, root=before.root if before is not None else "", writer=Whom())
+    setup = heeded(before, unnamed, study=folder.name)  # its limits hold here as well, and whoever writes stays so
     asked = asking.backend(said.writer, setup)
     assert asked is not None, "somebody was named"
     with session.writing(folder) as book:
+        if before not in (None, setup):
+            book.write(Did.BEGUN, setup=setup)
         aside = at_hand.aside(book, asked, setup.budget, say=shared.say)
         prose = tell(report, ask=lambda question: aside.ask_for_text(question, most_tokens=4_096))
     if as_json:

@@ -40,7 +40,7 @@ def said(
     if asking.base_url and not (writer or planner):
         raise ConfigError(
             f"--base-url {asking.base_url} says where somebody is asked, and nobody is named. Name them, as in "
-            "--backend openai:MODEL."
+            "--backend openai:MODEL (or --planner, --explainer)."
         )
     base_url = asking.base_url or ""
     return Setup(

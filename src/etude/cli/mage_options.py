@@ -106,7 +106,7 @@ class OfAsking:
 def spread(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that takes the options of a group in place of the group itself."""
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, type[Any]] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
