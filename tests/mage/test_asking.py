@@ -10,7 +10,7 @@ from llm_server import QUOTA_OPENAI, SPEND_LIMIT_ANTHROPIC, LLMServer, Step
 from test_backends import KEY, REQUEST, SERVICES, ask_sdk, backend_at, sdk_at
 
 from etude.core.clock import VirtualClock
-from etude.mage.asking.asker import Asker, smoke, smoke_all
+from etude.mage.asking.asker import SMALL, Asker
 from etude.mage.asking.budget import Budget, BudgetSpent, Limits, Spending
 from etude.mage.backends.caching import InMemory, NoCache, digest_of_question
 from etude.mage.backends.naming import backend_of
@@ -230,10 +230,11 @@ def test_the_smallest_question_shows_that_a_model_answers(service: str) -> None:
     words = {"anthropic": "max_tokens", "openai": "length"}
     with LLMServer(Step(text="", stop=words[service]), Step(), Step(status=401)) as server:
         backend = backend_at(server, service)
-        assert smoke(backend).stop is StopReason.CUT_OFF  # it thought, and said nothing; but it is there
-        assert list(smoke_all([backend, backend])) == [backend.name]
+        asker = asker_of(backend, Waits())
+        assert asker.ask(SMALL).reply.stop is StopReason.CUT_OFF  # it thought, and said nothing; but it is there
+        asker.ask(SMALL)
         with pytest.raises(BackendError) as refused:
-            smoke(backend)
+            asker.ask(SMALL)
     assert refused.value.code == "key"
-    assert len(server.seen) == 3
+    assert asker.spent.total.calls == len(server.seen) == 3
     assert all(len(seen.raw) < 400 for seen in server.seen)

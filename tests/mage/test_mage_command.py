@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 import etude
 from etude.cli import app
-from etude.cli import mage_shared as shared
 from etude.cli.mage_shared import MageCode, code_of
 from etude.core.errors import SandboxMissing
 from etude.mage.annotations import Mark
@@ -272,32 +271,6 @@ def test_replay_judges_anew_without_asking(mage: Mage, monkeypatch: pytest.Monke
     assert read(Path("studies/project")).standings[NAME].outcome is stand_ins.Outcome.PASSED
     mage("replay", "project", "--write")
     assert read(Path("studies/project")).standings[NAME].outcome is stand_ins.Outcome.FAILED
-
-
-def test_the_two_calls_of_the_paper_do_the_same(mage: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    known = mage.replies(GOOD, stand_ins.removing(CONV2, "# conv2 is gone\n"))
-
-    def backend(text: str, base_url: str | None, local_only: bool) -> Any:
-        from etude.mage.backends.naming import backend_of
-
-        asked.append(text)
-        return backend_of(known)
-
-    monkeypatch.setattr(shared, "backend", backend)
-    Path("notes.txt").write_text("the data has two classes")
-    first = mage("first-call", "-a", "anthropic", "-m", "m", "-d", "project/train.py", "-d", "notes.txt", "--yes")
-    assert first.code == MageCode.AWAITING, first.err
-    record = read(Path("studies/project"))
-    assert record.setup is not None
-    assert dict(record.setup.docs) == {"notes.txt": "the data has two classes"}
-    Path("output_result.txt").write_text("leave a comment where it was")
-    second = mage("followup-call", "project", "-a", "anthropic", "-m", "m", "-d", "output_result.txt")
-    assert second.code == MageCode.AWAITING, second.err
-    assert asked == ["anthropic:m", "anthropic:m"]
-    patch = read(Path("studies/project")).patch_of(NAME)
-    assert patch is not None
-    assert "+# conv2 is gone" in patch.diff
 
 
 TRAINED = """

@@ -585,6 +585,36 @@ def test_what_a_model_invents_is_refused(rows: list[Any], told: str) -> None:
     assert "Nothing was planned" in str(refused.value)
 
 
+def test_a_quote_may_be_a_line_of_a_document_or_of_code_that_names_what_goes() -> None:
+    source = (
+        "from torch import nn\nclass Net(nn.Module):\n    def __init__(self):\n        self.fc1 = nn.Linear(4, 4)\n"
+    )
+    tree = tree_of(train=source + "        self.fc2 = nn.Linear(4, 2)\n")
+    docs = {"train.py": "1 Method\n\n- The first layer is the point.\n"}  # called as a file of the project is
+
+    def read(quote: str) -> Plan:
+        text = json.dumps({"items": [row(quote=quote, wish="remove", names=["fc1"])]})
+        return from_reply(text, tree, (), entry="train.py", docs=docs)
+
+    (of_document,) = read("The first layer is the point.").variants
+    assert of_document.quote == "The first layer is the point.  (document train.py)"
+    (of_code,) = read("self.fc1 = nn.Linear(4, 4)").variants
+    assert of_code.quote == "self.fc1 = nn.Linear(4, 4)  (train.py)"
+    for one in (of_document, of_code):
+        assert (one.files, one.things[0].declared) == (("train.py",), ("train.py", 4))
+    with pytest.raises(ConfigError, match="no line of a hint or a document, nor one of the code that names fc1"):
+        read("self.fc2 = nn.Linear(4, 2)")
+
+
+def test_what_a_document_says_of_columns_is_placed_in_the_project() -> None:
+    tree = tree_of(train="import pandas\ntrain = pandas.read_csv('t.csv')\nx = train[['age', 'height']]\n")
+    text = json.dumps({"items": [row(quote="Age tells most.", wish="remove", names=["age"])]})
+    found = from_reply(text, tree, (), entry="train.py", columns=("age", "height"), docs={"p.txt": "Age tells most."})
+    (variant,) = found.variants
+    assert variant.files == ("train.py",)
+    assert variant.things[0].declared[0] == "train.py"
+
+
 @pytest.mark.parametrize("text", ["no", "[]", '{"items": 3}', "```\n{}\n```\n```\n{}\n```\n", "[" * 100_000])
 def test_an_answer_that_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="The plan that came back"):

@@ -7,41 +7,35 @@ backend is down, 7 the untouched program does not run, 8 there is no sandbox; 1,
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from etude.cli import mage_asking as asking
 from etude.cli import mage_shared as shared
 from etude.cli.mage_options import (
-    USUAL_BYTES,
     APath,
+    Api,
     Approve,
     AStudy,
     BackendName,
-    BaseUrl,
-    Choices,
-    Columns,
-    Docs,
+    Documents,
     Entry,
     Explainer,
-    LocalOnly,
-    MaxCalls,
-    MaxCost,
-    MaxTokens,
-    Metric,
-    Mode,
-    MostBytes,
+    Model,
     Name,
+    OfAsking,
+    OfThePlan,
     Only,
     Own,
+    Paths,
     Planner,
-    PriceFile,
     Repairs,
     SandboxTier,
     Writer,
     Yes,
+    spread,
 )
 from etude.cli.mage_shared import MageCode, MageShell
 from etude.cli.shell import AsJson, print_json, print_table
@@ -49,6 +43,7 @@ from etude.core.errors import ConfigError
 
 ANY_TAG = "0" * 12
 """Stands for what is drawn when a study begins."""
+NOTHING_SAID = OfThePlan()
 
 app = typer.Typer(
     cls=MageShell,
@@ -63,11 +58,11 @@ app = typer.Typer(
 
 
 @app.command()
-def scan(path: APath = Path(), entry: Entry = "", as_json: AsJson = False) -> None:
+def scan(paths: Paths = None, entry: Entry = "", as_json: AsJson = False) -> None:
     """Show what is marked in a project, what is odd about it, and what is left out."""
     from etude.mage.loop import preparing
 
-    project = preparing.look(path, entry=entry)
+    project = preparing.look_at_all(paths or [Path()], entry=entry)
     if as_json:
         print_json(shared.plain_project(project))
     else:
@@ -75,93 +70,94 @@ def scan(path: APath = Path(), entry: Entry = "", as_json: AsJson = False) -> No
 
 
 @app.command()
+@spread
 def suggest(
     path: APath = Path(),
     *,
-    entry: Entry = "",
     planner: Planner = None,
-    base_url: BaseUrl = None,
-    local_only: LocalOnly = False,
-    doc: Docs = None,
+    of_plan: OfThePlan,
+    of_asking: OfAsking,
+    name: Name = None,
+    sandbox: SandboxTier = "",
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Propose marks for a project as a diff; with --planner also a plan, of which each item quotes its line."""
-    from etude.mage.loop import preparing
-    from etude.mage.plan.planning import told
+    """Propose marks for a project as a diff; with --planner also a plan, to be approved and then written."""
+    from etude.mage.loop import at_hand, preparing
     from etude.mage.plan.suggesting import suggest as propose
 
-    project = preparing.look(path, entry=entry)
-    diff = propose(project.reading.tree)
-    planned = None
-    if planner is not None:
-        planned = shared.drafted_plan(project, planner, preparing.read_docs(doc or ()), base_url, local_only)
-    if as_json:
-        print_json({"diff": diff, "plan": shared.plain(planned) if planned is not None else None})
+    said = asking.said(path, of_plan, of_asking, tier=sandbox, planner=planner)
+    diff = propose(preparing.look(path, entry=said.entry).reading.tree)
+    if planner is None:
+        if as_json:
+            print_json({"diff": diff})
+        else:
+            print(diff or "Nothing was found that could be marked.", end="" if diff.endswith("\n") else "\n")
         return
-    print(diff or "Nothing was found that could be marked.", end="" if diff.endswith("\n") else "\n")
-    if planned is not None:
-        print(told(planned))
+    folder = shared.folder_of(path, name)
+    setup = shared.heeded(folder, said)
+    asking.backend(setup.planner, setup)  # refused before anything is run
+    at_hand.find_sandbox(setup.tier)
+    if not as_json and diff:
+        print(diff)
+    with shared.prepared(folder, setup) as (project, setup, book):
+        shared.plan_anew(book, project, setup)
+        work = shared.work(book, setup, project)
+        shared.approve_plan(work, book, yes=yes, quiet=as_json)
+        shared.tell(work, book.record, as_json=as_json, more={"diff": diff, "plan": shared.plain(book.record.plan)})
 
 
 @app.command()
+@spread
 def plan(
     path: APath = Path(),
     *,
-    entry: Entry = "",
+    of_plan: OfThePlan,
     name: Name = None,
-    metric: Metric = "",
-    mode: Mode = "max",
     sandbox: SandboxTier = "",
-    doc: Docs = None,
-    column: Columns = None,
-    choose: Choices = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the untouched program, and show what would be written, and by which claims it is known to be done."""
     from etude.mage.loop import at_hand
 
-    at_hand.find_sandbox(sandbox)
-    with shared.prepared(path, entry, name, metric, mode, sandbox, doc, column) as (project, setup, book):
+    folder = shared.folder_of(path, name)
+    setup = shared.heeded(folder, asking.said(path, of_plan, OfAsking(), tier=sandbox))
+    at_hand.find_sandbox(setup.tier)
+    with shared.prepared(folder, setup) as (project, setup, book):
+        shared.plan_anew(book, project, setup)
         work = shared.work(book, setup, project)
-        shared.plan_anew(work, book, project, setup, choose)
         shared.approve_plan(work, book, yes=yes, quiet=as_json)
         shared.tell(work, book.record, as_json=as_json)
 
 
 @app.command()
+@spread
 def preview(
     path: APath = Path(),
     *,
-    entry: Entry = "",
+    of_plan: OfThePlan,
     name: Name = None,
     backend: BackendName = None,
     writer: Writer = None,
-    base_url: BaseUrl = None,
-    local_only: LocalOnly = False,
-    doc: Docs = None,
-    column: Columns = None,
-    choose: Choices = None,
-    most_bytes: MostBytes = USUAL_BYTES,
+    planner: Planner = None,
+    of_asking: OfAsking,
     as_json: AsJson = False,
 ) -> None:
     """Print exactly what would be sent, to which host, how many bytes, and what is left out. Nothing is sent."""
     import msgspec
 
     from etude.mage.asking.preview import Preview
-    from etude.mage.loop import preparing
-    from etude.mage.loop.book import Setup
 
-    asked = shared.backend(writer or backend, base_url, local_only, is_asked=False)
-    project = preparing.look(path, entry=shared.needed(entry), most_bytes=most_bytes)
-    setup = Setup(root=str(path), entry=entry, docs=preparing.read_docs(doc or ()), columns=tuple(column or ()))
-    record = shared.known_already(path, name, project)
+    folder = shared.folder_of(path, name)
+    said = asking.said(path, of_plan, of_asking, writer=writer or backend, planner=planner)
+    setup = shared.heeded(folder, said)
+    asked = asking.backend(setup.planner if planner else setup.writer, setup, is_asked=False)
+    project = shared.look(setup)
+    record = shared.known_already(folder, project)
+    setup = msgspec.structs.replace(setup, tag=setup.tag or ANY_TAG)
     base = record.runs[0] if record is not None and record.runs else None
-    known = record.plan if record is not None and not choose and not column else None
-    tag = record.setup.tag if record is not None and record.setup is not None else ANY_TAG
-    setup = msgspec.structs.replace(setup, tag=tag)
-    planned = known or shared.planned(project, setup, choose, base=base)
-    requests, rules = shared.questions(project, setup, planned, asked, base)
+    requests, rules, unclear = shared.would_be_asked(record, project, setup, asked, base, for_plan=bool(planner))
     shown = Preview(
         backend=asked.name if asked is not None else "nobody (no --backend was given)",
         host=asked.host if asked is not None else "no host",
@@ -169,7 +165,7 @@ def preview(
         sent=project.chosen.sent if project.chosen is not None else (),
         left_out=project.left_out,
         rules=rules,
-        unclear={variant.name: variant.unclear for variant in planned.variants if variant.unclear},
+        unclear=unclear,
         is_whole=base is not None,
     )
     if as_json:
@@ -182,138 +178,167 @@ def preview(
 
 
 @app.command()
+@spread
 def write(
     path: APath = Path(),
     *,
-    entry: Entry = "",
+    of_plan: OfThePlan,
     name: Name = None,
-    metric: Metric = "",
-    mode: Mode = "max",
     sandbox: SandboxTier = "",
     backend: BackendName = None,
     writer: Writer = None,
-    base_url: BaseUrl = None,
-    local_only: LocalOnly = False,
-    doc: Docs = None,
-    column: Columns = None,
-    choose: Choices = None,
-    most_bytes: MostBytes = USUAL_BYTES,
+    of_asking: OfAsking,
     yes: Yes = False,
     approve: Approve = None,
-    max_calls: MaxCalls = None,
-    max_tokens: MaxTokens = None,
-    max_cost: MaxCost = None,
-    prices: PriceFile = None,
-    repairs: Repairs = 3,
+    repairs: Repairs = None,
     own: Own = None,
     variant: Only = "",
     as_json: AsJson = False,
 ) -> None:
     """Have variants written, checked and run, until each waits for a person or came to nothing. Again goes on."""
-    from etude.mage.loop import at_hand
+    if variant and own is None:
+        raise ConfigError(
+            f"--variant {variant} says whose patch --from is, and there is no --from. Leave it out: all variants are "
+            "written."
+        )
+    folder = shared.folder_of(path, name)
+    whom = writer or backend
+    said = asking.said(path, of_plan, of_asking, tier=sandbox, writer=whom, repairs=repairs)
+    setup = shared.heeded(folder, said)
+    asked = asking.backend(said.writer, setup)  # whoever nobody names now is not asked
+    shared.bring_on(folder, setup, asked, yes=yes, as_json=as_json, approve=approve, own=own, variant=variant)
 
-    asked = shared.backend(writer or backend, base_url, local_only)
-    budget = shared.budget(max_calls, max_tokens, max_cost, prices, asked)
-    at_hand.find_sandbox(sandbox)  # refused before anything is written or asked
-    with shared.prepared(path, entry, name, metric, mode, sandbox, doc, column, most_bytes) as (project, setup, book):
-        work = shared.work(book, setup, project, backend=asked, budget=budget, repairs=repairs, policy=approve)
-        shared.plan_anew(work, book, project, setup, choose)
-        shared.approve_plan(work, book, yes=yes, quiet=as_json)
-        if own is not None:
-            shared.hand_in(work, book, own, variant)
-        shared.refuse_before_money(work, book, asked, project)
-        work.run()
-        shared.tell(work, book.record, as_json=as_json)
+
+@app.command()
+@spread
+def resume(
+    study: AStudy,
+    *,
+    sandbox: SandboxTier = "",
+    backend: BackendName = None,
+    writer: Writer = None,
+    of_asking: OfAsking,
+    yes: Yes = False,
+    approve: Approve = None,
+    repairs: Repairs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a study that was broken off, with what was said of it: whoever wrote is asked, within its limits."""
+    from etude.results.reading import find
+
+    before = shared.setup_of(study)
+    whom = writer or backend
+    said = asking.said(before.root, NOTHING_SAID, of_asking, tier=sandbox, writer=whom, repairs=repairs)
+    folder = find(study).absolute()
+    setup = shared.heeded(folder, said)
+    asked = asking.backend(setup.writer, setup)
+    shared.bring_on(folder, setup, asked, yes=yes, as_json=as_json, approve=approve)
 
 
 @app.command("first-call")
+@spread
 def first_call(
-    paths: Annotated[list[Path], typer.Option("--documents", "-d", metavar="PATH", help="Sources and documents.")],
-    api: Annotated[str, typer.Option("--api", "-a", help="anthropic or openai.")],
-    model: Annotated[str, typer.Option("--model", "-m", help="The model.")],
-    entry: Entry = "",
+    documents: Documents,
+    api: Api,
+    model: Model,
+    *,
+    of_plan: OfThePlan,
+    of_asking: OfAsking,
     name: Name = None,
     sandbox: SandboxTier = "",
-    *,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Write variants, in the words of AblationMage: the same as ``write``, and errors come back by themselves."""
-    root, script, docs = shared.sources(paths)
-    write(
-        root,
-        entry=entry or script,
-        name=name,
-        sandbox=sandbox,
-        backend=f"{api}:{model}",
-        doc=docs,
-        yes=yes,
-        as_json=as_json,
-    )
+    import dataclasses
+
+    root, script, docs = shared.sources(documents)
+    entry = of_plan.entry or script
+    of_plan = dataclasses.replace(of_plan, entry=entry, doc=[*docs, *(of_plan.doc or ())])
+    folder = shared.folder_of(root, name)
+    said = asking.said(root, of_plan, of_asking, tier=sandbox, writer=f"{api}:{model}")
+    setup = shared.heeded(folder, said)
+    asked = asking.backend(setup.writer, setup)
+    shared.bring_on(folder, setup, asked, yes=yes, as_json=as_json)
 
 
 @app.command("followup-call")
+@spread
 def followup_call(
     study: AStudy,
-    paths: Annotated[list[Path], typer.Option("--documents", "-d", metavar="PATH", help="What went wrong, as text.")],
-    api: Annotated[str, typer.Option("--api", "-a", help="anthropic or openai.")],
-    model: Annotated[str, typer.Option("--model", "-m", help="The model.")],
+    documents: Documents,
+    api: Api,
+    model: Model,
+    *,
+    of_asking: OfAsking,
+    sandbox: SandboxTier = "",
     variant: Only = "",
     as_json: AsJson = False,
 ) -> None:
     """Send variants that wait back with what went wrong, in the words of AblationMage: a review with a note."""
     from etude.mage.loop import at_hand
     from etude.mage.loop.preparing import read_docs
-    from etude.mage.loop.states import Stage
     from etude.mage.review.approving import who
 
-    note = "\n".join(read_docs(paths).values())
-    asked = shared.backend(f"{api}:{model}", None, False)
-    with shared.taken_up(study) as (setup, book):
+    note = "\n".join(read_docs(documents).values())
+    before = shared.setup_of(study)
+    said = asking.said(before.root, NOTHING_SAID, of_asking, tier=sandbox, writer=f"{api}:{model}")
+    with shared.taken_up(study, said) as (setup, book):
+        asked = asking.backend(setup.writer, setup)
         work = shared.work(book, setup, None, backend=asked)
-        waiting = [n for n, s in work.standings.items() if s.stage is Stage.AWAITING_REVIEW and variant in ("", n)]
+        waiting = shared.waiting(work, book.record, variant)
         if not waiting:
+            which = f"{variant} of {study} does not wait" if variant else f"No variant of {study} waits"
             raise ConfigError(
-                f"No variant of {study} waits for a person{f' and is called {variant}' if variant else ''}."
+                f"{which} for a person, so nothing is sent back. See how far all are: etude mage review {study}"
             )
         at_hand.find_sandbox(setup.tier)
         for one in waiting:
             work.reject(one, note, by=who())
         work.run(take_up=False)
-        shared.tell(work, book.record, as_json=as_json)
+        shared.tell(work, book.record, as_json=as_json, study=study)
 
 
 # --- deciding -------------------------------------------------------------------------------------
 
 
 @app.command()
+@spread
 def review(
     study: AStudy,
     *,
     variant: Only = "",
     approve: Approve = None,
     backend: BackendName = None,
-    base_url: BaseUrl = None,
-    local_only: LocalOnly = False,
+    of_asking: OfAsking,
+    sandbox: SandboxTier = "",
     as_json: AsJson = False,
 ) -> None:
     """Show each variant that waits, and approve, reject, edit or skip it. Enter alone approves nothing."""
+    from etude.mage.loop import at_hand
     from etude.mage.patch.making import make_patch_of_trees
     from etude.mage.review.approving import who
     from etude.mage.review.reviewing import Editing, go_through
     from etude.mage.review.screen import Terminal
 
-    asked = shared.backend(backend, base_url, local_only)
-    with shared.taken_up(study) as (setup, book):
+    before = shared.setup_of(study)
+    said = asking.said(before.root, NOTHING_SAID, of_asking, tier=sandbox, writer=backend)
+    with shared.taken_up(study, said) as (setup, book):
+        asked = asking.backend(said.writer, setup)
         work = shared.work(book, setup, None, backend=asked, policy=approve)
+        waiting = shared.waiting(work, book.record, variant)
         if approve is not None:
             work.run(take_up=False)
-        elif as_json or not sys.stdin.isatty():
-            shared.show_waiting(book.record, work, variant, as_json=as_json)
-        else:
+        elif as_json or not shared.at_a_terminal():
+            if not as_json:
+                shared.show_waiting(book.record, waiting)
+        elif waiting:
+            at_hand.find_sandbox(setup.tier)  # what is edited or noted is run: nobody is to decide for nothing
             patched = work.tools.patched
             editing = Editing(patch_of_trees=make_patch_of_trees, patched=patched, environment=os.environ)
             go_through(book, work, Terminal(), by=who(), editing=editing, only=variant)
+        else:
+            print("No variant waits for a person.")
         shared.tell(work, book.record, as_json=as_json)
 
 
@@ -420,35 +445,44 @@ def export(
 
 
 @app.command()
+@spread
 def explain(
     study: AStudy,
     *,
     backend: BackendName = None,
     explainer: Explainer = None,
-    base_url: BaseUrl = None,
-    local_only: LocalOnly = False,
+    of_asking: OfAsking,
     as_json: AsJson = False,
 ) -> None:
     """Have a study's report told in prose, in which every number must occur in the report."""
     import json
 
-    from etude.mage.backends.protocol import Message, Request
+    import msgspec
+
     from etude.mage.handover.explaining import explain as tell
+    from etude.mage.loop import at_hand, session
+    from etude.mage.loop.book import Did, Whom
+    from etude.mage.loop.said import heeded
     from etude.results.reading import find
 
-    asked = shared.backend(explainer or backend, base_url, local_only)
-    if asked is None:
+    if not (explainer or backend):
         raise ConfigError("Nobody is there who could explain. Name one with --backend, such as anthropic:MODEL.")
-    path = find(study) / "report" / "report.json"
+    folder = find(study)
+    path = folder / "report" / "report.json"
     if not path.exists():
         raise ConfigError(f"Study {study} has no report yet. Write it first: etude report {study}")
     report = json.loads(path.read_text(encoding="utf-8"))
-
-    def ask(question: str) -> str:
-        words = (Message(role="user", text=question),)
-        return asked.ask(Request(system="", messages=words, most_tokens=4_096)).text
-
-    prose = tell(report, ask=ask)
+    said = asking.said("", NOTHING_SAID, of_asking, writer=explainer or backend)
+    before = session.read(folder).setup
+    unnamed = msgspec.structs.replace(said, root=before.root if before is not None else "", writer=Whom())
+    setup = heeded(before, unnamed, study=folder.name)  # its limits hold here as well, and whoever writes stays so
+    asked = asking.backend(said.writer, setup)
+    assert asked is not None, "somebody was named"
+    with session.writing(folder) as book:
+        if before not in (None, setup):
+            book.write(Did.BEGUN, setup=setup)
+        aside = at_hand.aside(book, asked, setup.budget, say=shared.say)
+        prose = tell(report, ask=lambda question: aside.ask_for_text(question, most_tokens=4_096))
     if as_json:
         print_json({"study": study, "prose": prose})
     else:

@@ -84,9 +84,11 @@ class Plan(Value, frozen=True):
         entry: How it is run: ``script.py:experiment``, or a command such as ``python train.py --seed {seed}``.
         variants: The variants.
         remarks: What its author should know; hints that led to no variant among them.
+        said: Tells what it was made with (choices, columns, who read which documents) from anything else.
     """
 
     base: str
     entry: str
     variants: tuple[Variant, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    said: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
@@ -158,24 +158,3 @@ def was_for_nothing(error: BackendError) -> bool:
     if error.code in ("refused host", "not installed", "key"):
         return True
     return error.status is not None and error.status >= 400  # noqa: PLR2004 - HTTP's own border
-
-
-def smoke(backend: Backend) -> Reply:
-    """Ask a backend the smallest question, once; called before anything long is planned.
-
-    Returns:
-        The answer. Whatever it says, and even if it was cut off: it was one.
-
-    Raises:
-        BackendError: There is none, and what was planned would fail later.
-    """
-    return backend.ask(SMALL)
-
-
-def smoke_all(backends: Iterable[Backend]) -> dict[str, Reply]:
-    """Ask each of several backends the smallest question, every model once however often it is named."""
-    found: dict[str, Reply] = {}
-    for backend in backends:
-        if backend.name not in found:
-            found[backend.name] = smoke(backend)
-    return found

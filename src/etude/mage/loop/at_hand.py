@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Final
 
 import msgspec
@@ -20,6 +20,7 @@ from etude.mage.backends.protocol import Backend
 from etude.mage.facts import Facts
 from etude.mage.judge.baseline import compare_runs
 from etude.mage.judge.judging import judge, judge_first_step
+from etude.mage.loop.aside import Aside
 from etude.mage.loop.book import Answers, Book, Setup
 from etude.mage.loop.work import Tools
 from etude.mage.patch.making import make_patch, patched
@@ -81,6 +82,12 @@ def tools_at_hand(
     )
 
 
+def aside(book: Book, backend: Backend, budget: Budget, *, say: Callable[[str], None] = lambda _: None) -> Aside:
+    """Return what asks somebody beside the variants; arguments are those of ``tools_at_hand``."""
+    answers = Answers(book)
+    return Aside(book, _asker(book, answers, backend, budget, say), answers)
+
+
 def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Callable[[Tree], Facts]:
     """Return what runs a tree in a sandbox and tells what it did."""
 
@@ -118,7 +125,7 @@ def _asker(book: Book, answers: Answers, backend: Backend, budget: Budget, say: 
         budget,
         cache=answers,
         clock=WallClock(),
-        sleep=time.sleep,
+        sleep=sleep,
         draw=random.random,
         say=say,
         spent=msgspec.convert(spent, Spent) if spent is not None else Spent(),

@@ -20,6 +20,7 @@ from etude.core.clock import Clock
 from etude.core.errors import ConfigError
 from etude.core.events import AnyFact, Prepared
 from etude.mage.annotations import Annotation
+from etude.mage.asking.budget import Budget
 from etude.mage.backends.protocol import Reply, Usage
 from etude.mage.facts import Facts
 from etude.mage.loop.machine import Standing
@@ -50,37 +51,64 @@ class Did(StrEnum):
     JUDGED = "judged"
     REVIEWED = "reviewed"
     TAKEN_UP = "taken up"
+    SPENT = "spent"
     EXPORTED = "exported"
     HANDED_OVER = "handed over"
     ENDED = "ended"
 
 
+class Whom(Value, frozen=True):
+    """Somebody who is asked, as the user has named them.
+
+    Attributes:
+        name: Such as ``anthropic:MODEL``; empty for nobody.
+        base_url: Where, if that was said beside the name.
+    """
+
+    name: str = ""
+    base_url: str = ""
+
+
 class Setup(Value, frozen=True):
-    """How a study is prepared.
+    """How a study is prepared; what is empty nobody has said.
 
     Attributes:
         root: The project's folder.
         entry: How it is run.
         metric: Where its metric is: ``metrics.json:accuracy``, or the name that it prints.
-        mode: ``max`` if larger is better.
+        mode: ``max`` if larger is better, ``min`` if smaller is; without, larger is.
         tier: What generated code runs in; empty for the best that there is.
         seed: The seed of probes.
         steps: So many optimizer steps are watched.
         tag: What sets contents apart from instructions in prompts.
         docs: Documents that are sent along: name -> text.
         columns: Columns of the data that may be named.
+        choices: How components are meant that can be meant in several ways: component -> what goes along.
+        planner: Who reads hints and documents; nobody if rules read the hints.
+        writer: Who writes variants.
+        local_only: Whether nothing of it may leave this machine.
+        budget: What may be spent.
+        repairs: Repairs of one draft, at most; None for as many as usual.
+        most_bytes: So many bytes of files are sent at most; None for as many as usual.
     """
 
     root: str
     entry: str
     metric: str = ""
-    mode: str = "max"
+    mode: str = ""
     tier: str = ""
     seed: int = 0
     steps: int = 3
     tag: str = ""
     docs: Mapping[str, str] = {}
     columns: tuple[str, ...] = ()
+    choices: Mapping[str, str] = {}
+    planner: Whom = Whom()
+    writer: Whom = Whom()
+    local_only: bool = False
+    budget: Budget = Budget()
+    repairs: int | None = None
+    most_bytes: int | None = None
 
 
 class Approval(Value, frozen=True):

@@ -15,7 +15,7 @@ from etude.mage.annotations import Annotation, Remark
 from etude.mage.loop.book import Book, Did, Setup
 from etude.mage.plan.marking import find_marks
 from etude.mage.sources.choosing import MOST_BYTES, Chosen, choose
-from etude.mage.sources.reading import Reading, read_tree
+from etude.mage.sources.reading import Reading, read_paths, read_tree
 
 LARGEST_DOC: Final = 1_000_000
 """Bytes of a document; a paper as text has about a tenth of that."""
@@ -58,10 +58,20 @@ def look(root: Path, *, entry: str = "", most_bytes: int = MOST_BYTES) -> Projec
     Raises:
         ConfigError: There is no such folder, or the entry's file is not in it, or what is marked is too large.
     """
-    reading = read_tree(root, entry=entry)
+    return _found(read_tree(root, entry=entry), entry, most_bytes)
+
+
+def _found(reading: Reading, entry: str, most_bytes: int) -> Project:
     annotations, remarks = find_marks(reading.tree)
     chosen = choose(reading.tree, annotations, entry, most_bytes=most_bytes) if entry else None
     return Project(reading, annotations, remarks, chosen, entry)
+
+
+def look_at_all(paths: Sequence[Path], *, entry: str = "", most_bytes: int = MOST_BYTES) -> Project:
+    """Read some files and folders as one project; arguments and errors are those of ``look``."""
+    if len(paths) == 1 and paths[0].is_dir():
+        return look(paths[0], entry=entry, most_bytes=most_bytes)
+    return _found(read_paths(paths, entry=entry), entry, most_bytes)
 
 
 def read_docs(paths: Iterable[Path]) -> dict[str, str]:

@@ -6,7 +6,7 @@ choose in (``choices``), and approve.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -75,9 +75,27 @@ def plan(
         known = {_key(one) for one in variants}
         variants += [one for one in found if _key(one) not in known]
         remarks += said
-    _check_choices(chosen, variants)
+    check_choices(chosen, variants)
     written = [routed(one, tree, facts) for one in unique(variants)]
     return Plan(base=tree.digest, entry=entry, variants=tuple(written), remarks=tuple(remarks))
+
+
+def plan_of_marks(
+    tree: Tree,
+    entry: str,
+    annotations: Sequence[Annotation],
+    *,
+    columns: Sequence[str] = (),
+    facts: Facts | None = None,
+    choices: Mapping[str, str] | None = None,
+) -> Plan:
+    """Return what marked components alone ask for, which may be nothing; arguments are those of ``plan``."""
+    marked = [one for one in annotations if one.mark is Mark.COMPONENT]
+    if not marked:
+        return Plan(base=tree.digest, entry=entry)
+    named = {name for one in marked for name in one.names}
+    chosen = {name: reading for name, reading in (choices or {}).items() if name in named}
+    return plan(tree, entry, marked, columns=columns, facts=facts, choices=chosen)
 
 
 def told(plan: Plan) -> str:
@@ -162,7 +180,12 @@ def _refuse_contradictions(annotations: Sequence[Annotation]) -> None:
                 raise ConfigError(f"{one.file}: {contradiction(name, other, one)}")
 
 
-def _check_choices(chosen: Mapping[str, tuple[str, ...]], variants: Sequence[Variant]) -> None:
+def check_choices(chosen: Iterable[str], variants: Sequence[Variant]) -> None:
+    """Refuse a choice for a component that no variant is about.
+
+    Raises:
+        ConfigError: There is one; the message names the nearest component.
+    """
     known = list(dict.fromkeys(thing.name for one in variants for thing in one.things))
     for name in chosen:
         if name not in known:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -100,6 +100,53 @@ def read_tree(root: Path, *, entry: str = "", most_files: int = MOST_FILES) -> R
     if entry:
         _check_entry(entry, tree, left_out)
     return Reading(root, tree, tuple(_together(left_out)))
+
+
+def read_paths(paths: Sequence[Path], *, entry: str = "") -> Reading:
+    """Return some files and folders as the files of one project, whose root is the folder that holds them all.
+
+    Args:
+        paths: Files, which are taken unless they are keys, data or too large, and folders, of which what may be read.
+        entry: As of ``read_tree``, from that root.
+
+    Raises:
+        ConfigError: One is not there, and as of ``read_tree``.
+    """
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"{path} does not exist. Name files or folders that are there.")
+    places = [path.resolve() for path in paths]
+    root = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in places]))
+    files: dict[str, bytes] = {}
+    left_out: list[LeftOut] = []
+    for place in dict.fromkeys(places):
+        within = place.relative_to(root).as_posix()
+        if not place.is_dir():
+            why, content = _content(place, within)
+            if why:
+                left_out.append(LeftOut(path=within, why=why))
+            else:
+                files[within] = content
+            continue
+        lead = "" if within == "." else f"{within}/"
+        found = read_tree(place)
+        files |= {f"{lead}{path}": found.tree.files[path] for path in found.tree}
+        left_out += [LeftOut(path=f"{lead}{one.path}", why=one.why, count=one.count) for one in found.left_out]
+    tree = Tree({path: files[path] for path in sorted(files)})
+    if entry:
+        _check_entry(entry, tree, left_out)
+    return Reading(root, tree, tuple(left_out))
+
+
+def _content(place: Path, path: str) -> tuple[str, bytes]:
+    """Return why a file is left out, which is empty if it is not, and what it holds."""
+    if why := why_not_name(path, place.stat().st_size):
+        return why, b""
+    try:
+        content = place.read_bytes()
+    except OSError as error:
+        return f"cannot be read: {error.strerror}", b""
+    return why_not_content(content), content
 
 
 def _check_entry(entry: str, tree: Tree, left_out: list[LeftOut]) -> None:

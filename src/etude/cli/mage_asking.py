@@ -1,0 +1,124 @@
+"""What was said to ``etude mage``, who is asked because of it, and within which limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from etude.cli.mage_options import OfAsking, OfThePlan
+from etude.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from etude.mage.asking.budget import Budget
+    from etude.mage.backends.protocol import Backend
+    from etude.mage.loop.book import Setup, Whom
+
+DIRECTIONS = ("", "max", "min")
+
+
+def said(
+    root: Path | str,
+    plan: OfThePlan,
+    asking: OfAsking,
+    *,
+    tier: str = "",
+    writer: str | None = None,
+    planner: str | None = None,
+    repairs: int | None = None,
+) -> Setup:
+    """Return what is said of a study in one call, with nothing in it that is not.
+
+    Raises:
+        ConfigError: Something of it cannot be.
+    """
+    from etude.mage.loop.book import Setup, Whom
+    from etude.mage.loop.preparing import read_docs
+
+    if plan.mode not in DIRECTIONS:
+        raise ConfigError(f"--mode {plan.mode} is no direction. Pass max or min.")
+    if asking.base_url and not (writer or planner):
+        raise ConfigError(
+            f"--base-url {asking.base_url} says where somebody is asked, and nobody is named. Name them, as in "
+            "--backend openai:MODEL (or --planner, --explainer)."
+        )
+    base_url = asking.base_url or ""
+    return Setup(
+        root=str(Path(root).resolve()),
+        entry=plan.entry,
+        metric=plan.metric,
+        mode=plan.mode,
+        tier=tier,
+        docs=read_docs(plan.doc or ()),
+        columns=tuple(dict.fromkeys(plan.column or ())),
+        choices=choices(plan.choose or ()),
+        planner=Whom(name=planner, base_url=base_url) if planner else Whom(),
+        writer=Whom(name=writer, base_url=base_url) if writer else Whom(),
+        local_only=asking.local_only,
+        budget=limits(asking),
+        repairs=repairs,
+        most_bytes=plan.most_bytes,
+    )
+
+
+def choices(texts: Sequence[str]) -> dict[str, str]:
+    """Return how components are meant: component -> what goes along.
+
+    Raises:
+        ConfigError: A text says neither, or two say different things of one component.
+    """
+    chosen: dict[str, str] = {}
+    for one in texts:
+        name, equals, reading = one.partition("=")
+        if not (name and equals and reading):
+            raise ConfigError(f"--choose {one} is no choice. Write it as conv2=pool.")
+        if chosen.setdefault(name, reading) != reading:
+            raise ConfigError(f"--choose says {name}={chosen[name]} and {one}. Leave one of them out.")
+    return chosen
+
+
+def limits(asking: OfAsking) -> Budget:
+    """Return the limits that were given.
+
+    Raises:
+        ConfigError: The price table cannot be read.
+    """
+    from etude.mage.asking.budget import Budget, Limits
+    from etude.mage.asking.prices import read_prices
+
+    prices = asking.prices
+    try:
+        known = read_prices(prices.read_text(encoding="utf-8"), source=str(prices)) if prices is not None else None
+    except OSError as error:
+        raise ConfigError(f"--prices {prices} cannot be read: {error.strerror}. Name a file that is there.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(
+            f"--prices {prices} is no text in UTF-8, so it is no price table. Save it as UTF-8."
+        ) from None
+    return Budget(
+        study=Limits(calls=asking.max_calls, output=asking.max_tokens, cost=asking.max_cost),
+        prices=known,
+    )
+
+
+def backend(whom: Whom, setup: Setup, *, is_asked: bool = True) -> Backend | None:
+    """Return who is asked; refused before anything is read if it cannot be, unless nothing is to be sent.
+
+    Args:
+        whom: As the user has named them; nobody if it is empty.
+        setup: Says what may leave this machine, and what may be spent.
+        is_asked: Whether something is to be sent: then what that needs has to be there.
+
+    Raises:
+        ConfigError: There is no such backend, or a limit of money cannot be kept for it.
+        BackendError: It cannot be asked, or may send things elsewhere.
+    """
+    from etude.mage.backends.naming import backend_of, check_ready
+
+    if not whom.name:
+        return None
+    found = backend_of(whom.name, base_url=whom.base_url or None, local_only=setup.local_only)
+    if is_asked:
+        check_ready(found)
+        setup.budget.check(found.name)
+    return found

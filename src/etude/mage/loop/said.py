@@ -1,0 +1,97 @@
+"""What was said of a study, and what is said now: what a plan is made of holds; what carries it out may change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from etude.core.errors import ConfigError
+from etude.mage.asking.budget import Budget
+from etude.mage.loop.book import Setup
+from etude.mage.near import listed
+from etude.mage.tree import digest_of
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+OF_THE_PLAN: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+    "entry": ("--entry", repr),
+    "metric": ("--metric", repr),
+    "mode": ("--mode", str),
+    "docs": ("--doc", lambda docs: ", ".join(_told_text(name, text) for name, text in docs.items())),
+    "columns": ("--column", listed),
+}
+"""What a study has one of: its option, and how it is told."""
+
+
+def heeded(before: Setup | None, now: Setup, *, study: str) -> Setup:
+    """Return how a study is prepared, after something more was said of it.
+
+    Entry, metric, direction, documents, columns and choices hold from when they were first said: a plan, and all that
+    was judged by it, is made of them. Who is asked, limits and the sandbox are those that were said last. That nothing
+    may leave this machine holds once it was said.
+
+    Args:
+        before: What was said; None of a study that begins.
+        now: What is said now, with nothing in it that is not.
+        study: Its name.
+
+    Raises:
+        ConfigError: Something else than before is said of what holds.
+    """
+    if before is None:
+        return now
+    for name, (option, told) in OF_THE_PLAN.items():
+        earlier, later = getattr(before, name), getattr(now, name)
+        if earlier and later and not _alike(earlier, later):
+            raise _other(option, told(later), told(earlier), study)
+    for component, reading in now.choices.items():
+        if (chosen := before.choices.get(component, reading)) != reading:
+            raise _other("--choose", f"{component}={reading}", f"{component}={chosen}", study)
+    return msgspec.structs.replace(
+        _newest(before, now),
+        tag=before.tag,
+        seed=before.seed,
+        steps=before.steps,
+        choices={**before.choices, **now.choices},
+        local_only=before.local_only or now.local_only,
+        budget=Budget(
+            study=_newest(before.budget.study, now.budget.study),
+            variant=_newest(before.budget.variant, now.budget.variant),
+            prices=now.budget.prices or before.budget.prices,
+        ),
+    )
+
+
+def plan_said(setup: Setup) -> str:
+    """Return what tells the words that a plan is made with from other ones; empty if there are none."""
+    docs = setup.docs if setup.planner.name else {}  # rules read none
+    said = [setup.choices, setup.columns, msgspec.to_builtins(setup.planner) if setup.planner.name else None, docs]
+    return digest_of(msgspec.msgpack.encode(said, order="deterministic")) if any(said) else ""
+
+
+def _newest(before: S, now: S) -> S:
+    """Return what was said last of each part."""
+    empty = {name: getattr(before, name) for name in before.__struct_fields__ if _is_unsaid(getattr(now, name))}
+    return msgspec.structs.replace(now, **empty)
+
+
+def _is_unsaid(value: Any) -> bool:
+    """Say whether nobody has said a value: 0 is a number as any other."""
+    return value is None or (isinstance(value, msgspec.Struct) and value == type(value)()) or value in ("", (), {})
+
+
+def _alike(one: Any, other: Any) -> bool:
+    return set(one) == set(other) if isinstance(one, tuple) else bool(one == other)
+
+
+def _other(option: str, later: str, earlier: str, study: str) -> ConfigError:
+    return ConfigError(
+        f"{option} is {later} now, and was {earlier} before in study {study}. What was planned and judged there would "
+        f"be of something else. Leave {option} out to go on with what was said, or begin another study with --name."
+    )
+
+
+def _told_text(name: str, text: str) -> str:
+    return f"{name} ({len(text.encode()):,} bytes, {digest_of(text.encode())[:8]})"
