@@ -39,14 +39,14 @@ def written(folder: Path, root: Path, replies: Path | None, **choices: str) -> R
         replies: Where the authored replies are; None if rules are to write all of it.
         choices: What goes along with a component, as after ``with=``.
     """
-    from etude.mage.plan import planning
+    from etude.mage.backends.scripted import Scripted
     from etude.mage.loop import preparing
     from etude.mage.loop.at_hand import find_sandbox, tools_at_hand
-    from etude.mage.backends.scripted import Scripted
     from etude.mage.loop.book import Setup
-    from etude.mage.sandbox.protocol import Limits
     from etude.mage.loop.session import read, writing
     from etude.mage.loop.work import Work
+    from etude.mage.plan import planning
+    from etude.mage.sandbox.protocol import Limits
 
     setup = Setup(root=str(root), entry=ENTRY, metric="metrics.json:accuracy")
     project = preparing.look(root, entry=ENTRY)

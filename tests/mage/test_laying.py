@@ -215,11 +215,25 @@ def test_a_variant_cannot_talk_to_a_socket_of_the_project() -> None:
 # --- removing it ----------------------------------------------------------------------------------
 
 
-def test_a_folder_thousands_deep_is_removed_and_where_links_lead_nothing_is_touched(tmp_path: Path) -> None:
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """Give a folder in memory, where there is one: disks take long for thousands of folders."""
+    shared = Path("/dev/shm")
+    if not os.access(shared, os.W_OK):
+        yield tmp_path
+        return
+    place = Path(tempfile.mkdtemp(prefix="etude-test-", dir=shared))
+    yield place
+    place.rmdir()
+
+
+def test_a_folder_thousands_deep_is_removed_and_where_links_lead_nothing_is_touched(
+    memory: Path, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o750)
     (outside / "file").write_text("as it was")
-    top = tmp_path / "written"
+    top = memory / "written"
     top.mkdir()
     here = os.open(top, os.O_RDONLY)
     for depth in range(5_000):
@@ -235,7 +249,7 @@ def test_a_folder_thousands_deep_is_removed_and_where_links_lead_nothing_is_touc
     with pytest.raises(RecursionError):
         shutil.rmtree(top)
     remove(top)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside"]
+    assert not top.exists()
     assert (outside / "file").read_text() == "as it was"
     assert stat.S_IMODE(outside.stat().st_mode) == 0o750
 
@@ -256,16 +270,16 @@ def test_a_folder_that_forbids_everything_is_removed_and_a_link_in_its_place_is_
 
 
 def test_what_a_variant_writes_five_thousand_folders_deep_is_gone_after_it_was_watched(
-    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    root: Path, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "temporary"
+    place = memory / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     tree = Tree({"train.py": b"import os\nfor _ in range(5000):\n    os.mkdir('deep')\n    os.chdir('deep')\n"})
     setup = Setup(root=str(root), entry="python train.py", steps=1, seed=0, metric="")
     facts = prober(setup, lambda: find_sandbox(Tier.LIMITS), Limits(wall_s=300.0))(tree)
     assert (facts.ended.code, facts.ended.why) == (0, "finished")
-    assert not list(place.iterdir())
+    place.rmdir()  # so nothing is in it
 
 
 def test_what_cannot_be_is_refused(root: Path, tmp_path: Path) -> None:

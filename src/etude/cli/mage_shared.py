@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from etude.cli.mage_options import USUAL_BYTES
 from etude.cli.shell import BY_A_PROGRAM, print_json, print_table
-from etude.core.errors import ConfigError, EtudeError
+from etude.core.errors import BackendError, BaselineError, ConfigError, EtudeError, SandboxMissing
 
 if TYPE_CHECKING:
     from etude.mage.asking.budget import Budget
@@ -46,17 +46,14 @@ class MageShell(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command, and turn what it raises into an exit code, and into a document for a program."""
-        from etude.core.errors import SandboxMissing
-        from etude.mage.backends.protocol import BackendError
-
         codes: dict[type[EtudeError], MageCode] = {
             BackendError: MageCode.BACKEND,
             SandboxMissing: MageCode.SANDBOX,
-            BaselineStops: MageCode.BASELINE,
+            BaselineError: MageCode.BASELINE,
         }
         try:
             return super().invoke(ctx)
-        except (BackendError, SandboxMissing, BaselineStops) as error:
+        except (BackendError, SandboxMissing, BaselineError) as error:
             if ctx.meta.get(BY_A_PROGRAM):
                 print_json({"error": str(error)})
             typer.echo(str(error), err=True)
@@ -276,12 +273,8 @@ def plan_anew(work: Work, book: Book, project: Project, setup: Setup, choices: S
         return
     planned(project, setup, choices)  # what cannot be planned is said before anything runs
     if why := work.measure():
-        raise BaselineStops(why)
+        raise BaselineError(why)
     work.plan(planned(project, setup, choices, base=book.record.runs[0]))
-
-
-class BaselineStops(ConfigError):  # noqa: N818 - as it is told
-    """The untouched program does not run by itself."""
 
 
 def drafted_plan(

@@ -84,13 +84,14 @@ def _ended(ran: Ran, raw: Mapping[str, Any]) -> dict[str, Any]:
     tail = "\n".join(ran.err.decode(errors="replace").splitlines()[-TAIL_LINES:])
     if ran.stopped:
         return {"code": ran.code, "why": ran.stopped, "traceback": tail}
+    refused = f" ({ran.refused})" if ran.refused else ""
     if ran.signal is not None:
-        return {"code": None, "why": f"killed by signal {ran.signal}", "traceback": tail}
+        return {"code": None, "why": f"killed by signal {ran.signal}{refused}", "traceback": tail}
     why = raw.get("why", "")
     if why == "raised" and ran.code:
         return {"code": ran.code, "why": why, **raw.get("error", {})}
     if ran.code:
-        return {"code": ran.code, "why": f"exit code {ran.code}", "traceback": tail}
+        return {"code": ran.code, "why": f"exit code {ran.code}{refused}", "traceback": tail}
     return {"code": ran.code, "why": why if why == "enough seen" else "finished"}
 
 
