@@ -15,7 +15,6 @@ from etude.mage.probe.laying import lay, reached
 from etude.mage.probe.metrics import printed
 from etude.mage.probe.reading import NOT_WATCHED, NOTHING_KNOWN
 from etude.mage.probe.run import probe
-from etude.mage.probe.scrubbing import scrubbed
 from etude.mage.sandbox.finding import find_sandbox
 from etude.mage.sandbox.protocol import Limits, Sandbox, Tier
 from etude.mage.tree import Tree
@@ -314,9 +313,3 @@ def test_the_last_line_that_names_a_number_counts() -> None:
     assert found["acc"] == -3.0
     assert found["nan_metric"] != found["nan_metric"]
     assert not {"http", "a", "10"} & set(found)
-
-
-def test_only_what_looks_like_a_key_is_scrubbed() -> None:
-    environment = {"API_KEY": "0123456789", "SHORT_KEY": "abc", "EDITOR": "vim-and-more", "X": "ghp_0123456789abcdef"}
-    text = "0123456789 abc vim-and-more ghp_0123456789abcdef"
-    assert scrubbed(text, environment) == "[API_KEY] abc vim-and-more [X]"
