@@ -34,7 +34,7 @@ def copied(name: str, into: Path) -> Path:
 
 
 def written(
-    folder: Path, root: Path, replies: Path | None, *, sandbox: Callable[[], Sandbox] | None = None, **choices: str
+    folder: Path, root: Path, replies: Path | None, sandbox: Callable[[], Sandbox] | None = None, /, **choices: str
 ) -> Record:
     """Return what the mage has written, once nothing more can be done without a person.
 

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tiers import permitted
 
-from etude.core.errors import SandboxMissing
 from etude.mage.probe.reading import facts_of
 from etude.mage.sandbox import groups
-from etude.mage.sandbox.finding import find_sandbox
 from etude.mage.sandbox.groups import OURS, OWN, Tree, make, most_tasks
 from etude.mage.sandbox.protocol import Job, Limits, Ran, Sandbox, Tier
 
@@ -176,10 +175,7 @@ def test_facts_tell_what_the_kernel_had_to_hold(tmp_path: Path) -> None:
 @pytest.fixture(params=[tier for tier in Tier if tier is not Tier.OUTER])
 def limited(request: pytest.FixtureRequest) -> Sandbox:
     """Give a sandbox of each tier that has limits."""
-    try:
-        return find_sandbox(request.param)
-    except SandboxMissing as error:
-        pytest.skip(str(error))
+    return permitted(request.param)
 
 
 def holding(what: str) -> None:

@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tiers import permitted
 
-from etude.core.errors import ConfigError, SandboxMissing
+from etude.core.errors import ConfigError
 from etude.mage.loop.at_hand import prober
 from etude.mage.loop.book import Setup
 from etude.mage.probe.laying import MOST_ENTRIES, free, hidden, lay, reached
@@ -180,10 +181,7 @@ ASK = (
 
 
 def test_a_variant_cannot_talk_to_a_socket_of_the_project() -> None:
-    try:
-        bwrap = find_sandbox(Tier.BWRAP)
-    except SandboxMissing as error:
-        pytest.skip(str(error))
+    bwrap = permitted(Tier.BWRAP)
     with tempfile.TemporaryDirectory(prefix="etude-") as short:  # no address of a socket is longer than 107 bytes
         root = Path(short).resolve() / "project"
         (root / "many").mkdir(parents=True)

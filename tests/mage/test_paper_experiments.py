@@ -70,7 +70,7 @@ def test_the_network_loses_a_layer_each_and_the_forgotten_shape_is_mended(tmp_pa
         tmp_path / "study",
         root,
         EXAMPLES / "mage_cnn" / "authored",
-        sandbox=sandbox_of_tests,
+        sandbox_of_tests,
         conv2="none",
         fc1="none",
     )
@@ -98,7 +98,7 @@ def test_each_mark_has_to_be_chosen_where_its_removal_can_be_meant_in_two_ways(t
 
 def test_the_graph_network_is_ablated_as_the_hint_says_and_the_forgotten_import_is_mended(tmp_path: Path) -> None:
     root = copied("mage_graphsage", tmp_path)
-    record = written(tmp_path / "study", root, EXAMPLES / "mage_graphsage" / "authored", sandbox=sandbox_of_tests)
+    record = written(tmp_path / "study", root, EXAMPLES / "mage_graphsage" / "authored", sandbox_of_tests)
     assert list(record.standings) == [
         "without-sage2",
         "without-sage3",
@@ -120,7 +120,7 @@ def higgs(tmp_path: Path) -> Path:
 
 
 def test_six_features_and_all_pairs_take_no_call_at_all(higgs: Path, tmp_path: Path) -> None:
-    record = written(tmp_path / "study", higgs, None, sandbox=sandbox_of_tests)
+    record = written(tmp_path / "study", higgs, None, sandbox_of_tests)
     assert len(record.standings) == 21
     assert {one.calls for one in record.standings.values()} == {0}
     assert follow_ups_by_hand(record) == 0

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tiers import permitted
 
-from etude.core.errors import ConfigError, SandboxMissing
+from etude.core.errors import ConfigError
 from etude.mage.facts import Facts
 from etude.mage.probe.laying import lay, reached
 from etude.mage.probe.metrics import printed
 from etude.mage.probe.reading import NOT_WATCHED, NOTHING_KNOWN
 from etude.mage.probe.run import probe
-from etude.mage.sandbox.finding import find_sandbox
 from etude.mage.sandbox.protocol import Limits, Sandbox, Tier
 from etude.mage.tree import Tree
 
@@ -25,10 +25,7 @@ Probed = Callable[..., Facts]
 @pytest.fixture(scope="module", params=[Tier.BWRAP, Tier.LIMITS])
 def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     """Give the sandbox with the most and that with the least of its own."""
-    try:
-        return find_sandbox(request.param)
-    except SandboxMissing as error:
-        pytest.skip(str(error))
+    return permitted(request.param)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiers import permitted
 
 import etude
 from etude.core.errors import ConfigError, SandboxMissing
@@ -24,14 +25,6 @@ from etude.mage.sandbox.supervising import below
 
 MB = 2**20
 PATH = {"PATH": "/usr/bin:/bin"}
-
-
-def permitted(tier: Tier) -> Sandbox:
-    """Return a sandbox that this kernel permits; without one the test is skipped, with the reason."""
-    try:
-        return find_sandbox(tier)
-    except SandboxMissing as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(params=list(Tier))

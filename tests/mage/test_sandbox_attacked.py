@@ -14,13 +14,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiers import permitted
 
-from etude.core.errors import SandboxMissing
 from etude.mage.facts import Facts
 from etude.mage.probe.metrics import printed, written
 from etude.mage.probe.reading import NO_FACTS, NOT_WATCHED, facts_of
 from etude.mage.probe.run import probe
-from etude.mage.sandbox.finding import find_sandbox, told
+from etude.mage.sandbox.finding import told
 from etude.mage.sandbox.protocol import Job, Limits, Ran, Sandbox, Tier
 from etude.mage.sandbox.running import SUPERVISOR
 from etude.mage.sandbox.supervising import LINUX, below
@@ -32,13 +32,6 @@ MB = 2**20
 KEYCTL = {"x86_64": (248, 250), "aarch64": (217, 219)}
 """The numbers of the system calls ``add_key`` and ``keyctl``."""
 SESSION_KEYRING, REVOKE, READ = -3, 3, 11
-
-
-def permitted(tier: Tier) -> Sandbox:
-    try:
-        return find_sandbox(tier)
-    except SandboxMissing as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(params=list(Tier))
