@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
@@ -104,7 +105,7 @@ VALUES = st.text(st.characters(codec="utf-8", exclude_characters="()") | st.samp
 @given(st.dictionaries(NAMES, VALUES | VALUES.map("https://me:{}@host/".format)), st.data())
 def test_no_secret_of_an_environment_survives_in_any_spelling(environment: dict[str, str], data: st.DataObject) -> None:
     secrets = secrets_of(environment)
-    forms = [str, lambda one: json.dumps(one)[1:-1], lambda one: repr(one)[1:-1], quoted]
+    forms: list[Callable[[str], str]] = [str, lambda one: json.dumps(one)[1:-1], lambda one: repr(one)[1:-1], quoted]
     told = [data.draw(st.sampled_from(forms))(one) for one in secrets]
     text = " and ".join(data.draw(st.permutations([*environment.values(), *told])))
     left = scrub_all({text: [text, (text,)]}, secrets)
