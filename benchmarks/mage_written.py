@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.common import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from etude.mage.loop.book import Record
+    from etude.mage.sandbox.protocol import Sandbox
 
 EXAMPLES: Final = ROOT / "examples"
 ENTRY: Final = "python train.py --seed {seed} --quick"
@@ -30,13 +33,16 @@ def copied(name: str, into: Path) -> Path:
     return root
 
 
-def written(folder: Path, root: Path, replies: Path | None, **choices: str) -> Record:
+def written(
+    folder: Path, root: Path, replies: Path | None, sandbox: Callable[[], Sandbox] | None = None, /, **choices: str
+) -> Record:
     """Return what the mage has written, once nothing more can be done without a person.
 
     Args:
         folder: The study's.
         root: The project's.
         replies: Where the authored replies are; None if rules are to write all of it.
+        sandbox: Gives what programs run in; the default one if left out.
         choices: What goes along with a component, as after ``with=``.
     """
     from etude.mage.backends.scripted import Scripted
@@ -54,7 +60,8 @@ def written(folder: Path, root: Path, replies: Path | None, **choices: str) -> R
         preparing.begin(book, project, setup)
         backend = Scripted(replies) if replies is not None else None
         limits = Limits(wall_s=LIMIT_S)
-        tools = tools_at_hand(book, setup, sandbox=lambda: find_sandbox(""), tier="", backend=backend, limits=limits)
+        found = sandbox or (lambda: find_sandbox(""))
+        tools = tools_at_hand(book, setup, sandbox=found, tier="", backend=backend, limits=limits)
         assert project.chosen is not None
         work = Work(book, tools, sent=tuple(project.chosen.sent))
         broken = work.measure()

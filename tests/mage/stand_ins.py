@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 
 from etude.core.clock import VirtualClock
-from etude.core.errors import EtudeError
+from etude.core.errors import BackendError, EtudeError
 from etude.mage.asking.asker import Asker
 from etude.mage.asking.budget import Budget, Spent
-from etude.mage.backends.protocol import BackendError, Reply, Request, StopReason, Usage
+from etude.mage.backends.protocol import Reply, Request, StopReason, Usage
 from etude.mage.facts import Ended, Facts, ModelFacts, ModuleFacts, ParameterFacts
 from etude.mage.judge.baseline import compare_runs
 from etude.mage.judge.judging import judge, judge_first_step

@@ -10,11 +10,12 @@ from llm_server import QUOTA_OPENAI, SPEND_LIMIT_ANTHROPIC, LLMServer, Step
 from test_backends import KEY, REQUEST, SERVICES, ask_sdk, backend_at, sdk_at
 
 from etude.core.clock import VirtualClock
+from etude.core.errors import BackendError, BudgetSpent
 from etude.mage.asking.asker import SMALL, Asker
-from etude.mage.asking.budget import Budget, BudgetSpent, Limits, Spending
+from etude.mage.asking.budget import Budget, Limits, Spending
 from etude.mage.backends.caching import InMemory, NoCache, digest_of_question
 from etude.mage.backends.naming import backend_of
-from etude.mage.backends.protocol import Backend, BackendError, Reply, Request, StopReason
+from etude.mage.backends.protocol import Backend, Reply, Request, StopReason
 
 OVERLOADED = Step(status=529, error={"type": "overloaded_error", "message": "Overloaded"})
 SPENT = {"anthropic": SPEND_LIMIT_ANTHROPIC, "openai": QUOTA_OPENAI}

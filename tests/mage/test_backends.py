@@ -13,11 +13,11 @@ import openai
 import pytest
 from llm_server import QUOTA_OPENAI, SPEND_LIMIT_ANTHROPIC, LLMServer, Step
 
-from etude.core.errors import ConfigError
+from etude.core.errors import BackendError, ConfigError
 from etude.mage.asking.asker import SMALL
 from etude.mage.backends.capabilities import capability_of
 from etude.mage.backends.naming import backend_of, check_ready
-from etude.mage.backends.protocol import BackendError, Message, Reply, Request, StopReason, Usage
+from etude.mage.backends.protocol import Message, Reply, Request, StopReason, Usage
 from etude.mage.backends.services import Service
 
 KEY = "sk-a-secret-of-the-tests-0123456789"

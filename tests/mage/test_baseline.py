@@ -5,9 +5,9 @@ import pytest
 from variants_by_hand import CORRECT
 from watching import watch
 
-from etude.core.errors import ConfigError
+from etude.core.errors import BaselineError, ConfigError
 from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
-from etude.mage.judge.baseline import BaselineError, compare_runs, pairing
+from etude.mage.judge.baseline import compare_runs, pairing
 
 FINE = Ended(code=0, why="enough seen")
 

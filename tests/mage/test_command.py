@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from etude.core.errors import ConfigError
+from etude.core.errors import BackendError, ConfigError
 from etude.mage.backends.command import Command, end_with_descendants
 from etude.mage.backends.naming import backend_of
-from etude.mage.backends.protocol import BackendError, Message, Request, StopReason
+from etude.mage.backends.protocol import Message, Request, StopReason
 
 REQUEST = Request(system="Rules.", messages=(Message(role="user", text="Größe?"),), most_tokens=100)
 KEY = "a-secret-of-the-tests-123"

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etude
-from etude.mage.handover.explaining import UnfoundedError, explain, told
+from etude.core.errors import UnfoundedError
+from etude.mage.handover.explaining import explain, told
 from etude.mage.handover.numbers import missing_names, missing_numbers, numbers_in
 
 REPORT: dict[str, Any] = {

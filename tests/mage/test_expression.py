@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etude.core.errors import ExpressionError, MissingFactError
 from etude.mage.facts import Ended, Facts, ModelFacts, ModuleFacts, ParameterFacts
-from etude.mage.judge.expression import ExpressionError, MissingFactError, check_expression, holds, mentioned
+from etude.mage.judge.expression import check_expression, holds, mentioned
 
 ROWS = {"conv1.weight": ParameterFacts(shape=(8, 3, 3, 3)), "fc.weight": ParameterFacts(shape=(10, 8))}
 BASE = Facts(

@@ -15,16 +15,15 @@ import cloudpickle
 import pytest
 
 import etude
-from etude.core.errors import ConfigError, SignatureError
+from etude.core.errors import BaselineError, CommandError, ConfigError, SignatureError
 from etude.definition import read_code
 from etude.files.scripts import load
 from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
-from etude.mage.handover.commands import Command, CommandError
+from etude.mage.handover.commands import Command
 from etude.mage.handover.components import Accepted, commands_of, components_of, hand_over, pairs_of
 from etude.mage.handover.from_tree import functions_of
 from etude.mage.handover.metrics_of import Metric
 from etude.mage.handover.travelling import Files
-from etude.mage.judge.baseline import BaselineError
 from etude.mage.patch.blocks import Author, Patch
 from etude.mage.tree import Tree, digest_of
 

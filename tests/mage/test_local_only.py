@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from llm_server import LLMServer, Step
 
+from etude.core.errors import BackendError
 from etude.mage.backends.hosts import is_loopback
 from etude.mage.backends.naming import backend_of
-from etude.mage.backends.protocol import BackendError, Message, Request
+from etude.mage.backends.protocol import Message, Request
 
 REQUEST = Request(system="", messages=(Message(role="user", text="Say ready."),), most_tokens=10)
 ENVIRONMENT = {"OPENAI_API_KEY": "a-key-of-the-tests", "ANTHROPIC_API_KEY": "a-key-of-the-tests"}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etude.core.errors import ConfigError
-from etude.mage.asking.budget import Budget, BudgetSpent, Limits, Spending, Spent, amounts, most_input
+from etude.core.errors import BudgetSpent, ConfigError
+from etude.mage.asking.budget import Budget, Limits, Spending, Spent, amounts, most_input
 from etude.mage.asking.prices import EXAMPLE, Price, Prices, read_prices
 from etude.mage.backends.protocol import Message, Request, Usage
 

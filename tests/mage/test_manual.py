@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from etude.core.clock import VirtualClock
-from etude.core.errors import ConfigError
+from etude.core.errors import BackendError, ConfigError
 from etude.mage.backends.manual import Manual
 from etude.mage.backends.naming import backend_of
-from etude.mage.backends.protocol import Backend, BackendError, Message, Request, StopReason
+from etude.mage.backends.protocol import Backend, Message, Request, StopReason
 from etude.mage.backends.scripted import Scripted
 
 REQUEST = Request(system="Rules.", messages=(Message(role="user", text="Take conv2 out."),), most_tokens=100)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from benchmarks.mage_written import ENTRY, EXAMPLES, copied, follow_ups_by_hand, written
+from watched_programs import sandbox_of_tests
 
 import etude
 from etude.mage.backends.scripted import AUTHORED
@@ -22,7 +23,7 @@ from etude.mage.facts import Facts
 from etude.mage.handover.components import Accepted, commands_of, hand_over
 from etude.mage.judge.baseline import compare_runs
 from etude.mage.loop import preparing
-from etude.mage.loop.at_hand import find_sandbox, prober
+from etude.mage.loop.at_hand import prober
 from etude.mage.loop.book import Record, Setup
 from etude.mage.loop.parametrising import NAME, alike, asked_for, entry_with, judge_group, spread
 from etude.mage.patch.blocks import Author
@@ -39,7 +40,7 @@ LIMITS = Limits(wall_s=300.0)
 
 def planned(root: Path, setup: Setup, **choices: str) -> tuple[Any, Plan, list[Facts]]:
     project = preparing.look(root, entry=setup.entry)
-    probe = prober(setup, lambda: find_sandbox(""), LIMITS)
+    probe = prober(setup, sandbox_of_tests, LIMITS)
     runs = [probe(project.reading.tree) for _ in range(2)]
     plan = planning.plan(project.reading.tree, setup.entry, project.annotations, facts=runs[0], choices=choices)
     return project, plan, runs
@@ -65,7 +66,14 @@ def ablated(record: Record, root: Path, name: str, seeds: int) -> Any:
 
 def test_the_network_loses_a_layer_each_and_the_forgotten_shape_is_mended(tmp_path: Path) -> None:
     root = copied("mage_cnn", tmp_path)
-    record = written(tmp_path / "study", root, EXAMPLES / "mage_cnn" / "authored", conv2="none", fc1="none")
+    record = written(
+        tmp_path / "study",
+        root,
+        EXAMPLES / "mage_cnn" / "authored",
+        sandbox_of_tests,
+        conv2="none",
+        fc1="none",
+    )
     assert {name: one.calls for name, one in record.standings.items()} == {"without-conv2": 2, "without-fc1": 2}
     assert follow_ups_by_hand(record) == 0
     trees = {one.name: one.tree.text("train.py") for one in accepted_of(record)}
@@ -90,7 +98,7 @@ def test_each_mark_has_to_be_chosen_where_its_removal_can_be_meant_in_two_ways(t
 
 def test_the_graph_network_is_ablated_as_the_hint_says_and_the_forgotten_import_is_mended(tmp_path: Path) -> None:
     root = copied("mage_graphsage", tmp_path)
-    record = written(tmp_path / "study", root, EXAMPLES / "mage_graphsage" / "authored")
+    record = written(tmp_path / "study", root, EXAMPLES / "mage_graphsage" / "authored", sandbox_of_tests)
     assert list(record.standings) == [
         "without-sage2",
         "without-sage3",
@@ -112,7 +120,7 @@ def higgs(tmp_path: Path) -> Path:
 
 
 def test_six_features_and_all_pairs_take_no_call_at_all(higgs: Path, tmp_path: Path) -> None:
-    record = written(tmp_path / "study", higgs, None)
+    record = written(tmp_path / "study", higgs, None, sandbox_of_tests)
     assert len(record.standings) == 21
     assert {one.calls for one in record.standings.values()} == {0}
     assert follow_ups_by_hand(record) == 0
@@ -135,7 +143,7 @@ def test_six_features_and_all_pairs_come_of_one_reply(higgs: Path) -> None:
     patch = make_patch(tree, read_reply(reply).blocks, author=Author(name=AUTHORED), allowed=group.files)
 
     def probe(tree: Tree, entry: str) -> Facts:
-        return prober(Setup(root=str(higgs), entry=entry), lambda: find_sandbox(""), LIMITS)(tree)
+        return prober(Setup(root=str(higgs), entry=entry), sandbox_of_tests, LIMITS)(tree)
 
     few = type(group)(variants=group.variants[:1] + group.variants[-1:], files=group.files)
     found = judge_group(few, patch, patched(tree, patch), base=compare_runs(runs), entry=ENTRY, probe=probe)
@@ -170,7 +178,7 @@ def test_a_parametrised_program_that_does_something_else_without_its_argument_is
 
     def probe(tree: Tree, entry: str) -> Facts:
         ran.append(entry)
-        return prober(Setup(root=str(higgs), entry=entry), lambda: find_sandbox(""), LIMITS)(tree)
+        return prober(Setup(root=str(higgs), entry=entry), sandbox_of_tests, LIMITS)(tree)
 
     found = judge_group(group, patch, patched(tree, patch), base=compare_runs(runs), entry=ENTRY, probe=probe)
     assert list(found) == [NAME]

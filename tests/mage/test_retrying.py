@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etude.core.errors import BackendError
 from etude.mage.asking.retrying import NEVER, Patience, next_wait, told_of_limit
 from etude.mage.backends.failing import failure, what_was_said
-from etude.mage.backends.protocol import BackendError
 
 
 def error_of(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiers import permitted
 
 import etude
 from etude.core.errors import ConfigError, SandboxMissing
@@ -22,14 +25,6 @@ from etude.mage.sandbox.supervising import below
 
 MB = 2**20
 PATH = {"PATH": "/usr/bin:/bin"}
-
-
-def permitted(tier: Tier) -> Sandbox:
-    """Return a sandbox that this kernel permits; without one the test is skipped, with the reason."""
-    try:
-        return find_sandbox(tier)
-    except SandboxMissing as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(params=list(Tier))
@@ -198,7 +193,9 @@ def test_a_kernel_that_forbids_user_namespaces_is_named_with_the_way_out() -> No
 @pytest.mark.parametrize("tier", [Tier.BWRAP, Tier.NAMESPACES])
 def test_a_real_kernel_that_forbids_them_is_refused(tier: Tier) -> None:
     unshare = shutil.which("unshare")
-    inside = [unshare or "unshare", "--user", "--map-root-user", "--mount"]
+    if unshare is None:
+        pytest.skip("unshare is not installed, which is part of util-linux")
+    inside = [unshare, "--user", "--map-root-user", "--mount"]
     if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this kernel forbids user namespaces altogether")
     if tier is Tier.BWRAP and shutil.which("bwrap") is None:
@@ -239,3 +236,68 @@ def test_what_is_kept_is_the_beginning_and_the_end(parts: list[bytes], most: int
         tail = most // 2
         told_in_between = f"\n[... {len(whole) - most:,} bytes are left out ...]\n".encode()
         assert kept.whole() == whole[: most - tail] + told_in_between + whole[len(whole) - tail :]
+
+
+# --- who runs it ----------------------------------------------------------------------------------
+
+
+NOBODY = 65534
+AS_NOBODY = (
+    "import json, os, sys\n"
+    "from pathlib import Path\n"
+    "from etude.core.errors import SandboxMissing\n"
+    "from etude.mage.sandbox.finding import find_sandbox\n"
+    "from etude.mage.sandbox.protocol import Job, Limits\n"
+    "try: sandbox = find_sandbox(sys.argv[1])\n"
+    "except SandboxMissing as error: sys.exit(json.dumps({'missing': str(error)}))\n"
+    "script = 'id -u; echo x > file; cat file; cat /etc/shadow ../closed && echo READ; setsid sleep 600 & exit 3'\n"
+    "ran = sandbox.run(Job(['sh', '-c', script], Path(sys.argv[2]), environment={'PATH': '/usr/bin:/bin'}))\n"
+    "late = sandbox.run(Job(['sleep', '600'], Path(sys.argv[2]), environment={'PATH': '/usr/bin:/bin'},\n"
+    "                       limits=Limits(wall_s=1.0)))\n"
+    "sys.exit(json.dumps({'as': os.getuid(), 'code': ran.code, 'out': ran.out.decode(), 'late': late.stopped}))\n"
+)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="whoever runs this is unprivileged already")
+@pytest.mark.parametrize("tier", Tier)
+def test_an_unprivileged_user_has_the_same_sandboxes(tier: Tier) -> None:
+    with tempfile.TemporaryDirectory(prefix="etude-") as place:
+        os.chmod(place, 0o755)  # tmp_path is root's alone
+        folder, source = Path(place, "folder"), Path(place, "source")
+        folder.mkdir()
+        os.chown(folder, NOBODY, NOBODY)
+        (Path(place) / "closed").write_text("root's own")
+        (Path(place) / "closed").chmod(0o600)
+        shutil.copytree(Path(etude.__file__).parent, source / "etude", ignore=shutil.ignore_patterns("__pycache__"))
+
+        def run(python: str, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [python, "-B", "-c", code, *arguments],
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=place,
+                env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(source)},
+                user=NOBODY,
+                group=NOBODY,
+                extra_groups=[],
+            )
+
+        def may_run(python: str) -> bool:
+            try:
+                return run(python, "import sys; sys.exit(sys.version_info < (3, 11))").returncode == 0
+            except OSError:
+                return False
+
+        python = next(filter(may_run, (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")), None)
+        if python is None:
+            pytest.skip(f"no Python 3.11 or later that user {NOBODY} may run: {sys.executable} is root's own")
+        done = run(python, AS_NOBODY, tier.value, str(folder))
+        try:
+            told = json.loads(done.stderr)
+        except ValueError:
+            pytest.fail(done.stderr)
+        if "missing" in told:
+            pytest.skip(told["missing"])
+        assert told == {"as": NOBODY, "code": 3, "out": f"{NOBODY}\nx\n", "late": "time limit"}
+        assert not below(os.getpid())

@@ -9,9 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+from tiers import permitted
 
-from etude.core.errors import SandboxMissing
-from etude.mage.sandbox.finding import find_sandbox
 from etude.mage.sandbox.protocol import Job, Limits, Ran, Sandbox, Tier
 from etude.mage.sandbox.supervising import below, is_alive
 
@@ -35,10 +34,7 @@ OUTLIVING = {
 @pytest.fixture(params=list(Tier))
 def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     """Give a sandbox of each tier that this kernel permits."""
-    try:
-        return find_sandbox(request.param)
-    except SandboxMissing as error:
-        pytest.skip(str(error))
+    return permitted(request.param)
 
 
 def run(sandbox: Sandbox, script: str, folder: Path, wall_s: float) -> Ran:

@@ -28,10 +28,10 @@ from stand_ins import (
     spend_limit,
 )
 
-from etude.core.errors import ConfigError
+from etude.core.errors import BackendError, ConfigError
 from etude.mage.asking.budget import Budget, Limits
 from etude.mage.asking.evidence import Evidence, in_order, masked, of_verdict, shortened
-from etude.mage.backends.protocol import BackendError, Reply, Request, StopReason
+from etude.mage.backends.protocol import Reply, Request, StopReason
 from etude.mage.facts import Ended, Facts
 from etude.mage.loop.book import Approval, Book
 from etude.mage.loop.machine import Tries

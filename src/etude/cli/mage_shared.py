@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from etude.cli.mage_asking import backend
 from etude.cli.shell import BY_A_PROGRAM, print_json, print_table
-from etude.core.errors import ConfigError, EtudeError
+from etude.core.errors import BackendError, BaselineError, BudgetSpent, ConfigError, EtudeError, SandboxMissing
 
 if TYPE_CHECKING:
     from etude.mage.backends.protocol import Backend, Request
@@ -45,15 +45,11 @@ class MageShell(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command, and turn what it raises into an exit code, and into a document for a program."""
-        from etude.core.errors import SandboxMissing
-        from etude.mage.asking.budget import BudgetSpent
-        from etude.mage.backends.protocol import BackendError
-
         codes: dict[type[EtudeError], MageCode] = {
             BackendError: MageCode.BACKEND,
             BudgetSpent: MageCode.BUDGET,
             SandboxMissing: MageCode.SANDBOX,
-            BaselineStops: MageCode.BASELINE,
+            BaselineError: MageCode.BASELINE,
         }
         try:
             return super().invoke(ctx)
@@ -284,7 +280,7 @@ def plan_anew(book: Book, project: Project, setup: Setup) -> None:
     if not setup.planner.name:
         planned(project, setup)  # what cannot be planned is said before anything runs
     if why := doing.measure():
-        raise BaselineStops(why)
+        raise BaselineError(why)
     base = book.record.runs[0]
     if setup.planner.name:
         found = drafted(book.record, project, setup, base, ask_in=book)
@@ -300,10 +296,6 @@ def is_planned(record: Record, setup: Setup) -> bool:
     plan = record.plan
     made = plan is not None and plan.base == record.tree.digest and plan.said == plan_said(setup)
     return made and bool(record.runs)
-
-
-class BaselineStops(ConfigError):  # noqa: N818 - as it is told
-    """The untouched program does not run by itself."""
 
 
 def drafted(record: Record, project: Project, setup: Setup, base: Facts | None, *, ask_in: Book | None) -> Plan:

@@ -6,6 +6,9 @@
     │   ├── SignatureError     parameters and functions that do not fit together
     │   ├── FileError          an experiment file that cannot be read
     │   ├── SandboxMissing     a sandbox that this machine does not give
+    │   ├── BaselineError      a program that does not run untouched, so that no variant of it can be judged
+    │   ├── ExpressionError    a claim that may not be evaluated, or has no truth value
+    │   │   └── MissingFactError   it looks at a fact that was not seen
     │   └── RemovalRefused     a component that cannot be taken out of a model
     ├── StudyError             a study folder that cannot be used
     │   ├── NotAStudyError     the folder holds no journal of ours
@@ -13,6 +16,14 @@
     │   ├── DefinitionChangedError   a study whose definition is no longer the same
     │   └── StudyInUseError    another driver is working on it
     ├── ScriptError            a script raised something while the command line read it
+    ├── MageError              a variant of code cannot be written, applied, run or explained
+    │   ├── BackendError       nobody could be asked, or there was no answer
+    │   ├── BudgetSpent        a call was not made: it could have passed a limit of the user's
+    │   ├── ChangeRefused      a change of which nothing was applied
+    │   │   ├── BadReply       the answer holds none that could be read
+    │   │   └── PatchRefused   it cannot be applied as it is written
+    │   ├── CommandError       a program did not come to its end, or left no metric
+    │   └── UnfoundedError     an explanation says what its report does not
     ├── ResultError            what the training function returned or reported cannot be used
     ├── RanksError             the ranks of a trial do not go on together
     │   ├── RankLostError      another rank ended, hangs, or waits for something else
@@ -21,7 +32,8 @@
     └── Invalid                raised by users: this configuration cannot be, and that is no failure
 
 A message says what was given, why it cannot be, and the mend. ``TransitionError`` and
-``assert`` are for our own mistakes and are no part of the tree.
+``assert`` are for our own mistakes and are no part of the tree. ``BadReply`` and ``PatchRefused`` hold reasons as the
+mage's ladder knows them, and lie where refusals are made (``etude.mage.patch.refusals``).
 """
 
 from __future__ import annotations
@@ -64,6 +76,18 @@ class FileError(ConfigError):
 
 class SandboxMissing(ConfigError):  # noqa: N818 - it is no mishap: nothing is run without
     """A sandbox that was asked for, or is the default, cannot be had here; no other one was taken in its place."""
+
+
+class BaselineError(ConfigError):
+    """The untouched program does not run, or cannot be watched: no patch has anything to do with it."""
+
+
+class ExpressionError(ConfigError):
+    """An expression that may not be evaluated, or has no truth value."""
+
+
+class MissingFactError(ExpressionError):
+    """An expression looks at a fact that is not there."""
 
 
 class RefusalCode(Enum):
@@ -153,6 +177,74 @@ class StudyInUseError(StudyError):
 
 class ScriptError(EtudeError):
     """A script raised something while the command line read it. The message is the traceback, from the script on."""
+
+
+class MageError(EtudeError):
+    """A variant of code cannot be written, applied, run or explained."""
+
+
+class BackendError(MageError):
+    """A backend could not be asked, or did not answer.
+
+    Attributes:
+        code: What kind of failure: ``rate limit``, ``spend limit``, ``overloaded``, ``server``, ``connection``,
+            ``timeout``, ``key``, ``unknown model``, ``too large``, ``bad request``, ``refused host``,
+            ``not installed``.
+        may_retry: Whether asking again could help.
+        after_s: So long one has to wait at least; None where nothing is said.
+        status: The HTTP status, if there was one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        may_retry: bool = False,
+        after_s: float | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.may_retry = may_retry
+        self.after_s = after_s
+        self.status = status
+
+
+class BudgetSpent(MageError):  # noqa: N818 - nothing went wrong: the user's limit is kept
+    """A call was not made: it could have passed a limit of the user's.
+
+    Attributes:
+        what: Which limit: ``calls``, ``input``, ``output``, ``cost`` or ``wall_s``.
+        variant: Whose; empty if it is that of the whole study.
+    """
+
+    def __init__(self, message: str, *, what: str, variant: str = "") -> None:
+        super().__init__(message)
+        self.what = what
+        self.variant = variant
+
+
+class ChangeRefused(MageError):  # noqa: N818 - it is no mishap: whoever wrote the change is told why
+    """A change of code that was refused, and of which nothing was applied."""
+
+
+class CommandError(MageError):
+    """A command did not come to its end, or left no metric."""
+
+
+class UnfoundedError(MageError):
+    """An explanation says what its report does not.
+
+    Attributes:
+        numbers: Numbers that do not occur in it.
+        names: Names that do not.
+    """
+
+    def __init__(self, message: str, *, numbers: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.numbers = numbers
+        self.names = names
 
 
 class ResultError(EtudeError):

@@ -5,37 +5,52 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final, overload
-from urllib.parse import quote, quote_plus
+from typing import Any, Final, overload
+from urllib.parse import quote, quote_plus, unquote
 
 REMOVED: Final = "(removed)"
 """What stands in the place of a secret."""
 
 TELLING: Final = frozenset(
-    ("KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "COOKIE")
+    (
+        *("KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS"),
+        *("AUTH", "AUTHORIZATION", "COOKIE", "DSN"),
+    )
 )
 """Words in the name of a variable that say that its value is a secret."""
+
+ENDING: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "COOKIE")
+"""How such a word may end that is written together with another one, as in ``GITHUBTOKEN``."""
 
 SHORTEST: Final = 8
 """What is shorter than this is taken for no secret: a text would lose ordinary words with it."""
 
 LONGEST_WORD: Final = 16
 _WORDS: Final = re.compile(r"[A-Za-z]+([-_. ][A-Za-z]+)*")
+_PATH: Final = re.compile(r"[/~]|\.{1,2}/|[A-Za-z]:[\\/]")
 _IN_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
+_LOOKS_LIKE_ONE: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"(?:sk|pk|rk)[-_](?=[-_A-Za-z]*\d)[-_A-Za-z0-9]{12,}|gh[opusr]_[A-Za-z0-9]{12,}|github_pat_\w{12,}"
+    r"|hf_[A-Za-z0-9]{12,}|xox[abeoprs]-[-A-Za-z0-9]{10,}|glpat-[-\w]{12,}|A[KS]IA[A-Z0-9]{12,}|AIza[-\w]{20,})"
+)
+"""How services write their keys, so that one is known wherever it stands."""
 
 
 def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the values of an environment that are secrets, the longest first.
 
-    These are the values of variables whose names say so, such as ``OPENAI_API_KEY``, and passwords in addresses, such
-    as that of a proxy.
+    These are the values of variables whose names say so, such as ``OPENAI_API_KEY``; passwords in addresses, such as
+    that of a proxy; and whatever is written as services write their keys, such as ``ghp_...``.
     """
     found: set[str] = set()
     for name, value in environment.items():
         said = name.upper()
-        if TELLING & set(said.split("_")) or said.endswith(("KEY", "TOKEN", "SECRET", "PASSWORD")):
+        if TELLING & set(re.split(r"[^A-Z]+", said)) or said.endswith(ENDING):
             found.update(part for part in (value.strip(), *value.split()) if could_be_secret(part))
-        found.update(part for part in _IN_URL.findall(value) if len(part) >= SHORTEST)
+        for password in _IN_URL.findall(value):
+            found.update(one for one in (password, unquote(password)) if len(one) >= SHORTEST)
+        found.update(_LOOKS_LIKE_ONE.findall(value))
     return tuple(sorted(found, key=lambda one: (-len(one), one)))
 
 
@@ -46,7 +61,7 @@ def could_be_secret(value: str) -> bool:
     that stands for a key where none is needed: to take that out of an answer would change what was answered.
     """
     is_word = len(value) < LONGEST_WORD and _WORDS.fullmatch(value) is not None
-    return len(value) >= SHORTEST and not is_word and not value.startswith(("/", "~"))
+    return len(value) >= SHORTEST and not is_word and _PATH.match(value) is None
 
 
 @overload
@@ -54,11 +69,33 @@ def scrub(text: str, secrets: Iterable[str]) -> str: ...
 @overload
 def scrub(text: bytes, secrets: Iterable[str]) -> bytes: ...
 def scrub(text: str | bytes, secrets: Iterable[str]) -> str | bytes:
-    """Return a text without secrets, however they are spelled: as they are, within JSON, or within an address."""
+    """Return a text without secrets, however they are spelled: within JSON, Python or an address, or as they are."""
     for secret in secrets:
-        for spelled in sorted({secret, json.dumps(secret)[1:-1], quote(secret, safe=""), quote_plus(secret)}):
+        for spelled in _spellings(secret):
             if isinstance(text, bytes):
-                text = text.replace(spelled.encode(), REMOVED.encode())
+                text = text.replace(spelled.encode(errors="surrogateescape"), REMOVED.encode())
             else:
                 text = text.replace(spelled, REMOVED)
     return text
+
+
+def scrub_all(value: Any, secrets: Iterable[str]) -> Any:
+    """Return plain values, however nested, in whose texts secrets gave way to ``(removed)``.
+
+    Example:
+        >>> scrub_all({"told": ["key sk-0123456789 is wrong"]}, ["sk-0123456789"])
+        {'told': ['key (removed) is wrong']}
+    """
+    if isinstance(value, str):
+        return scrub(value, secrets)
+    if isinstance(value, dict):
+        return {scrub_all(name, secrets): scrub_all(inner, secrets) for name, inner in value.items()}
+    return [scrub_all(one, secrets) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _spellings(secret: str) -> list[str]:
+    """Return how a secret may be spelled, the longest first."""
+    quoted = (form(secret, errors="surrogateescape") for form in (quote, quote_plus))
+    inner = (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1])
+    whole = quote(secret, safe="", errors="surrogateescape")
+    return sorted({secret, whole, *quoted, *inner}, key=lambda one: (-len(one), one))

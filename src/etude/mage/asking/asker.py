@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
 from etude.core.clock import Clock
+from etude.core.errors import BackendError
 from etude.mage.asking.budget import Budget, Spending, Spent
 from etude.mage.asking.retrying import next_wait
 from etude.mage.backends.caching import ReplyCache, digest_of_question
-from etude.mage.backends.protocol import Backend, BackendError, Message, Reply, Request, Usage
+from etude.mage.backends.protocol import Backend, Message, Reply, Request, Usage
 
 SMALL: Final = Request(
     system="",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Final
 
-from etude.core.errors import ConfigError, EtudeError
+from etude.core.errors import BudgetSpent, ConfigError
 from etude.mage.asking.prices import EXAMPLE, Prices
 from etude.mage.backends.protocol import Request, Usage
 from etude.mage.values import Value
@@ -84,20 +84,6 @@ class Spent(Value, frozen=True):
     def plus(self, variant: str, spending: Spending) -> Spent:
         """Return what has been spent after a variant has spent something more."""
         return Spent(variants={**self.variants, variant: self.of(variant) + spending})
-
-
-class BudgetSpent(EtudeError):  # noqa: N818 - nothing went wrong: the user's limit is kept
-    """A call was not made: it could have passed a limit of the user's.
-
-    Attributes:
-        what: Which limit: ``calls``, ``input``, ``output``, ``cost`` or ``wall_s``.
-        variant: Whose; empty if it is that of the whole study.
-    """
-
-    def __init__(self, message: str, *, what: str, variant: str = "") -> None:
-        super().__init__(message)
-        self.what = what
-        self.variant = variant
 
 
 class Budget(Value, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from etude.mage.backends.protocol import BackendError
+from etude.core.errors import BackendError
 
 NEVER: Final = frozenset((400, 401, 402, 403, 404, 413, 422))
 """Answers of a service that do not change by asking again."""

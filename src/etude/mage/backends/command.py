@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from etude.core.errors import ConfigError
+from etude.core.errors import BackendError, ConfigError
 from etude.mage.backends.hosts import THIS_MACHINE
-from etude.mage.backends.protocol import BackendError, Reply, Request
+from etude.mage.backends.protocol import Reply, Request
 from etude.mage.backends.wording import as_text
 from etude.mage.scrubbing import scrub, secrets_of
 

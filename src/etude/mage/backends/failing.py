@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from etude.mage.backends.protocol import BackendError
+from etude.core.errors import BackendError
 from etude.mage.values import Value
 
 NO_MORE_MONEY: Final = ("spend_limit", "insufficient_quota", "credit_balance", "usage_limit", "billing")

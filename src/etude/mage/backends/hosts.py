@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from etude.core.errors import ConfigError
-from etude.mage.backends.protocol import BackendError
+from etude.core.errors import BackendError, ConfigError
 
 THIS_MACHINE: Final = "this machine"
 """The host of a backend that sends nothing anywhere by itself."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from etude.core.clock import Clock, WallClock
+from etude.core.errors import BackendError
 from etude.mage.backends.hosts import THIS_MACHINE
-from etude.mage.backends.protocol import Backend, BackendError, Reply, Request
+from etude.mage.backends.protocol import Backend, Reply, Request
 from etude.mage.backends.wording import as_text
 
 LOOK_EVERY_S: Final = 1.0

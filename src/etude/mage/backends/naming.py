@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from etude.core.errors import ConfigError
+from etude.core.errors import BackendError, ConfigError
 from etude.mage.backends.anthropic_messages import AnthropicMessages
 from etude.mage.backends.capabilities import ELSEWHERE, Capability, capability_of, replaced
 from etude.mage.backends.command import Command
 from etude.mage.backends.manual import Manual
 from etude.mage.backends.openai_chat import OpenAIChat
-from etude.mage.backends.protocol import Backend, BackendError
+from etude.mage.backends.protocol import Backend
 from etude.mage.backends.scripted import Scripted
 from etude.mage.backends.services import Service
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Protocol
 
-from etude.core.errors import EtudeError
 from etude.mage.values import Value
 
 
@@ -85,34 +84,6 @@ class Reply(Value, frozen=True):
     request: str = ""
     model: str = ""
     raw: bytes | None = None
-
-
-class BackendError(EtudeError):
-    """A backend could not be asked, or did not answer.
-
-    Attributes:
-        code: What kind of failure: ``rate limit``, ``spend limit``, ``overloaded``, ``server``, ``connection``,
-            ``timeout``, ``key``, ``unknown model``, ``too large``, ``bad request``, ``refused host``,
-            ``not installed``.
-        may_retry: Whether asking again could help.
-        after_s: So long one has to wait at least; None where nothing is said.
-        status: The HTTP status, if there was one.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str,
-        may_retry: bool = False,
-        after_s: float | None = None,
-        status: int | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.may_retry = may_retry
-        self.after_s = after_s
-        self.status = status
 
 
 class Backend(Protocol):

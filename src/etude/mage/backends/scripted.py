@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Final
 
-from etude.core.errors import ConfigError
+from etude.core.errors import BackendError, ConfigError
 from etude.mage.backends.caching import digest_of_question
 from etude.mage.backends.hosts import THIS_MACHINE
-from etude.mage.backends.protocol import Backend, BackendError, Reply, Request, StopReason
+from etude.mage.backends.protocol import Backend, Reply, Request, StopReason
 from etude.mage.backends.wording import as_text
 
 AUTHORED: Final = "authored"

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 from etude.core.clock import WallClock
+from etude.core.errors import BackendError
 from etude.mage.backends.capabilities import Capability, capability_of, corrected
 from etude.mage.backends.failing import Said, ServiceError, failure, what_was_said
 from etude.mage.backends.hosts import check_local, host_of, is_loopback, read_url
-from etude.mage.backends.protocol import BackendError, Reply, Request
+from etude.mage.backends.protocol import Reply, Request
 from etude.mage.backends.wire import Call
 from etude.mage.scrubbing import could_be_secret, scrub, secrets_of
 

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
+from etude.core.errors import BackendError
 from etude.mage.backends.hosts import check_local, is_loopback
-from etude.mage.backends.protocol import BackendError
 
 if TYPE_CHECKING:
     import httpx2

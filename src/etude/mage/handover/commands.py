@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from etude.core.errors import ConfigError, EtudeError, ResultError
+from etude.core.errors import CommandError, ConfigError, ResultError
 from etude.core.text import count
 from etude.mage.handover.metrics_of import Metric
 from etude.mage.handover.running import run_to_end
@@ -27,10 +27,6 @@ NOT_TOLD: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 """What a written program has no business with: the keys of whoever wrote it."""
 PROGRAM: Final = "program"
 """The folder of a trial in which the command runs."""
-
-
-class CommandError(EtudeError):
-    """A command did not come to its end, or left no metric."""
 
 
 @dataclass(frozen=True)

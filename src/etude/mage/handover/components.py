@@ -14,14 +14,14 @@ from typing import Any, Final, Protocol
 
 from etude.ablate.components import CustomComponent
 from etude.ablate.making import custom
-from etude.core.errors import ConfigError
+from etude.core.errors import BaselineError, ConfigError
 from etude.core.signature import Definition
 from etude.core.text import count
 from etude.mage.facts import Facts
 from etude.mage.handover.commands import Command
 from etude.mage.handover.from_tree import functions_of, search_in
 from etude.mage.handover.travelling import Files
-from etude.mage.judge.baseline import BaselineError, pairing
+from etude.mage.judge.baseline import pairing
 from etude.mage.patch.blocks import Patch
 from etude.mage.tree import Tree
 

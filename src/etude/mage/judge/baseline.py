@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from etude.core.errors import ConfigError
+from etude.core.errors import BaselineError
 from etude.mage.facts import Facts
 from etude.mage.judge.comparing import counted, listed, same
 from etude.mage.tree import digest_of
@@ -36,10 +36,6 @@ WHOLE: Final = (
     "losses",
 )
 """Facts that are the same in two runs as a whole, or not at all."""
-
-
-class BaselineError(ConfigError):
-    """The untouched program does not run, or cannot be watched: no patch has anything to do with it."""
 
 
 class Baseline(Value, frozen=True):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from etude.core.errors import ConfigError
+from etude.core.errors import ExpressionError, MissingFactError
 from etude.mage.facts import Facts
 
 LONGEST: Final = 2_000
@@ -61,14 +61,6 @@ CALCULATES: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-
-
-class ExpressionError(ConfigError):
-    """An expression that may not be evaluated, or has no truth value."""
-
-
-class MissingFactError(ExpressionError):
-    """An expression looks at a fact that is not there."""
 
 
 def holds(expression: str, base: Facts, variant: Facts) -> bool:

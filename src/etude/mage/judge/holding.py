@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from etude.core.errors import ExpressionError, MissingFactError
 from etude.mage.facts import Facts
 from etude.mage.judge import gone
 from etude.mage.judge.calling import call_changed, call_gone, group_value, setting_value
 from etude.mage.judge.comparing import listed, same, shown
-from etude.mage.judge.expression import ExpressionError, MissingFactError, holds
+from etude.mage.judge.expression import holds
 from etude.mage.judge.findings import Finding, alarm, fails, unclear
 from etude.mage.judge.lacking import columns_gone
 from etude.mage.judge.saying import said

@@ -26,7 +26,7 @@ from etude.mage.facts import Facts
 from etude.mage.loop.machine import Standing
 from etude.mage.loop.states import Stage
 from etude.mage.patch.blocks import Patch
-from etude.mage.scrubbing import scrub
+from etude.mage.scrubbing import scrub_all
 from etude.mage.tree import Tree, digest_of
 from etude.mage.values import Value
 from etude.mage.variants import Plan, Variant
@@ -347,7 +347,7 @@ class Book:
             at=self._clock.now_s(),
             what=did.value,
             variant=variant,
-            body=without_secrets(plain, self._secrets),
+            body=scrub_all(plain, self._secrets),
         )
         self._journal.append([fact])
         self.record.apply(fact)
@@ -385,20 +385,6 @@ class Answers:
     def put(self, digest: str, reply: Reply) -> None:
         """Write an answer down."""
         self._book.write(Did.ANSWERED, self.variant, digest=digest, reply=_kept(reply))
-
-
-def without_secrets(value: Any, secrets: Iterable[str]) -> Any:
-    """Return plain values in whose texts secrets gave way to ``(removed)``.
-
-    Example:
-        >>> without_secrets({"told": ["key sk-0123456789 is wrong"]}, ["sk-0123456789"])
-        {'told': ['key (removed) is wrong']}
-    """
-    if isinstance(value, str):
-        return scrub(value, secrets)
-    if isinstance(value, dict):
-        return {without_secrets(name, secrets): without_secrets(inner, secrets) for name, inner in value.items()}
-    return [without_secrets(one, secrets) for one in value] if isinstance(value, list | tuple) else value
 
 
 def told_usage(usage: Usage) -> str:

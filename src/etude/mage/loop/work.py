@@ -16,14 +16,13 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from etude.core.errors import EtudeError
+from etude.core.errors import BackendError, BudgetSpent, EtudeError
 from etude.core.text import count
 from etude.mage.asking import prompts
 from etude.mage.asking.asker import Asker
-from etude.mage.asking.budget import BudgetSpent
 from etude.mage.asking.evidence import Evidence, of_reasons, of_verdict
 from etude.mage.asking.retrying import told_of_limit
-from etude.mage.backends.protocol import BackendError, Reply, Request, StopReason
+from etude.mage.backends.protocol import Reply, Request, StopReason
 from etude.mage.facts import Facts
 from etude.mage.judge.baseline import Baseline
 from etude.mage.loop import machine as loop

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from etude.core.errors import EtudeError
+from etude.core.errors import ChangeRefused
 from etude.mage.verdicts import Outcome, Reason, Rung, Verdict
 
 
-class BadReply(EtudeError):  # noqa: N818
+class BadReply(ChangeRefused):
     """An answer that holds no change that could be read, and nothing was changed.
 
     Attributes:
@@ -27,7 +27,7 @@ class BadReply(EtudeError):  # noqa: N818
         return Verdict(rung=Rung.REPLY, outcome=Outcome.FAILED, reasons=self.reasons)
 
 
-class PatchRefused(EtudeError):  # noqa: N818
+class PatchRefused(ChangeRefused):
     """A change that cannot be applied, and of which nothing was applied.
 
     Attributes:

@@ -12,8 +12,8 @@ import msgspec
 
 from etude.mage.facts import Facts
 from etude.mage.probe.metrics import printed, written
-from etude.mage.probe.scrubbing import scrubbed_all
 from etude.mage.sandbox.protocol import Ran
+from etude.mage.scrubbing import scrub_all, secrets_of
 
 MOST_BYTES: Final = 500_000_000
 TAIL_LINES: Final = 60
@@ -36,7 +36,7 @@ def facts_of(ran: Ran, out: Path, metrics: Path | None, folder: Path, environmen
         out: The file of facts that its watcher has written, if it could.
         metrics: The file that it writes its metrics into; None if none was agreed on.
         folder: The project's. Its paths are told relative to that, so that equal errors of two variants are equal.
-        environment: Ours, whose keys are kept out.
+        environment: Ours, whose secrets are kept out.
     """
     raw = _raw(out)
     try:
@@ -61,7 +61,7 @@ def _facts(
         "wall_s": ran.wall_s,
         "unseen": unseen,
     }
-    return msgspec.convert(scrubbed_all(_without(found, folder), environment), Facts, strict=False)
+    return msgspec.convert(scrub_all(_without(found, folder), secrets_of(environment)), Facts, strict=False)
 
 
 _PLAIN: Final = (
@@ -84,13 +84,14 @@ def _ended(ran: Ran, raw: Mapping[str, Any]) -> dict[str, Any]:
     tail = "\n".join(ran.err.decode(errors="replace").splitlines()[-TAIL_LINES:])
     if ran.stopped:
         return {"code": ran.code, "why": ran.stopped, "traceback": tail}
+    refused = f" ({ran.refused})" if ran.refused else ""
     if ran.signal is not None:
-        return {"code": None, "why": f"killed by signal {ran.signal}", "traceback": tail}
+        return {"code": None, "why": f"killed by signal {ran.signal}{refused}", "traceback": tail}
     why = raw.get("why", "")
     if why == "raised" and ran.code:
         return {"code": ran.code, "why": why, **raw.get("error", {})}
     if ran.code:
-        return {"code": ran.code, "why": f"exit code {ran.code}", "traceback": tail}
+        return {"code": ran.code, "why": f"exit code {ran.code}{refused}", "traceback": tail}
     return {"code": ran.code, "why": why if why == "enough seen" else "finished"}
 
 

@@ -37,7 +37,7 @@ TOLD: Final = {
     Tier.BWRAP: (
         "bwrap: no network, the system read-only, only the variant's folder writable, an environment and processes of "
         "its own. It does not keep off what breaks the kernel itself, and GPUs are bound in where there are any. "
-        "Memory is limited for each process, and not for all of them."
+        "Memory is limited for each process, and for all of them together only where a control group can be made."
     ),
     Tier.NAMESPACES: (
         "namespaces: no network and processes of its own, all of which end with it. It can still read everything that "

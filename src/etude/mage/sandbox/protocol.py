@@ -25,8 +25,11 @@ class Limits:
     Attributes:
         wall_s: Seconds, from start to end; all that it started is ended then, too.
         cpu_s: CPU seconds of each process; None for any.
-        memory_mb: Address space of each process; None for any.
-        processes: How many at a time; None for any.
+        memory_mb: Address space of each process, and, where the kernel can be asked to (``groups``), memory of all of
+            them together; None for any.
+        processes: How many at a time; None for any. They are counted every 20 ms.
+        tasks: How many processes and threads at a time, where the kernel can be asked to count them; None for as many
+            as ``processes`` of a numerical library have on this machine.
         output_bytes: So much of what it prints is kept, half from the beginning and half from the end.
         file_mb: How large a file may become; None for any.
     """
@@ -35,6 +38,7 @@ class Limits:
     cpu_s: float | None = None
     memory_mb: int | None = None
     processes: int | None = 256
+    tasks: int | None = None
     output_bytes: int = 10_000_000
     file_mb: int | None = None
 
@@ -52,6 +56,10 @@ class Ran:
         wall_s: How long it took, until nothing of it was left.
         tier: What it ran in.
         stopped: Why we ended it: ``time limit`` or ``more than 256 processes``; empty if we did not.
+        kernel: What the kernel limited for all of its processes together: ``processes``, ``memory``; nothing where no
+            control group may be made.
+        refused: Which of these it had to hold: it forked no more for ``more than 4,096 processes and threads``, or
+            ended one of them for ``more than 512 MB of memory in all``; empty if there was no need.
     """
 
     code: int | None
@@ -62,6 +70,8 @@ class Ran:
     wall_s: float = 0.0
     tier: Tier = Tier.LIMITS
     stopped: str = ""
+    kernel: tuple[str, ...] = ()
+    refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,8 @@ class Job:
         command: The program and its arguments.
         folder: Where it runs, and the only place that it may write to.
         reads: Further folders and files that it may read: the interpreter's, the project's, data.
+        hides: What of these it is not to find: sockets and pipes, for instance, which can be talked to by whoever may
+            read them. Only bubblewrap can hide anything.
         environment: All of its environment.
         limits: What it may take.
         network: Whether it may reach any.
@@ -80,6 +92,7 @@ class Job:
     command: Sequence[str]
     folder: Path
     reads: Sequence[Path] = ()
+    hides: Sequence[Path] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     network: bool = False

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from etude.core.errors import SandboxMissing
-from etude.mage.sandbox import supervising
+from etude.mage.sandbox import groups, supervising
 from etude.mage.sandbox.kept import Kept
 from etude.mage.sandbox.protocol import Job, Limits, Ran, Tier
 
@@ -39,6 +39,8 @@ STATUS_BYTES: Final = 10_000
 """A supervisor says much less. Whoever says more is none."""
 TROUBLE_BYTES: Final = 10_000
 TOLD: Final = ("started", "code", "signal")
+ONCE_TAKEN: Final = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh")
+"""Runs what follows once it is told to: what it starts before it is in its group would not be."""
 MB: Final = 2**20
 
 Wrap = Callable[[Sequence[str]], Sequence[str]]
@@ -83,11 +85,15 @@ class _Running:
         self._has_namespace = wrap is not None
         self._began_s = time.monotonic()
         ends = self._open_pipes(stack)
-        command = [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, ends)]
+        command: Sequence[str] = [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, ends)]
+        command = wrap(command) if wrap is not None else command
+        self._group = groups.make(job.limits) if tier is not Tier.OUTER and supervising.LINUX else None
+        if self._group is not None:
+            stack.callback(self._group.end)
         try:
             self._process = subprocess.Popen(
-                list(wrap(command)) if wrap is not None else command,
-                stdin=subprocess.DEVNULL,
+                [*(ONCE_TAKEN if self._group is not None else ()), *command],
+                stdin=subprocess.PIPE if self._group is not None else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd="/",
@@ -108,6 +114,7 @@ class _Running:
         stack.enter_context(self._process.stdout)
         stack.enter_context(self._process.stderr)
         stack.callback(self._end)
+        self._take()
         self._out, self._err = Kept(job.limits.output_bytes), Kept(job.limits.output_bytes)
         self._trouble = Kept(TROUBLE_BYTES)
         self._status = bytearray()
@@ -147,7 +154,17 @@ class _Running:
             err=self._err.whole(),
             wall_s=time.monotonic() - self._began_s,
             tier=self._tier,
+            kernel=self._group.held if self._group is not None else (),
+            refused=self._group.refused() if self._group is not None else "",
         )
+
+    def _take(self) -> None:
+        """Let it begin, in its group if it has one."""
+        if self._group is not None:
+            self._group.take(self._process.pid)
+            assert self._process.stdin is not None
+            with contextlib.suppress(BrokenPipeError), self._process.stdin as go:
+                go.write(b"\n")
 
     def _open_pipes(self, stack: contextlib.ExitStack) -> tuple[int, int, int]:
         """Return the supervisor's ends. What the sandbox itself has to say does not mix with the command's errors."""

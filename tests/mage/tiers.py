@@ -1,0 +1,17 @@
+"""Sandboxes for tests: where a tier is missing its tests are skipped and say what is missing, and the others run."""
+
+from __future__ import annotations
+
+import pytest
+
+from etude.core.errors import SandboxMissing
+from etude.mage.sandbox.finding import NOT_RUNNING, find_sandbox
+from etude.mage.sandbox.protocol import Sandbox, Tier
+
+
+def permitted(tier: Tier) -> Sandbox:
+    """Return a sandbox that this machine permits; without one the test is skipped."""
+    try:
+        return find_sandbox(tier)
+    except SandboxMissing as error:
+        pytest.skip(f"no sandbox {tier.value} here: {str(error).partition(NOT_RUNNING)[0].strip()}")
