@@ -31,6 +31,7 @@ WHOLE: Final = (
     "batches",
     "batch_digests",
     "lengths",
+    "examples",
     "seeds",
     "metrics",
     "losses",
