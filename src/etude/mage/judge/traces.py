@@ -274,13 +274,20 @@ def arguments(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
         if new:
             sized = name.startswith(INITIAL) and licence.draws  # a deviation may follow the size of a layer
             weigh = for_a_person if licence.replaced or licence.settings or sized else fails
-            usual = before[0] if before else "nothing of that"
+            told, usual = _apart(new[0], before[0]) if before else (new[0], "nothing of that")
             yield weigh(
-                f"`{name}` is called with {new[0]}, {usual} in the baseline, and no claim says so.",
+                f"`{name}` is called with {told}, {usual} in the baseline, and no claim says so.",
                 claim="nothing else differs",
                 expected="; ".join(before),
                 found="; ".join(after),
             )
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    """Return the words of two ways of calling that are not in both."""
+    mine, theirs = one.split(" "), other.split(" ")
+    odd = [word for word in mine if word not in theirs], [word for word in theirs if word not in mine]
+    return " ".join(odd[0]) or one, " ".join(odd[1]) or "without"
 
 
 def _draws(name: str) -> bool:

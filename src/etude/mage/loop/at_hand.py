@@ -94,6 +94,7 @@ def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Call
                 sandbox=sandbox(),
                 steps=setup.steps,
                 seed=setup.seed,
+                other_seed=setup.seed + 1,
                 limits=limits,
                 reads=reached(tree, root, folder),
                 metric_file=setup.metric.partition(":")[0] if ":" in setup.metric else "",

@@ -107,7 +107,7 @@ class Calls:
             if value is None or isinstance(value, bool | int | float | str):
                 told.append(f"{parameter}={value}"[:200])
             elif hasattr(value, "untyped_storage"):
-                if is_loss and value.dim():
+                if is_loss and value.dim() and not is_optional:
                     told.append(f"{parameter}.rows={value.shape[0]}")
                 if is_optional:
                     few = is_loss and value.numel() <= LARGEST
@@ -149,7 +149,7 @@ class Calls:
 
     def _of_library(self, module: str, qualified: str, code: Any) -> str | None:
         """Return the name of a function of a library, and keep its parameters; None for private ones."""
-        if "._" in f".{module}.{qualified.split('.')[-1]}" or "<locals>" in qualified:
+        if "._" in f".{module}.{qualified.rpartition('.')[2]}" or "<locals>" in qualified:
             return None
         name, function = public(module, qualified, code)
         optional = _optional(function)

@@ -108,16 +108,15 @@ class Fits:
     def _told(self, value: Any) -> Any:
         """Return a value that ``fit`` gets beside its table, as it can be written down."""
         plain = self._seen.plain
+        shape = getattr(value, "shape", None)
+        if shape:  # a table says how long it is: its columns may be what goes
+            return f"{shape[0]} rows" if len(shape) >= TABLE else plain.digest(plain.bytes_of(value))
         if plain.is_plain(plain.plain(value)):
             return value
-        told = []
-        for leaf in plain.leaves(value):
-            shape = getattr(leaf, "shape", None)
-            if shape is None:
-                told.append(type(leaf).__name__)
-            else:  # a table says how long it is: its columns may be what goes
-                told.append(f"{shape[0]} rows" if len(shape) >= TABLE else plain.digest(plain.bytes_of(leaf)))
-        return told
+        if isinstance(value, list | tuple):
+            told = [self._told(one) for one in value]
+            return told if plain.is_plain(plain.plain(told)) else plain.digest(repr(told).encode())
+        return type(value).__name__
 
     def _cut(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return arguments with few rows, evenly spaced so that all labels are among them."""
