@@ -13,11 +13,11 @@ from etude.mage.judge.findings import Finding, alarm, fails, for_a_person
 from etude.mage.judge.licence import Licence
 
 SPREAD: Final = 1.5
-"""So many times the spread of a first batch is more than chance, however many examples there are."""
+"""So many times the spread of a first batch is more than chance."""
 SHIFT: Final = 0.75
 """So many spreads its mean may move."""
 FAR: Final = 4.0
-"""So many standard errors are more than chance where a batch has few examples."""
+"""So many standard errors are more than chance where an example is one number, as labels are."""
 
 
 def rest_of_data(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str]) -> Iterator[Finding]:
@@ -33,7 +33,10 @@ def rest_of_data(base: Facts, facts: Facts, licence: Licence, varies: frozenset[
     if not {"examples"} & (varies | licence.free):
         weigh = for_a_person if licence.settings else fails
         yield from equal("The numbers of examples in an epoch", base.examples, facts.examples, weigh)
-    if same(base.batch_digests, facts.batch_digests) or licence.data or {"batch_digests"} & (varies | licence.free):
+    if same(base.batch_digests, facts.batch_digests):
+        return
+    yield from _values_of_batches(base, facts, licence)
+    if licence.data or {"batch_digests"} & (varies | licence.free):
         return
     fixed = _others_without_seed(base, facts)
     if fixed:
@@ -45,7 +48,6 @@ def rest_of_data(base: Facts, facts: Facts, licence: Licence, varies: frozenset[
             found=facts.batch_digests[fixed[0]],
         )
         return
-    yield from _values_of_batches(base, facts, licence)
     if not licence.draws or _starts_alike(base, facts):
         weigh = alarm_of if not licence.draws and licence.calls and not _only_after(licence) else fails
         yield weigh(
@@ -59,7 +61,7 @@ def rest_of_data(base: Facts, facts: Facts, licence: Licence, varies: frozenset[
 
 def _others_without_seed(base: Facts, facts: Facts) -> list[int]:
     """Return the loaders whose first batches are others, though in the baseline they are the same for two seeds."""
-    if base.other is None:
+    if base.other is None or not _follows_seed(base, base.other):
         return []
     many = (base.batch_digests, base.other.batch_digests, facts.batch_digests)
     return [
@@ -69,6 +71,14 @@ def _others_without_seed(base: Facts, facts: Facts) -> list[int]:
     ]
 
 
+def _follows_seed(base: Facts, other: Facts) -> bool:
+    """Say whether another seed gives other first values: one that is not used tells nothing about data."""
+    rows = [
+        {name: row.digest for model in run.models for name, row in model.parameters.items()} for run in (base, other)
+    ]
+    return rows[0] != rows[1]
+
+
 def _values_of_batches(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding]:
     """Yield whether the first batches are of another kind: another draw of the same data has nearly the same spread."""
     if len(base.batch_values) != len(facts.batch_values):
@@ -76,9 +86,11 @@ def _values_of_batches(base: Facts, facts: Facts, licence: Licence) -> Iterator[
     shapes = [shape for batch in base.batches for shape in batch]
     known = len(shapes) == len(base.batch_values)
     for nth, ((mean, spread), (other, now)) in enumerate(zip(base.batch_values, facts.batch_values, strict=True)):
-        n = max(1, shapes[nth][0]) if known and shapes[nth] else 1
         few, many = sorted((spread, now))
-        wide, far = max(SPREAD, 1 + FAR / sqrt(n)), max(SHIFT, FAR * sqrt(2 / n))
+        wide, far = SPREAD, SHIFT
+        if known and len(shapes[nth]) == 1:
+            n = max(1, shapes[nth][0])
+            wide, far = max(SPREAD, 1 + FAR / sqrt(n)), max(SHIFT, FAR * sqrt(2 / n))
         if many > wide * few or abs(mean - other) > far * max(spread, 1e-12):
             yield (alarm_of if licence.columns else for_a_person)(
                 f"The numbers of a first batch are {other:.3g} with a spread of {now:.3g}, {mean:.3g} with "
