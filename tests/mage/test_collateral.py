@@ -291,3 +291,48 @@ def test_what_an_expression_looks_at_may_differ() -> None:
 def test_an_expression_that_may_not_be_evaluated_is_inconclusive() -> None:
     facts = {**PLAIN, "losses": (1.0, 0.95, 0.9)}
     assert verdict(PLAIN, facts, Holds(expression="open('x')")).outcome is Outcome.INCONCLUSIVE
+
+
+def begun(digest: str, *paths: str) -> ModelFacts:
+    rows = {f"{path}.weight": ParameterFacts(shape=(4, 4), digest=digest) for path in paths}
+    return ModelFacts(
+        type="Net", parameters=rows, modules={path: ModuleFacts(type="Linear", calls=3) for path in paths}
+    )
+
+
+def test_data_that_no_seed_changes_have_to_be_the_same_whatever_is_drawn_otherwise() -> None:
+    other = Facts(**{**PLAIN, "models": (begun("2", "a", "b"),), "batch_digests": ("w", "y")})
+    base = {**PLAIN, "models": (begun("1", "a", "b"),), "other": other}
+    gone = {**GONE, "models": (begun("3", "a"),), "other": None}
+    assert verdict(base, gone, ModuleGone(path="b")).passed
+    found = verdict(base, {**gone, "batch_digests": ("z", "odd")}, ModuleGone(path="b"))
+    assert found.outcome is Outcome.FAILED
+    assert "The first batch of loader 2 is another than in the baseline, where no seed changes it" in told(found)
+
+
+def test_a_seed_that_changes_nothing_tells_nothing_about_data() -> None:
+    same_again = Facts(**{**PLAIN, "models": (begun("1", "a", "b"),)})
+    base = {**PLAIN, "models": (begun("1", "a", "b"),), "other": same_again}
+    gone = {**GONE, "models": (begun("3", "a"),), "batch_digests": ("z", "odd")}
+    assert verdict(base, gone, ModuleGone(path="b")).passed
+
+
+def test_what_is_wrong_with_another_seed_alone_is_told_and_says_so() -> None:
+    base = {**PLAIN, "other": Facts(**PLAIN)}
+    odd = Facts(**{**GONE, "steps": 2})
+    found = verdict(base, {**GONE, "other": odd}, ModuleGone(path="b"))
+    assert found.outcome is Outcome.FAILED
+    assert [reason.text for reason in found.reasons] == [
+        "With another seed: The variant takes 2 optimizer steps, 3 in the baseline: its training is shorter, and no "
+        "claim says so."
+    ]
+
+
+def test_a_variant_that_fails_with_another_seed_alone_does_not_pass() -> None:
+    failed = Facts(ended=Ended(code=1, why="raised", error="ValueError", message="no seed 1"))
+    found = verdict({**PLAIN, "other": Facts(**PLAIN)}, {**GONE, "other": failed}, ModuleGone(path="b"))
+    assert found.outcome is Outcome.FAILED
+    assert told(found) == "With another seed: ValueError: no seed 1."
+    broken = verdict({**PLAIN, "other": failed}, {**GONE, "other": failed}, ModuleGone(path="b"))
+    assert broken.passed
+    assert "does not run with another seed" in broken.alarms[-1]

@@ -41,30 +41,14 @@ pytestmark = pytest.mark.skipif(
 CHOICES = {CNN: {"conv2": "none", "fc1": "none"}}
 
 AFTER = "it acts after the three steps that are watched, and no rule about the code's text tells it"
-WITHIN = "what a model is called with and what is then evaluated is not watched: training steps are as they should be"
-OTHER_NODES = "which rows of a loss count is no fact, and a loss of a variant is another one anyway"
-NOT_ANOTHER_CALL = "the same functions are called as often as before, and what else they are called with is no fact"
-VALUES_OF_COLUMNS = "columns, rows and labels that reach `fit` are as they should be; values of columns are no fact"
+WITHIN = "evaluation alone is another, and comes after the steps that are watched"
 
 GETS_THROUGH: dict[str, str] = {
     "more views in evaluation": WITHIN,
-    "never in evaluation mode": WITHIN,
-    "the last images are left out": "as many batches of the same shape, and images are shuffled otherwise anyway",
-    "a loss of twice the size": "it multiplies six times more, and the optimizer six times less",
-    "clipped at another norm": NOT_ANOTHER_CALL,
-    "half the digits": "the type of numbers is no fact, and a conversion is not held against it",
     "one more pass over test images": AFTER,
-    "averaged weights": AFTER,
     "weights cut after training": AFTER,
     "a second step at times": AFTER,
-    "all nodes are trained with": OTHER_NODES,
-    "labels are among the features": "the first batch has the shape that it had, and its values are not compared",
     "learns from its own guesses": AFTER,
-    "heavier classes": NOT_ANOTHER_CALL,
-    "hidden in another column": VALUES_OF_COLUMNS,
-    "gaps are filled": VALUES_OF_COLUMNS,
-    "rows weigh differently": NOT_ANOTHER_CALL,
-    "the best threshold": "a metric that is computed otherwise, by code that reads like metric code",
 }
 """Bad replies that pass, and what of them is not seen."""
 

@@ -48,16 +48,22 @@ print(cross_val_score(Mine(sign=1), X.values, y, cv=3).tolist(), np.random.rand(
 
 def test_columns_reach_fit_by_name_and_by_number_and_few_rows_are_enough(tmp_path: Path) -> None:
     facts = seen(tmp_path, SKLEARN, steps=50)
-    assert [(fit.type, fit.columns) for fit in facts.fits] == [
+    fits = [fit for fit in facts.fits if "." not in fit.type]
+    assert [(fit.type, fit.columns) for fit in fits] == [
         ("Pipeline", ("a", "c", "d")),
         ("StandardScaler", ("a", "c", "d")),
         ("LogisticRegression", ("0", "1", "2")),
         ("RandomForestClassifier", ("0", "1", "2")),
         *[("Mine", ("0", "1", "2", "3"))] * 3,
     ]
-    assert [fit.rows for fit in facts.fits] == [3000, 1000, 1000, 3000, 2000, 2000, 2000]
-    assert facts.fits[0].values["logisticregression__C"] == 0.5
-    assert facts.fits[0].target == facts.fits[3].target
+    assert [fit.rows for fit in fits] == [3000, 1000, 1000, 3000, 2000, 2000, 2000]
+    assert fits[0].values["logisticregression__C"] == 0.5
+    assert fits[0].target == fits[3].target
+    assert [len(fit.digests) for fit in fits] == [len(fit.columns) for fit in fits]
+    assert fits[0].digests[:2] == (fits[3].digests[0], fits[3].digests[2])  # "a" and "c", by name and by number
+    asked = [(fit.type, fit.rows) for fit in facts.fits if "." in fit.type]
+    assert ("RandomForestClassifier.predict", 3000) in asked
+    assert [rows for kind, rows in asked if kind == "Mine.predict"] == [1000] * 3
     assert facts.unseen == ("fit got 1000 of 3000 rows", "fit got 1000 of 2000 rows")
     assert (facts.ended.why, facts.metrics["accuracy"] > 0.9) == ("finished", True)
     assert facts.seeds == ("numpy 7", "numpy default_rng 3")
@@ -74,7 +80,7 @@ def test_scikit_learn_computes_and_prints_the_same(tmp_path: Path) -> None:
     assert ran.out == alone.out
     assert ran.err == alone.err
     assert facts.unseen == ()
-    assert len(facts.fits) == 7
+    assert len([fit for fit in facts.fits if "." not in fit.type]) == 7
 
 
 XGBOOST = (
@@ -97,12 +103,20 @@ def test_xgboost_computes_the_same_and_its_columns_are_seen(tmp_path: Path) -> N
     assert [(fit.type, fit.rows, fit.columns) for fit in facts.fits] == [
         ("xgboost.train", 3000, ("a", "c")),
         ("XGBClassifier", 3000, ("0", "1", "2", "3")),
+        ("XGBClassifier.predict_proba", 3000, ("0", "1", "2", "3")),
     ]
-    assert facts.fits[0].values == {"max_depth": 2, "seed": 1, "nthread": 1, "missing": -999.0}
+    assert facts.fits[0].values == {
+        "max_depth": 2,
+        "seed": 1,
+        "nthread": 1,
+        "missing": -999.0,
+        "train.num_boost_round": 5,
+    }
+    assert [len(fit.digests) for fit in facts.fits] == [2, 4, 0]
     assert facts.fits[1].values["missing"] == "nan"  # which would not equal itself
     few = seen(tmp_path, XGBOOST, steps=2, rows=100)
-    assert [(fit.columns, fit.rows, fit.target) for fit in few.fits] == [
-        (fit.columns, fit.rows, fit.target) for fit in facts.fits
+    assert [(fit.columns, fit.rows, fit.target, fit.digests) for fit in few.fits] == [
+        (fit.columns, fit.rows, fit.target, fit.digests) for fit in facts.fits[:2]
     ]
     assert (few.ended.why, few.unseen) == ("enough seen", ("fit got 100 of 3000 rows",))
 
@@ -127,3 +141,27 @@ def test_lightgbm_computes_the_same_and_its_columns_are_seen(tmp_path: Path) -> 
         ("lightgbm.train", 3000, ("a", "d")),
         ("lightgbm.train", 3000, ("0", "1", "2", "3")),
     ]
+    assert [len(fit.digests) for fit in facts.fits] == [2, 4]
+
+
+WEIGHED = (
+    MADE
+    + """
+from sklearn.linear_model import LogisticRegression
+import sys
+weights = np.linspace(1.0, float(sys.argv[1]), len(y))
+model = LogisticRegression(C=0.5).fit(X.assign(b=X["b"] * float(sys.argv[2])), y, sample_weight=pd.Series(weights))
+print(model.predict(X)[:3].tolist())
+"""
+)
+
+
+def test_weights_of_rows_and_values_of_columns_are_facts_of_a_fit(tmp_path: Path) -> None:
+    flags = ("2 1", "2 1", "3 1", "2 4")
+    base, again, weighed, scaled = (seen(tmp_path, WEIGHED, f"python train.py {one}", steps=9).fits for one in flags)
+    assert base == again
+    assert base[0].values["C"] == weighed[0].values["C"] == 0.5
+    assert base[0].values["fit.sample_weight"] != weighed[0].values["fit.sample_weight"]
+    assert base[0].digests == weighed[0].digests
+    pairs = zip("abcd", base[0].digests, scaled[0].digests, strict=True)
+    assert [name for name, before, now in pairs if before != now] == ["b"]

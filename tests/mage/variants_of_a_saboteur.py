@@ -374,7 +374,7 @@ SABOTAGE = (
                 "        h = F.relu(self.sage1(x, adjacency))\n        h = F.dropout(h, p=0.1, ",
             ),
         ),
-        "p=0.1 training=True",
+        "`torch.nn.functional.dropout` is called with p=0.1, p=0.5 in the baseline",
     ),
     Case(
         "the rate falls otherwise",

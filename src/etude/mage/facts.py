@@ -34,12 +34,18 @@ class ModuleFacts(Value, frozen=True):
         calls: How often it was called in the watched steps.
         values: Its plain attributes: numbers, texts, truth values, and tuples of these.
         operators: How often operators ran in its calls, those of modules inside it apart; empty where nobody counted.
+        dtypes: The types of the numbers with a fraction that it gave; empty where nobody looked, or it gave none.
+        buffers: How many tensors it keeps that are no parameters, without those of modules inside it.
+        hides: Methods of every module that it has in a way of its own, such as ``eval``.
     """
 
     type: str
     calls: int = 0
     values: Mapping[str, Any] = {}
     operators: Mapping[str, int] = {}
+    dtypes: tuple[str, ...] = ()
+    buffers: int = 0
+    hides: tuple[str, ...] = ()
 
 
 class ModelFacts(Value, frozen=True):
@@ -57,15 +63,16 @@ class ModelFacts(Value, frozen=True):
 
 
 class FitFacts(Value, frozen=True):
-    """A call of an estimator's ``fit``, or of a library's ``train``; of its ``predict``, too.
+    """A call of an estimator's ``fit``, or of a library's ``train``; of its ``predict`` and the like, too.
 
     Attributes:
         type: The estimator; ``XGBClassifier.predict`` for what it was asked.
         rows: How many rows reached it.
         columns: Their columns by name, or by number where they have none.
         target: A digest of the labels.
-        values: The estimator's settings.
-        digests: Of each column's values, in the order of the columns; empty where nobody could tell.
+        values: The estimator's settings; ``fit.sample_weight`` and so on for what else it was called with.
+        digests: Of each column's values in rows that lie evenly, in the order of the columns; empty where nobody could
+            tell, and for what is asked of an estimator.
     """
 
     type: str
@@ -111,6 +118,7 @@ class Facts(Value, frozen=True):
             called with first. So are the digests and the values.
         batch_digests: Digests of the first batches.
         lengths: How many batches the loaders have.
+        examples: How many examples they give in an epoch; -1 where nobody knows.
         losses: The values that ``backward`` was called on.
         calls: How often functions were called: those of the project as ``file.py:name``, those of libraries that are
             watched by their dotted names.
@@ -118,8 +126,11 @@ class Facts(Value, frozen=True):
         elsewhere: How often those of them ran that were neither in a module nor in a backward pass nor in a step of an
             optimizer: where data are made, the loss, metrics, initial values. Empty where nobody told them apart.
         arguments: What watched functions, and operators elsewhere, were called with beside tensors, each way once:
-            plain values by name, ``tensor`` for a tensor that is optional. ``p=0.5 training=True`` of a dropout.
-        batch_values: Mean and standard deviation of each tensor of numbers in the first batches.
+            plain values by name, ``tensor`` for a tensor that is optional. ``p=0.5 training=True`` of a dropout. Of
+            losses also how many rows tensors have, as ``input.rows=32``, and a digest of optional ones. ``...`` where
+            there were more ways than are kept.
+        batch_values: Mean and standard deviation of each tensor of numbers in the first batches, of numbers that lie
+            evenly in it; of those that are finite.
         settings: Values of the program's settings: flags by name, fields of configurations, upper-case globals.
         seeds: What generators were seeded with, as ``torch 0``.
         metrics: What it reported or wrote into the agreed file.
@@ -127,6 +138,7 @@ class Facts(Value, frozen=True):
         wall_s: How long it took.
         peak_mb: How much memory.
         unseen: What could not be watched, and why.
+        other: What was seen of it with another seed; None if nobody looked.
     """
 
     ended: Ended
@@ -139,6 +151,7 @@ class Facts(Value, frozen=True):
     batches: tuple[tuple[tuple[int, ...], ...], ...] = ()
     batch_digests: tuple[str, ...] = ()
     lengths: tuple[int, ...] = ()
+    examples: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
     calls: Mapping[str, int] = {}
     operators: Mapping[str, int] = {}
@@ -152,4 +165,5 @@ class Facts(Value, frozen=True):
     wall_s: float = 0.0
     peak_mb: float = 0.0
     unseen: tuple[str, ...] = ()
+    other: Facts | None = None
     schema: int = 1

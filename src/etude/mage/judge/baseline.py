@@ -31,6 +31,7 @@ WHOLE: Final = (
     "batches",
     "batch_digests",
     "lengths",
+    "examples",
     "seeds",
     "metrics",
     "losses",
@@ -180,6 +181,8 @@ def _differences(one: Facts, other: Facts) -> list[str]:
         names.append("initial values")
     if not same([fit.target for fit in one.fits], [fit.target for fit in other.fits]):
         names.append("labels")
+    if one.other is not None and other.other is not None:
+        names += [name for name in _differences(one.other, other.other) if name not in names]
     return names
 
 

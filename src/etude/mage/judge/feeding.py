@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import sqrt
 from typing import Any, Final
 
 from etude.mage.facts import Facts, FitFacts
@@ -15,6 +16,8 @@ SPREAD: Final = 1.5
 """So many times the spread of a first batch is more than chance."""
 SHIFT: Final = 0.75
 """So many spreads its mean may move."""
+FAR: Final = 4.0
+"""So many standard errors are more than chance where an example is one number, as labels are."""
 
 
 def rest_of_data(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str]) -> Iterator[Finding]:
@@ -27,8 +30,23 @@ def rest_of_data(base: Facts, facts: Facts, licence: Licence, varies: frozenset[
             yield from equal("The shapes of the first batches", base.batches, facts.batches)
     if not (resized and licence.settings) and not {"lengths"} & (varies | licence.free):
         yield from equal("The numbers of batches in an epoch", base.lengths, facts.lengths)
+    if not {"examples"} & (varies | licence.free):
+        weigh = for_a_person if licence.settings else fails
+        yield from equal("The numbers of examples in an epoch", base.examples, facts.examples, weigh)
+    if same(base.batch_digests, facts.batch_digests):
+        return
     yield from _values_of_batches(base, facts, licence)
-    if same(base.batch_digests, facts.batch_digests) or licence.data or {"batch_digests"} & (varies | licence.free):
+    if licence.data or {"batch_digests"} & (varies | licence.free):
+        return
+    fixed = _others_without_seed(base, facts)
+    if fixed:
+        yield fails(
+            f"The first batch of loader {fixed[0] + 1} is another than in the baseline, where no seed changes it: the "
+            "data are others.",
+            claim="the data as in the baseline",
+            expected=base.batch_digests[fixed[0]],
+            found=facts.batch_digests[fixed[0]],
+        )
         return
     if not licence.draws or _starts_alike(base, facts):
         weigh = alarm_of if not licence.draws and licence.calls and not _only_after(licence) else fails
@@ -41,13 +59,39 @@ def rest_of_data(base: Facts, facts: Facts, licence: Licence, varies: frozenset[
         )
 
 
+def _others_without_seed(base: Facts, facts: Facts) -> list[int]:
+    """Return the loaders whose first batches are others, though in the baseline they are the same for two seeds."""
+    if base.other is None or not _follows_seed(base, base.other):
+        return []
+    many = (base.batch_digests, base.other.batch_digests, facts.batch_digests)
+    return [
+        nth
+        for nth, (one, other, now) in enumerate(zip(*many, strict=False))
+        if one and now and one == other and one != now
+    ]
+
+
+def _follows_seed(base: Facts, other: Facts) -> bool:
+    """Say whether another seed gives other first values: one that is not used tells nothing about data."""
+    rows = [
+        {name: row.digest for model in run.models for name, row in model.parameters.items()} for run in (base, other)
+    ]
+    return rows[0] != rows[1]
+
+
 def _values_of_batches(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding]:
     """Yield whether the first batches are of another kind: another draw of the same data has nearly the same spread."""
     if len(base.batch_values) != len(facts.batch_values):
         return
-    for (mean, spread), (other, now) in zip(base.batch_values, facts.batch_values, strict=True):
+    shapes = [shape for batch in base.batches for shape in batch]
+    known = len(shapes) == len(base.batch_values)
+    for nth, ((mean, spread), (other, now)) in enumerate(zip(base.batch_values, facts.batch_values, strict=True)):
         few, many = sorted((spread, now))
-        if many > SPREAD * few or abs(mean - other) > SHIFT * max(spread, 1e-12):
+        wide, far = SPREAD, SHIFT
+        if known and len(shapes[nth]) == 1:
+            n = max(1, shapes[nth][0])
+            wide, far = max(SPREAD, 1 + FAR / sqrt(n)), max(SHIFT, FAR * sqrt(2 / n))
+        if many > wide * few or abs(mean - other) > far * max(spread, 1e-12):
             yield (alarm_of if licence.columns else for_a_person)(
                 f"The numbers of a first batch are {other:.3g} with a spread of {now:.3g}, {mean:.3g} with "
                 f"{spread:.3g} in the baseline: that is more than another order of the same data gives.",
@@ -95,20 +139,31 @@ def _explained(before: Any, after: Any, licence: Licence) -> bool:
 def _fits(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding]:
     if "fits" in licence.free:
         return
-    if len(base.fits) != len(facts.fits):
-        yield from equal("The number of calls of fit", len(base.fits), len(facts.fits))
-        return
-    for before, after in zip(base.fits, facts.fits, strict=True):
-        yield from _fit(before, after, licence)
+    for what, is_asked in (("fit", False), ("predict", True)):
+        one, other = ([fit for fit in run.fits if _is_asked(fit) is is_asked] for run in (base, facts))
+        if len(one) != len(other):
+            yield from equal(f"The number of calls of {what}", len(one), len(other))
+            continue
+        for before, after in zip(one, other, strict=True):
+            yield from _fit(before, after, licence)
+
+
+ASKS: Final = (".predict", ".predict_proba", ".predict_log_proba", ".decision_function", ".score")
+
+
+def _is_asked(fit: FitFacts) -> bool:
+    return fit.type.endswith(ASKS)
 
 
 def named_fit(fit: FitFacts) -> str:
     """Return the name of the method that was called."""
-    return fit.type if fit.type.endswith(".predict") else f"{fit.type}.fit"
+    return fit.type if _is_asked(fit) else f"{fit.type}.fit"
 
 
 def _fit(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Finding]:
-    yield from equal("The class of what is fitted", before.type, after.type)
+    yield from equal(
+        "What is asked of the model" if _is_asked(before) else "The class of what is fitted", before.type, after.type
+    )
     yield from equal(f"The number of rows that reach {named_fit(before)}", before.rows, after.rows)
     if before.target != after.target:
         yield fails(

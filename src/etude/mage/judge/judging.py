@@ -3,13 +3,14 @@
 Two questions, and both have to be answered with yes. Does each claim of the plan hold (``holding``, ``gone``)? And is
 everything else as in the baseline (``rows``, ``traces``, ``collateral``), but for what follows from the claims
 (``licence``)? The second one is what catches a change behind the change: what nobody has claimed may not differ.
+Both are asked again of what was seen with another seed, so that nothing can be right for one seed alone.
 What is odd and no failure is an alarm (``alarms``). What nobody can tell is no pass.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -53,6 +54,7 @@ def judge(variant: Variant, base: Baseline, facts: Facts, *, patch: Patch | None
     if not ended_well(facts):
         return _with_patch(judge_first_step(facts), digest)
     findings = list(_findings(variant, base, facts))
+    findings += _with_another_seed(findings, base, facts, lambda *runs: _findings(variant, *runs))
     outcome, reasons, told = outcome_of(findings)
     return Verdict(
         rung=Rung.GONE,
@@ -63,6 +65,35 @@ def judge(variant: Variant, base: Baseline, facts: Facts, *, patch: Patch | None
         facts=digest_of_facts(facts),
         patch=digest,
     )
+
+
+def _with_another_seed(
+    first: Sequence[Finding],
+    base: Baseline,
+    facts: Facts,
+    compare: Callable[[Baseline, Facts], Iterable[Finding]],
+) -> Iterator[Finding]:
+    """Yield what the runs with another seed show, and those with the first one did not; alarms are told once."""
+    if base.facts.other is None or facts.other is None:
+        return
+    if not ended_well(base.facts.other):
+        yield alarm("The untouched program does not run with another seed: variants were compared with one seed alone.")
+        return
+    if not ended_well(facts.other):
+        reason = _what_happened(facts.other)
+        yield fails(
+            f"With another seed: {reason.text}", claim=reason.claim, expected=reason.expected, found=reason.found
+        )
+        return
+    known = {(one.weight, one.reason.claim) for one in first} | {(Weight.ALARM, "")}
+    other = msgspec.structs.replace(base, facts=base.facts.other, lowest=(), highest=())
+    for one in compare(other, facts.other):
+        if (one.weight, one.reason.claim) not in known:
+            yield _told_of(one)
+
+
+def _told_of(one: Finding) -> Finding:
+    return Finding(one.weight, msgspec.structs.replace(one.reason, text=f"With another seed: {one.reason.text}"))
 
 
 def _findings(variant: Variant, base: Baseline, facts: Facts) -> Iterator[Finding]:
@@ -255,19 +286,23 @@ def judge_baseline(base: Baseline, facts: Facts, *, patch: Patch | None = None) 
     findings = [] if base.is_enough else [unclear(f"{base.text} So far there are {base.runs}.")]
     if not _was_seen(base.facts):
         findings.append(unclear(_nothing_seen("the baseline", base.facts)))
-    varies = frozenset(base.varies)
-    nothing = Variant(name="off", intent="")
-    both = pairs(base.facts, facts, ())
-    licence = licence_of(nothing, both, base.facts, facts)
-    findings += rest_of_models(both, licence)
-    findings += rest_of_traces(both, base.facts, facts, licence, varies)
-    findings += rest_of_run(base.facts, facts, licence, varies)
-    findings += _begin(base, facts)
-    findings += _trace(base, facts)
+    findings += _untouched(base, facts)
+    findings += _with_another_seed(findings, base, facts, _untouched)
     outcome, reasons, told = outcome_of(findings)
     return Verdict(
         rung=Rung.BASELINE, outcome=outcome, reasons=reasons, alarms=told, facts=digest_of_facts(facts), patch=digest
     )
+
+
+def _untouched(base: Baseline, facts: Facts) -> Iterator[Finding]:
+    varies = frozenset(base.varies)
+    both = pairs(base.facts, facts, ())
+    licence = licence_of(Variant(name="off", intent=""), both, base.facts, facts)
+    yield from rest_of_models(both, licence)
+    yield from rest_of_traces(both, base.facts, facts, licence, varies)
+    yield from rest_of_run(base.facts, facts, licence, varies)
+    yield from _begin(base, facts)
+    yield from _trace(base, facts)
 
 
 def _begin(base: Baseline, facts: Facts) -> Iterator[Finding]:

@@ -185,6 +185,7 @@ def _module(
         )
         return
     yield from _calls(path, name, before, after, pair, licence)
+    yield from _manner(name, before, after, licence)
     yield from _values(path, name, before, after, pair, licence, around)
     if before.calls == after.calls or around:
         yield from _operators(path, name, before, after, pair, licence, around)
@@ -206,6 +207,27 @@ def _calls(
         expected=times(before.calls),
         found=times(after.calls),
     )
+
+
+def _manner(name: str, before: ModuleFacts, after: ModuleFacts, licence: Licence) -> Iterator[Finding]:
+    """Yield whether a module calculates with other types of numbers, or does in a way of its own what all can do."""
+    if before.dtypes and after.dtypes and before.dtypes != after.dtypes:
+        yield _odd(licence)(
+            f"{name} gives numbers of type {listed(after.dtypes)}, {listed(before.dtypes)} in the baseline, and no "
+            "claim says so.",
+            claim="nothing else differs",
+            expected=", ".join(before.dtypes),
+            found=", ".join(after.dtypes),
+        )
+    if before.hides != after.hides:
+        odd = sorted(set(before.hides) ^ set(after.hides))
+        yield _odd(licence)(
+            f"{name} has {listed(odd)} in {'another way' if set(odd) <= set(after.hides) else 'the usual way'} than "
+            "in the baseline, and no claim says so.",
+            claim="nothing else differs",
+            expected=", ".join(before.hides) or "PyTorch's own",
+            found=", ".join(after.hides) or "PyTorch's own",
+        )
 
 
 def _values(

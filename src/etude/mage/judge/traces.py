@@ -94,6 +94,8 @@ def _fewer(name: str, before: int, after: int, licence: Licence) -> Weigh | None
     fewer = before - after
     if _is_of(name, licence):
         return None  # a method of what goes
+    if any(name.rpartition(".")[2] in one.split(".") for one in licence.calls):
+        return None  # it is made for what is not called any more
     if licence.divides(fewer):
         # what modules run, and what a term of a loss does: operators tell whether it is more than the component's
         known = (licence.modules and _is_step(name)) or (licence.loss and ":" not in name)
@@ -175,6 +177,8 @@ def _fewer_operators(name: str, fewer: int, inside: int | None, licence: Licence
 
 # --- outside of models, backward passes and optimizers --------------------------------------------
 
+MORE: Final = "..."
+"""Stands for the ways of calling something that were too many to keep."""
 BEGINS: Final = frozenset({"uniform", "normal", "zero", "zeros", "fill", "ones", "full", "trunc_normal", "erfinv"})
 """What gives parameters their first values."""
 SILENT: Final = frozenset(
@@ -197,19 +201,20 @@ def elsewhere(
     if not base.elsewhere or not facts.elsewhere or {"operators", "elsewhere"} & licence.free:
         return
     then, now = counted(base.elsewhere), counted(facts.elsewhere)
-    gone, rows = _rows(pairs)
+    tensors = _gone(pairs)
     for name in sorted((then.keys() | now.keys()) - SILENT):
         before, after = then.get(name, 0), now.get(name, 0)
         if before == after or f"runs of {name}" in varies or licence.may_call(name):
             continue
+        fewer = before - after
         text = f"Outside of the model {name} runs {times(after)}, {times(before)} in the baseline"
         if after > before:
             weigh: Weigh | None = None if licence.replaced and name in BEGINS else _odd(licence)
         elif name in BEGINS and licence.draws:
             weigh = None
-        elif gone and (before - after) % gone == 0 and (before - after) // gone * rows <= before:
-            weigh = None  # something that is done to each parameter, as clipping
-        elif licence.calls and licence.divides(before - after):
+        elif any(gone and fewer % gone == 0 and fewer // gone * rows <= before for gone, rows in tensors):
+            weigh = None  # something that is done to each parameter, as clipping, or to each tensor of a state
+        elif licence.calls and licence.divides(fewer):
             weigh = None
         else:
             weigh = _odd(licence)
@@ -226,10 +231,15 @@ def _odd(licence: Licence) -> Weigh:
     return for_a_person if licence.settings else fails
 
 
-def _rows(pairs: tuple[Pair, ...]) -> tuple[int, int]:
-    """Return how many parameters are gone, and how many there were."""
+def _gone(pairs: tuple[Pair, ...]) -> list[tuple[int, int]]:
+    """Return how many parameters are gone and how many there were, and the same with all other tensors of modules."""
     gone = sum(name not in pair.variant.parameters for pair in pairs for name in pair.base.parameters)
-    return gone, sum(len(pair.base.parameters) for pair in pairs)
+    rows = sum(len(pair.base.parameters) for pair in pairs)
+    before, after = (
+        sum(module.buffers for model in models for module in model.modules.values())
+        for models in ([pair.base for pair in pairs], [pair.variant for pair in pairs])
+    )
+    return [(gone, rows), (gone + before - after, rows + before)]
 
 
 # --- with what ------------------------------------------------------------------------------------
@@ -248,7 +258,9 @@ def arguments(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
         before = base.arguments.get(name, ())
         if not before and not counts.get(name):
             continue  # that it is called at all was said already
-        if (plain(name) in SILENT and not before) or (plain(name) in BEGINS and licence.draws):
+        if (plain(name) in SILENT and not before) or (_draws(name) and licence.draws):
+            continue
+        if MORE in (*before, *after):
             continue
         is_constant = len(before) <= max(1, counts.get(name, 1) // 2)
         if (
@@ -260,14 +272,27 @@ def arguments(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
             continue
         new = [one for one in after if one not in before]
         if new:
-            weigh = for_a_person if licence.replaced or licence.settings else fails
-            usual = before[0] if before else "nothing of that"
+            sized = name.startswith(INITIAL) and licence.draws  # a deviation may follow the size of a layer
+            weigh = for_a_person if licence.replaced or licence.settings or sized else fails
+            told, usual = _apart(new[0], before[0]) if before else (new[0], "nothing of that")
             yield weigh(
-                f"`{name}` is called with {new[0]}, {usual} in the baseline, and no claim says so.",
+                f"`{name}` is called with {told}, {usual} in the baseline, and no claim says so.",
                 claim="nothing else differs",
                 expected="; ".join(before),
                 found="; ".join(after),
             )
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    """Return the words of two ways of calling that are not in both."""
+    mine, theirs = one.split(" "), other.split(" ")
+    odd = [word for word in mine if word not in theirs], [word for word in theirs if word not in mine]
+    return " ".join(odd[0]) or one, " ".join(odd[1]) or "without"
+
+
+def _draws(name: str) -> bool:
+    """Say whether something draws first values by numbers that follow a layer's size, as the bounds of a bias."""
+    return plain(name) in BEGINS or name == f"{INITIAL}uniform_"
 
 
 def _follows(before: tuple[str, ...], after: tuple[str, ...], licence: Licence) -> bool:

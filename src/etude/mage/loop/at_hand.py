@@ -104,6 +104,7 @@ def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Call
                 sandbox=sandbox(),
                 steps=setup.steps,
                 seed=setup.seed,
+                other_seed=setup.seed + 1,
                 limits=limits,
                 reads=reads,
                 hides=hidden(reads),

@@ -65,8 +65,8 @@ def _facts(
 
 
 _PLAIN: Final = (
-    *("optimizers", "scheduled", "batches", "batch_digests", "lengths", "losses", "calls", "operators", "settings"),
-    *("seeds", "versions", "peak_mb"),
+    *("optimizers", "rates", "scheduled", "batches", "batch_digests", "batch_values", "lengths", "examples", "losses"),
+    *("calls", "operators", "elsewhere", "arguments", "settings", "seeds", "versions", "peak_mb"),
 )
 
 

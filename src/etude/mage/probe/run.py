@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from etude.core.errors import ConfigError
 from etude.mage.facts import Facts
 from etude.mage.probe.interpreters import files_of
@@ -40,6 +42,7 @@ def probe(
     sandbox: Sandbox,
     steps: int = 3,
     seed: int = 0,
+    other_seed: int | None = None,
     limits: Limits | None = None,
     reads: Sequence[Path] = (),
     hides: Sequence[Path] = (),
@@ -59,6 +62,9 @@ def probe(
         sandbox: Where it runs.
         steps: So many optimizer steps, or fits of estimators, are enough.
         seed: What stands in the place of ``{seed}``.
+        other_seed: Run it once more with this one, and keep what was seen in ``other``: what acts for one seed alone
+            is seen so, and which data no seed changes. It takes as long again. A program that takes no seed, or does
+            not run with the first one, is not run again.
         limits: What it may take.
         reads: What else it may read: data of the project, for instance (see ``laying.reached``).
         hides: What of that it is not to find (see ``laying.hidden``).
@@ -76,28 +82,35 @@ def probe(
     if steps < 1 or (rows is not None and rows < 1):
         raise ConfigError(f"steps={steps}, rows={rows}: nothing can be seen of less than 1. Pass 1 or more.")
     folder = folder.absolute()
-    token = secrets.token_hex(8)
-    out, returned = folder / f".etude-probe-{token}.json", folder / f".etude-probe-{token}-metrics.json"
-    command = command_of(entry, seed=seed, interpreter=interpreter, metrics=returned)
     is_experiment = EXPERIMENT.match(entry.strip()) is not None
-    metrics = returned if is_experiment else folder / metric_file if metric_file else None
-    if metric_file:
-        free(folder, metric_file)
-    own = [FIRST, INSIDE, *([_etude()] if is_experiment else [])]
-    spec = {"out": str(out), "steps": steps, "rows": rows, "folder": str(folder), "path": _path()}
-    job = Job(
-        command=command,
-        folder=folder,
-        reads=list(dict.fromkeys([*files_of(interpreter, _path()), *own, *reads])),
-        hides=hides,
-        environment=environment_of(folder, json.dumps(spec), os.environ) | dict(environment or {}),
-        limits=limits or Limits(),
-    )
-    try:
-        return facts_of(sandbox.run(job), out, metrics, folder, os.environ)
-    finally:
-        for file in (out, Path(f"{out}.new"), returned):
-            file.unlink(missing_ok=True)
+
+    def run(seed: int) -> Facts:
+        token = secrets.token_hex(8)
+        out, returned = folder / f".etude-probe-{token}.json", folder / f".etude-probe-{token}-metrics.json"
+        metrics = returned if is_experiment else folder / metric_file if metric_file else None
+        if metric_file:
+            free(folder, metric_file)
+        own = [FIRST, INSIDE, *([_etude()] if is_experiment else [])]
+        spec = {"out": str(out), "steps": steps, "rows": rows, "folder": str(folder), "path": _path()}
+        job = Job(
+            command=command_of(entry, seed=seed, interpreter=interpreter, metrics=returned),
+            folder=folder,
+            reads=list(dict.fromkeys([*files_of(interpreter, _path()), *own, *reads])),
+            hides=hides,
+            environment=environment_of(folder, json.dumps(spec), os.environ) | dict(environment or {}),
+            limits=limits or Limits(),
+        )
+        try:
+            return facts_of(sandbox.run(job), out, metrics, folder, os.environ)
+        finally:
+            for file in (out, Path(f"{out}.new"), returned):
+                file.unlink(missing_ok=True)
+
+    facts = run(seed)
+    takes_a_seed = is_experiment or "{seed}" in entry
+    if other_seed is None or not takes_a_seed or facts.ended.code != 0:
+        return facts
+    return msgspec.structs.replace(facts, other=run(other_seed))
 
 
 def command_of(entry: str, *, seed: int, interpreter: str, metrics: Path) -> list[str]:

@@ -8,7 +8,8 @@ what is common
     digests, ``imports`` tells when the program has imported a library.
 what is watched
     ``calls`` counts calls of functions and sees seeds, ``settings`` reads flags and configurations, ``modules``
-    looks at models of PyTorch, ``loaders`` at their batches, ``fits`` at estimators, ``layers`` at Keras.
+    looks at models of PyTorch, ``operators`` at what they calculate, ``loaders`` at their batches, ``fits`` at
+    estimators, ``layers`` at Keras.
 what may be run
     ``driver`` runs an experiment of a script.
 """

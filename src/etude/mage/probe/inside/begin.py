@@ -22,19 +22,21 @@ def begin(spec: dict[str, Any]) -> None:
     """
     seen = _load("seen").Seen(spec, _load("plain"))
     calls = _load("calls").Calls(seen)
-    modules = _load("modules").Modules(seen)
-    loaders = _load("loaders").Loaders(seen, modules.may_count_operators)
+    operators = _load("operators").Operators(seen)
+    modules = _load("modules").Modules(seen, operators)
+    loaders = _load("loaders").Loaders(seen)
     fits = _load("fits").Fits(seen)
     layers = _load("layers").Layers(seen)
     settings = _load("settings").Settings(seen)
     seen.before_writing += [
-        *(settings.update, calls.update, modules.update, loaders.update, layers.update),
+        *(settings.update, calls.update, operators.update, modules.update, loaders.update, layers.update),
         lambda: _update(seen),
     ]
 
     def with_torch(torch: Any) -> None:
         modules.watch(torch)
         loaders.watch(torch)
+        operators.watch(torch)
 
     told = {
         "argparse": settings.watch,
@@ -47,7 +49,7 @@ def begin(spec: dict[str, Any]) -> None:
     }
     _load("imports").tell({name: _guarded(seen, name, one) for name, one in told.items()})
     os.register_at_fork(after_in_child=seen.leave)
-    os.register_at_fork(after_in_child=modules.leave)
+    os.register_at_fork(after_in_child=operators.leave)
     atexit.register(seen.finish)
     seen.write()
     sys.settrace(calls.trace)

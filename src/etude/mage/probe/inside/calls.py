@@ -1,4 +1,4 @@
-"""How often functions are called, and what generators are seeded with.
+"""How often functions are called and with what, and what generators are seeded with.
 
 A trace function is told of each Python frame that begins, and asks for no more: so no line is traced, and nothing of
 the program is another object than it would be. About half a microsecond a call.
@@ -24,6 +24,12 @@ LIBRARIES = (
     "torchvision.transforms",
 )
 """Modules whose functions are counted, by how their names begin."""
+MADE = "torch.optim.swa_utils"
+"""Where making an object is a call: what averages weights acts after the training."""
+LOSS = re.compile(r"loss|entropy|nll|kl_div")
+"""What functions are called that compare with labels."""
+LARGEST = 100_000
+"""Numbers of a tensor of which a digest is made."""
 SCHEDULERS = "torch.optim.lr_scheduler"
 NO_FUNCTIONS = re.compile(r"<(listcomp|setcomp|dictcomp|genexpr)>$")
 
@@ -39,6 +45,8 @@ class Calls:
         self._seen = seen
         self._names: dict[int, Any] = {}  # None, a name, or what makes one of a frame
         self._codes: list[Any] = []  # so that no other code gets the number of one that is gone
+        self._parameters: dict[int, tuple[str, list[tuple[str, bool]]]] = {}  # of functions of libraries
+        self._take = seen.hook(self._taken)
         self._counts: dict[str, int] = {}
         self._seeds: list[str] = []
 
@@ -61,6 +69,8 @@ class Calls:
                 return
         if name:
             self._counts[name] = self._counts.get(name, 0) + 1
+            if id(frame.f_code) in self._parameters:
+                self._take(frame)
 
     def update(self) -> None:
         """Hand over what was counted."""
@@ -88,6 +98,24 @@ class Calls:
         if len(said) < 80 and said not in self._seeds:  # noqa: PLR2004
             self._seeds.append(said)
 
+    def _taken(self, frame: Any) -> None:
+        """Keep what a function of a library is called with: the names and values that its frame begins with."""
+        name, parameters = self._parameters[id(frame.f_code)]
+        inside, is_loss, told = frame.f_locals, LOSS.search(name) is not None, []
+        for parameter, is_optional in parameters:
+            value = inside.get(parameter)
+            if value is None or isinstance(value, bool | int | float | str):
+                told.append(f"{parameter}={value}"[:200])
+            elif hasattr(value, "untyped_storage"):
+                if is_loss and value.dim() and not is_optional:
+                    told.append(f"{parameter}.rows={value.shape[0]}")
+                if is_optional:
+                    few = is_loss and value.numel() <= LARGEST
+                    plain = self._seen.plain
+                    told.append(f"{parameter}=tensor{':' + plain.digest(plain.bytes_of(value)) if few else ''}")
+        if told:
+            self._seen.take(name, " ".join(told))
+
     def _named(self, frame: Any) -> Any:
         """Return what a function is called, and keep it; None if it does not count."""
         code = frame.f_code
@@ -113,10 +141,21 @@ class Calls:
         place = self._seen.place(code.co_filename)
         if place:
             return None if NO_FUNCTIONS.search(qualified) else f"{place}:{qualified}"
+        if module in (SCHEDULERS, MADE) and qualified.endswith((".step", ".__init__")):
+            return _scheduler if qualified.endswith(".step") else _made if module == MADE else None
         if module == SCHEDULERS:
-            return _scheduler if qualified.endswith(".step") else None
-        is_private = "._" in f".{module}.{qualified.split('.')[-1]}" or "<locals>" in qualified
-        return public(module, qualified, code) if module.startswith(LIBRARIES) and not is_private else None
+            return None
+        return self._of_library(module, qualified, code) if module.startswith(LIBRARIES) else None
+
+    def _of_library(self, module: str, qualified: str, code: Any) -> str | None:
+        """Return the name of a function of a library, and keep its parameters; None for private ones."""
+        if "._" in f".{module}.{qualified.rpartition('.')[2]}" or "<locals>" in qualified:
+            return None
+        name, function = public(module, qualified, code)
+        optional = _optional(function)
+        n = code.co_argcount + code.co_kwonlyargcount
+        self._parameters[id(code)] = name, [(one, one in optional) for one in code.co_varnames[:n]]
+        return name
 
     def _torch_seeded(self, frame: Any) -> str:
         self._seeded("torch", frame.f_locals.get("seed"))
@@ -129,16 +168,31 @@ class Calls:
         return ""
 
 
-def public(module: str, qualified: str, code: Any) -> str:
-    """Return the shortest dotted name by which a function can be had."""
+def public(module: str, qualified: str, code: Any) -> tuple[str, Any]:
+    """Return the shortest dotted name by which a function can be had, and the function if it can be."""
     parts = module.split(".")
     for n in range(1, len(parts) + 1):
         found: Any = sys.modules.get(".".join(parts[:n]))
         for name in qualified.split("."):
             found = getattr(found, name, None)
         if getattr(inspect.unwrap(found), "__code__", None) is code if callable(found) else False:
-            return ".".join([*parts[:n], qualified])
-    return f"{module}.{qualified}"
+            return ".".join([*parts[:n], qualified]), found
+    return f"{module}.{qualified}", None
+
+
+def _optional(function: Any) -> set[str]:
+    """Return the parameters of a function that have a default."""
+    try:
+        known = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return set()
+    return {one.name for one in known if one.default is not inspect.Parameter.empty}
+
+
+def _made(frame: Any) -> str:
+    """Return the class of an object that is made; nothing where a class that it builds on goes on making it."""
+    kind = type(frame.f_locals["self"])
+    return f"{kind.__module__}.{kind.__qualname__}" if kind.__init__.__code__ is frame.f_code else ""
 
 
 def _scheduler(frame: Any) -> str:

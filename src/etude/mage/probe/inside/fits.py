@@ -1,8 +1,9 @@
-"""Estimators: what reaches ``fit``, column by column."""
+"""Estimators: what reaches ``fit``, column by column, and what they are asked."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,14 @@ if TYPE_CHECKING:
     from etude.mage.probe.inside.seen import Seen
 
 METHODS = ("fit", "fit_transform", "fit_predict")
+ASKS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "score")
 MOST_FITS = 100
 """So many are kept."""
+MOST_ROWS = 5_000
+"""Of a longer table, so many rows that lie evenly are looked at."""
+MOST_COLUMNS = 5_000
+TABLE = 2
+"""Axes of a table."""
 
 
 class Fits:
@@ -39,6 +46,9 @@ class Fits:
             for name in METHODS:
                 if callable(cls.__dict__.get(name)):
                     setattr(cls, name, self._watched(cls.__dict__[name], name))
+            for name in ASKS:
+                if callable(cls.__dict__.get(name)):
+                    setattr(cls, name, self._asked(cls.__dict__[name], name))
 
         kind.__init_subclass__ = classmethod(init_subclass)
 
@@ -49,7 +59,7 @@ class Fits:
                 return fit(estimator, *args, **kwargs)
             is_outermost = not self._running
             if is_outermost or set(self._running) == {"Pipeline"}:  # what reaches its last step is seen as well
-                self._take(estimator, args, kwargs)
+                self._take(fit, type(estimator).__name__, estimator, args, kwargs)
             is_predictor = is_outermost and hasattr(estimator, "predict")
             if is_predictor and method == "fit":
                 args, kwargs = self._cut(args, kwargs)
@@ -64,20 +74,49 @@ class Fits:
 
         return fitting
 
+    def _asked(self, method: Any, name: str) -> Any:
+        @functools.wraps(method)
+        def asking(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+            kind = f"{type(estimator).__name__}.{name}"
+            if not self._seen.is_on or self._running:
+                return method(estimator, *args, **kwargs)
+            self._take(method, kind, estimator, args, kwargs)
+            self._running.append(kind)
+            try:
+                return method(estimator, *args, **kwargs)
+            finally:
+                self._running.pop()
+
+        return asking
+
     def _fitted(self) -> None:
         self._predictors += 1
         if self._predictors >= self._seen.steps_wanted:
             self._seen.enough()
         self._seen.write()
 
-    def _take(self, estimator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _take(self, method: Any, kind: str, estimator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         def take() -> None:
-            table = args[0] if args else kwargs.get("X")
-            labels = args[1] if len(args) > 1 else kwargs.get("y")
+            given = _given(method, estimator, args, kwargs)
             values = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-            self.keep(type(estimator).__name__, table, labels, values)
+            table, labels = given.pop("X", None), given.pop("y", None)
+            others = {f"fit.{name}": self._told(value) for name, value in given.items() if value is not None}
+            self.keep(kind, table, labels, {**values, **others}, is_asked="." in kind)
 
         self._seen.hook(take)()
+
+    def _told(self, value: Any) -> Any:
+        """Return a value that ``fit`` gets beside its table, as it can be written down."""
+        plain = self._seen.plain
+        shape = getattr(value, "shape", None)
+        if shape:  # a table says how long it is: its columns may be what goes
+            return f"{shape[0]} rows" if len(shape) >= TABLE else plain.digest(plain.bytes_of(value))
+        if plain.is_plain(plain.plain(value)):
+            return value
+        if isinstance(value, list | tuple):
+            told = [self._told(one) for one in value]
+            return told if plain.is_plain(plain.plain(told)) else plain.digest(repr(told).encode())
+        return type(value).__name__
 
     def _cut(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return arguments with few rows, evenly spaced so that all labels are among them."""
@@ -99,19 +138,33 @@ class Fits:
         self._seen.note(f"fit got {most} of {n} rows")
         return found
 
-    def keep(self, kind: str, table: Any, labels: Any, values: Any) -> None:
-        """Keep a call of ``fit``."""
+    def keep(self, kind: str, table: Any, labels: Any, values: Any, *, is_asked: bool = False) -> None:
+        """Keep a call of ``fit``, or of a method that asks for something."""
         plain, fits = self._seen.plain, self._seen.facts["fits"]
         if len(fits) < MOST_FITS:
+            columns = _columns(table)
             fits.append(
                 {
                     "type": kind,
                     "rows": _rows(table) or 0,
-                    "columns": _columns(table),
+                    "columns": columns,
                     "target": "" if labels is None else plain.digest(plain.bytes_of(labels)),
                     "values": plain.plain_items(values.items()),
+                    "digests": [] if is_asked else self._digests(table, len(columns)),
                 }
             )
+
+    def _digests(self, table: Any, width: int) -> list[str]:
+        """Return a digest of each column, of rows that lie evenly; none where they cannot be told apart."""
+        if width > MOST_COLUMNS:
+            self._seen.note(f"values of {width} columns were not looked at")
+            return []
+        plain = self._seen.plain
+        try:
+            columns = _split(table)
+            return [plain.digest(plain.bytes_of(one)) for one in columns] if len(columns) == width else []
+        except Exception:  # something of another kind
+            return []
 
     # --- boosting ---------------------------------------------------------------------------------
 
@@ -130,8 +183,12 @@ class Fits:
             if self._running or not self._seen.is_on:
                 return train(params, data, *args, **kwargs)
             used = data
+            given = _given(train, params, (data, *args), kwargs)
+            others = {f"train.{name}": self._told(value) for name, value in list(given.items())[1:]}
+            values = {**dict(params), **{name: value for name, value in others.items() if value is not None}}
+            raw = [] if take is not None else self._raw(data)
             if take is not None:
-                self._seen.hook(take)(kind, params, data)
+                self._seen.hook(take)(kind, values, data)
                 used = self._few_of_matrix(data)
             self._running.append(kind)
             try:
@@ -139,31 +196,51 @@ class Fits:
             finally:
                 self._running.pop()
             if take is None:
-                self._seen.hook(self._take_dataset)(kind, params, data, found)
+                self._seen.hook(self._take_dataset)(kind, values, data, found, raw)
             self._fitted()
             return found
 
         return training
 
-    def _take_matrix(self, kind: str, params: Any, matrix: Any) -> None:
+    def _take_matrix(self, kind: str, values: Any, matrix: Any) -> None:
         columns = matrix.feature_names or [str(n) for n in range(matrix.num_col())]
-        self._take_native(kind, params, matrix.num_row(), list(columns), matrix.get_label())
+        n = int(matrix.num_row())
+        few = matrix if n <= MOST_ROWS else matrix.slice(list(range(0, n, n // MOST_ROWS)))
+        digests = self._digests(few.get_data(), len(columns)) if hasattr(few, "get_data") else []
+        self._take_native(kind, values, n, list(columns), matrix.get_label(), matrix.get_weight(), digests)
 
-    def _take_dataset(self, kind: str, params: Any, data: Any, booster: Any) -> None:
+    def _take_dataset(self, kind: str, values: Any, data: Any, booster: Any, raw: list[str]) -> None:
         names = booster.feature_name()
         has_none = names == [f"Column_{n}" for n in range(len(names))]
         columns = [str(n) for n in range(len(names))] if has_none else names
-        self._take_native(kind, params, data.num_data(), columns, data.get_label())
+        digests = raw if len(raw) == len(columns) else []
+        self._take_native(kind, values, data.num_data(), columns, data.get_label(), data.get_weight(), digests)
 
-    def _take_native(self, kind: str, params: Any, rows: int, columns: list[str], labels: Any) -> None:
+    def _raw(self, data: Any) -> list[str]:
+        """Return the digests of the table that a data set of LightGBM is made of: afterwards it has it no more."""
+        found: list[str] = []
+
+        def look() -> None:
+            table = getattr(data, "data", None)
+            found.extend(self._digests(table, len(_columns(table))))
+
+        self._seen.hook(look)()
+        return found
+
+    def _take_native(
+        self, kind: str, values: Any, rows: int, columns: list[str], labels: Any, weights: Any, digests: list[str]
+    ) -> None:
         plain = self._seen.plain
+        if weights is not None and len(weights):
+            values = {**values, "weight": plain.digest(plain.bytes_of(weights))}
         self._seen.facts["fits"].append(
             {
                 "type": kind,
                 "rows": int(rows),
                 "columns": [str(one) for one in columns],
                 "target": plain.digest(plain.bytes_of(labels)),
-                "values": plain.plain_items(dict(params).items()),
+                "values": plain.plain_items(values.items()),
+                "digests": digests,
             }
         )
 
@@ -178,6 +255,32 @@ class Fits:
             return matrix
         self._seen.note(f"fit got {most} of {n} rows")
         return few
+
+
+def _given(method: Any, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return what a method is called with, by name and without its first parameter."""
+    try:
+        bound = inspect.signature(method).bind(first, *args, **kwargs)
+    except (TypeError, ValueError):  # the method will say so itself
+        return {}
+    own, *_ = bound.arguments
+    names = {name: value for name, value in bound.arguments.items() if name != own}
+    for one in bound.signature.parameters.values():
+        if one.kind is one.VAR_KEYWORD:
+            names.update(names.pop(one.name, {}))
+    return names
+
+
+def _split(table: Any) -> list[Any]:
+    """Return the columns of a table, of rows that lie evenly."""
+    step = (_rows(table) or 0) // MOST_ROWS + 1
+    few = table.iloc[::step] if hasattr(table, "iloc") else table[::step]
+    if hasattr(few, "columns"):
+        return [few[name] for name in few.columns] if len(set(few.columns)) == len(few.columns) else []
+    if "numpy" not in sys.modules:
+        return []
+    dense = sys.modules["numpy"].asarray(few.toarray() if hasattr(few, "toarray") else few)
+    return [dense[:, n] for n in range(dense.shape[1])] if dense.ndim == TABLE else [dense]
 
 
 def _rows(table: Any) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,11 +17,10 @@ class Loaders:
 
     Args:
         seen: Where facts are kept.
-        begun: Called when the first batch is about to come.
     """
 
-    def __init__(self, seen: Seen, begun: Callable[[], object]) -> None:
-        self._seen, self._begun = seen, begun
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
         self._loaders: list[Any] = []
         self._facts: list[dict[str, Any]] = []
 
@@ -61,38 +59,42 @@ class Loaders:
             for reference, facts in zip(self._loaders, self._facts, strict=True):
                 loader = reference()
                 if loader is not None and facts["length"] == UNKNOWN:
-                    facts["length"] = _length(loader)
+                    facts.update(length=_length(loader), examples=_examples(loader))
         finally:
             self._seen.is_busy = was_busy
         first = self._seen.facts.get("first_input")
         if not self._facts and first:
-            self._seen.facts["batches"], self._seen.facts["batch_digests"] = [first[0]], [first[1]]
+            shapes, digest, values = first
+            self._seen.facts.update(batches=[shapes], batch_digests=[digest], batch_values=values)
             return
         self._seen.facts["batches"] = [facts["shapes"] for facts in self._facts]
         self._seen.facts["batch_digests"] = [facts["digest"] for facts in self._facts]
+        self._seen.facts["batch_values"] = [values for facts in self._facts for values in facts["values"]]
         self._seen.facts["lengths"] = [facts["length"] for facts in self._facts]
+        self._seen.facts["examples"] = [facts["examples"] for facts in self._facts]
 
     def _made(self, loader: Any) -> None:
         loader.__dict__["_etude_loader"] = len(self._loaders)
         self._loaders.append(weakref.ref(loader))
-        self._facts.append({"shapes": [], "digest": "", "length": UNKNOWN, "has_come": False})
+        none: dict[str, Any] = {"shapes": [], "digest": "", "values": [], "length": UNKNOWN, "examples": UNKNOWN}
+        self._facts.append({**none, "has_come": False})
 
     def _begins(self, loader: Any) -> None:
         facts = self._facts[loader.__dict__["_etude_loader"]]
         if facts["length"] == UNKNOWN:
-            facts["length"] = _length(loader)
+            facts.update(length=_length(loader), examples=_examples(loader))
         if loader.num_workers:
             self._seen.note("calls of functions in the processes of loader workers were not counted")
-        else:
-            self._begun()
 
     def _came(self, iterator: Any, batch: Any) -> None:
         nth = iterator.__dict__.get("_etude_loader")
         if nth is None or self._facts[nth]["has_come"]:
             return
         plain = self._seen.plain
-        digest = plain.digest(*map(plain.bytes_of, plain.leaves(batch)))
-        self._facts[nth].update(shapes=plain.shapes(batch), digest=digest, has_come=True)
+        leaves = plain.leaves(batch)
+        digest = plain.digest(*map(plain.bytes_of, leaves))
+        values = [found for found in map(plain.moments, leaves) if found is not None]
+        self._facts[nth].update(shapes=plain.shapes(batch), digest=digest, values=values, has_come=True)
 
 
 def _length(loader: Any) -> int:
@@ -100,3 +102,13 @@ def _length(loader: Any) -> int:
         return len(loader)
     except Exception:  # it does not know, as one of an endless stream
         return UNKNOWN
+
+
+def _examples(loader: Any) -> int:
+    """Return how many examples its sampler gives, or its data set has."""
+    for one in (getattr(loader, "sampler", None), getattr(loader, "dataset", None)):
+        try:
+            return len(one)  # type: ignore[arg-type]
+        except Exception:  # noqa: S112 - a stream
+            continue
+    return UNKNOWN

@@ -8,13 +8,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from etude.mage.probe.inside.operators import Operators
     from etude.mage.probe.inside.seen import Seen
 
 MOST_STEPS = 10
 """So many times the steps that were asked for are enough, however they are divided between optimizers."""
-COMPILED = "calls of modules and operators were not counted: the program compiles its model"
 WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}
 """Modules that stand around a model and are none, and where they keep it."""
+METHODS = ("train", "eval", "parameters", "named_parameters", "state_dict", "load_state_dict", "zero_grad", "to")
+"""What every module can do in one way."""
 
 
 class Modules:
@@ -22,40 +24,39 @@ class Modules:
 
     Args:
         seen: Where facts are kept.
+        operators: What counts operators; it is told which module's call runs.
     """
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, operators: Operators) -> None:
         self._seen = seen
+        self._operators = operators
         self._torch: Any = None
-        self._hook: Any = None
+        self._hooks: list[Any] = []
         self._calls: dict[int, list[Any]] = {}  # number of the object -> the module and how often it was called
         self._roots: list[Any] = []
         self._models: list[dict[str, Any]] = []
         self._bare: list[tuple[Any, dict[str, Any]]] = []  # tensors that belong to no module
         self._steps: dict[int, int] = {}
         self._optimizers: list[Any] = []
-        self._operators: dict[str, int] = {}
-        self._counting: Any = None
-        self._may_count = True
+        self._dtypes: dict[int, set[str]] = {}
 
     def watch(self, torch: Any) -> None:
         """Watch what is trained from here on."""
         seen, self._torch = self._seen, torch
-        called, before, after = seen.hook(self._called), seen.hook(self._before_step), seen.hook(self._after_step)
-        self._hook = torch.nn.modules.module.register_module_forward_pre_hook(called)
+        called, ended = seen.hook(self._called), seen.hook(self._ended)
+        before, after = seen.hook(self._before_step), seen.hook(self._after_step)
+        hooks = torch.nn.modules.module
+        self._hooks = [
+            hooks.register_module_forward_pre_hook(called),
+            hooks.register_module_forward_hook(ended, always_call=True),
+        ]
         stepping = sys.modules["torch.optim.optimizer"]  # which torch.optim does not show
         stepping.register_optimizer_step_pre_hook(before)
         stepping.register_optimizer_step_post_hook(after)
         self._watch_backward(torch, seen.hook(self._before_backward), seen.hook(self._after_backward))
         self._watch_schedulers(torch, seen.hook(self._scheduled))
         self._watch_compile(torch)
-        seen.facts.update(models=[], optimizers=[], scheduled=[], losses=[])
-
-    def leave(self) -> None:
-        """Count no more operators: this is a child of the watched process."""
-        counting, self._counting = self._counting, None
-        if counting is not None:
-            counting.__exit__(None, None, None)
+        seen.facts.update(models=[], optimizers=[], rates=[], scheduled=[], losses=[])
 
     def update(self) -> None:
         """Hand over what was counted."""
@@ -64,8 +65,14 @@ class Modules:
         for root, model in zip(self._roots, self._models, strict=True):
             for path, module in root.named_modules():
                 if path in model["modules"] and id(module) in self._calls:
-                    model["modules"][path]["calls"] = self._calls[id(module)][1]
-        self._seen.facts["operators"] = dict(self._operators)
+                    model["modules"][path].update(
+                        calls=self._calls[id(module)][1],
+                        operators=dict(self._operators.of(module)),
+                        dtypes=sorted(self._dtypes.get(id(module), ())),
+                    )
+        if self._seen.is_ending and self._seen.facts["steps"]:
+            for parameter, row in self._pairs():
+                row["moved"] = self._digest_of(parameter) != row["digest"] if row["digest"] else None
 
     # --- hooks ------------------------------------------------------------------------------------
 
@@ -73,11 +80,18 @@ class Modules:
         known = self._calls.get(id(module))
         if known is None:
             known = self._calls[id(module)] = [module, 0]
-            self.may_count_operators()
             if len(self._calls) == 1:
                 plain = self._seen.plain
-                self._seen.facts["first_input"] = [plain.shapes(inputs), _digest(plain, inputs)]
+                values = [found for found in map(plain.moments, plain.leaves(inputs)) if found is not None]
+                self._seen.facts["first_input"] = [plain.shapes(inputs), _digest(plain, inputs), values]
         known[1] += 1
+        self._operators.enter(module)
+
+    def _ended(self, module: Any, _: Any, output: Any) -> None:
+        self._operators.leave_module(module)
+        for leaf in self._seen.plain.leaves(output):
+            if hasattr(leaf, "is_floating_point") and leaf.is_floating_point():
+                self._dtypes.setdefault(id(module), set()).add(str(leaf.dtype).removeprefix("torch."))
 
     def _before_backward(self, tensors: Any) -> None:
         losses = [tensors] if hasattr(tensors, "backward") else list(tensors)
@@ -96,6 +110,7 @@ class Modules:
             seen.enough()
 
     def _before_step(self, optimizer: Any, *_: Any) -> None:
+        self._operators.step(begins=True)
         if id(optimizer) not in self._steps:
             self._steps[id(optimizer)] = 0
             self._optimizers.append(optimizer)  # kept, so that no other one gets its number
@@ -104,10 +119,12 @@ class Modules:
             plain = self._seen.plain
             groups = [plain.plain_items((n, v) for n, v in g.items() if n != "params") for g in optimizer.param_groups]
             self._seen.facts["optimizers"].append([{"type": type(optimizer).__name__, **group} for group in groups])
+        self._seen.facts["rates"].append(float(optimizer.param_groups[0]["lr"]))
         self._look_at_gradients()
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
         seen = self._seen
+        self._operators.step(begins=False)
         if not self._steps[id(optimizer)] and _closes(optimizer):
             self._look_at([p for group in optimizer.param_groups for p in group["params"]])
             self._look_at_gradients()
@@ -171,28 +188,45 @@ class Modules:
             "type": type(root).__name__,
             "parameters": {name: self._parameter(one) for name, one in root.named_parameters()},
             "modules": {
-                path: {"type": type(module).__name__, "calls": 0, "values": plain.plain_items(vars(module).items())}
+                path: {
+                    "type": type(module).__name__,
+                    "calls": 0,
+                    "values": plain.plain_items(vars(module).items()),
+                    "buffers": len(module._buffers),
+                    "hides": [name for name in METHODS if _is_own(module, name)],
+                }
                 for path, module in root.named_modules()
             },
         }
 
     def _parameter(self, parameter: Any) -> dict[str, Any]:
-        plain = self._seen.plain
         is_lazy = "Uninitialized" in type(parameter).__name__
-        try:
-            digest = "" if is_lazy else plain.digest(plain.bytes_of(parameter))
-        except Exception:
-            digest = ""
-        shape = [] if is_lazy else list(parameter.shape)
-        return {"shape": shape, "trainable": bool(parameter.requires_grad), "digest": digest, "got_gradient": None}
+        return {
+            "shape": [] if is_lazy else list(parameter.shape),
+            "trainable": bool(parameter.requires_grad),
+            "digest": "" if is_lazy else self._digest_of(parameter),
+            "got_gradient": None,
+            "moved": None,
+        }
 
-    def _look_at_gradients(self) -> None:
-        """Note which parameters have a gradient that is not 0."""
+    def _digest_of(self, parameter: Any) -> str:
+        """Return the digest of all its values; empty where it has none that could be read."""
+        try:
+            return str(self._seen.plain.digest(self._seen.plain.bytes_of(parameter)))
+        except Exception:
+            return ""
+
+    def _pairs(self) -> list[tuple[Any, dict[str, Any]]]:
+        """Return all parameters, and what is kept of them."""
         pairs = list(self._bare)
         for root, model in zip(self._roots, self._models, strict=True):
             rows = model["parameters"]
             pairs += [(one, rows[name]) for name, one in root.named_parameters() if name in rows]
-        for parameter, row in pairs:
+        return pairs
+
+    def _look_at_gradients(self) -> None:
+        """Note which parameters have a gradient that is not 0."""
+        for parameter, row in self._pairs():
             if not row["got_gradient"]:
                 gradient = parameter.grad
                 if gradient is not None and gradient.is_sparse:
@@ -230,40 +264,21 @@ class Modules:
         kind.__init__ = begin
 
     def _watch_compile(self, torch: Any) -> None:
-        original = torch.compile
+        def giving_way(original: Any) -> Any:
+            @functools.wraps(original)
+            def compiled(*args: Any, **kwargs: Any) -> Any:
+                if self._hooks:  # they would be compiled, too
+                    for hook in self._hooks:
+                        hook.remove()
+                    self._hooks = []
+                    self._operators.compile()
+                return original(*args, **kwargs)
 
-        @functools.wraps(original)
-        def compiled(*args: Any, **kwargs: Any) -> Any:
-            if self._may_count:  # it would compile the hook, too, and under a mode of ours it would not compile at all
-                self._may_count = False
-                self._hook.remove()
-                self._seen.note(COMPILED)
-            return original(*args, **kwargs)
+            return compiled
 
-        torch.compile = compiled
-
-    def may_count_operators(self) -> None:
-        """Count operators from here on, if nothing else has begun to look at them: ours has to be the outermost."""
-        torch = self._torch
-        if self._counting is not None or torch is None or not self._may_count:
-            return
-        modes = torch.utils._python_dispatch
-        if modes._len_torch_dispatch_stack():
-            return
-        seen, counts = self._seen, self._operators
-
-        class Counting(modes.TorchDispatchMode):  # type: ignore[name-defined, misc]
-            """Counts operators, and runs them as they are."""
-
-            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                if not seen.is_busy:
-                    name = str(func).rpartition(".")[0]
-                    if not name.startswith("profiler."):
-                        counts[name] = counts.get(name, 0) + 1
-                return func(*args, **(kwargs or {}))
-
-        self._counting = Counting()
-        self._counting.__enter__()
+        torch.compile = giving_way(torch.compile)
+        if hasattr(torch, "export"):
+            torch.export.export = giving_way(torch.export.export)
 
 
 def _closes(optimizer: Any) -> bool:
@@ -275,6 +290,12 @@ def _unwrapped(module: Any) -> Any:
     while type(module).__name__ in WRAPPERS:
         module = getattr(module, WRAPPERS[type(module).__name__])
     return module
+
+
+def _is_own(module: Any, name: str) -> bool:
+    """Say whether a method is none of PyTorch's: the object's own one, or that of a class of somebody else."""
+    found = vars(module).get(name) or getattr(type(module), name, None)
+    return not (getattr(found, "__module__", None) or "").startswith("torch.")
 
 
 def _digest(plain: Any, value: Any) -> str:

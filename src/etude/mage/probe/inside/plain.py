@@ -11,6 +11,8 @@ from typing import Any
 LONGEST_TEXT = 200
 MOST_ITEMS = 50
 DEEPEST = 3
+MOST_NUMBERS = 100_000
+"""Of a larger tensor, about so many numbers are looked at."""
 _NONE = object()
 
 
@@ -88,6 +90,24 @@ def _bytes_of_tensor(tensor: Any) -> bytes:
         flat = dense.cpu().contiguous().reshape(-1).view(torch.uint8) if dense.numel() else None
     head = f"{tensor.dtype}{tuple(tensor.shape)}".encode()
     return head if flat is None else head + flat.numpy().tobytes()
+
+
+def moments(value: Any) -> list[float] | None:
+    """Return mean and standard deviation of the finite numbers of a tensor or array; None if it holds no numbers."""
+    if hasattr(value, "detach") and hasattr(value, "untyped_storage"):
+        value = value.detach()
+        value = (value.to_dense() if "sparse" in str(value.layout) else value).cpu()
+        value = value.reshape(-1)[:: value.numel() // MOST_NUMBERS + 1]
+        value = (value.float() if value.is_floating_point() else value).numpy()
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind not in "biuf" or not kind or not hasattr(value, "ravel"):
+        return None
+    import numpy
+
+    flat = value.reshape(-1)
+    flat = flat[:: flat.size // MOST_NUMBERS + 1].astype("float64")
+    flat = flat[numpy.isfinite(flat)]
+    return [float(flat.mean()), float(flat.std())] if flat.size else [0.0, 0.0]
 
 
 def leaves(value: Any, depth: int = 0) -> list[Any]:

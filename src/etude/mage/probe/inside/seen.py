@@ -11,6 +11,9 @@ from typing import Any
 
 FEW = 40
 """So many frames of a traceback are kept."""
+MOST_WAYS = 20
+"""So many ways of calling a function are kept."""
+MORE = "..."
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -32,6 +35,8 @@ class Seen:
         self._places: dict[str, str] = {}
         self.is_on = True
         self.is_busy = False
+        self.is_ending = False
+        self._ways: dict[str, list[str]] = {}
         self.facts: dict[str, Any] = {"why": "", "steps": 0, "unseen": []}
         self.before_writing: list[Callable[[], object]] = []
 
@@ -56,6 +61,12 @@ class Seen:
         if text not in self.facts["unseen"]:
             self.facts["unseen"].append(text)
 
+    def take(self, name: str, way: str) -> None:
+        """Keep once each way in which something is called."""
+        ways = self._ways.setdefault(name, [])
+        if way not in ways and len(ways) <= MOST_WAYS:
+            ways.append(way if len(ways) < MOST_WAYS else MORE)
+
     def place(self, filename: str) -> str:
         """Return a file's path inside the project; empty if it lies elsewhere."""
         if filename not in self._places:
@@ -75,6 +86,7 @@ class Seen:
             return
         was_busy, self.is_busy = self.is_busy, True
         try:
+            self.facts["arguments"] = {name: sorted(ways) for name, ways in self._ways.items()}
             for update in self.before_writing:
                 try:
                     update()
@@ -91,6 +103,7 @@ class Seen:
     def enough(self) -> None:
         """End this process: nothing of the program runs any more, and so nothing of it can go wrong."""
         self.facts["why"] = "enough seen"
+        self.is_ending = True
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -101,6 +114,7 @@ class Seen:
 
     def finish(self) -> None:
         """Write down how it ended; Python calls this at its exit."""
+        self.is_ending = True
         error = getattr(sys, "last_value", None)
         if error is not None and self.is_on:
             self.raised(error)
