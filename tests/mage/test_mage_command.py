@@ -107,7 +107,7 @@ def mage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mage:
     def prober(setup: Any, sandbox: Callable[[], Sandbox], limits: Limits) -> Any:
         return stand_ins.probe
 
-    for name, stand_in in {**HERE, "prober": prober}.items():
+    for name, stand_in in {**HERE, "prober": prober, "completer": lambda *_: None}.items():
         monkeypatch.setattr(at_hand, name, stand_in)
     for name, stand_in in ELSEWHERE.items():
         monkeypatch.setattr(name, stand_in)

@@ -40,6 +40,8 @@ from etude.cli.mage_options import (
     PriceFile,
     Repairs,
     SandboxTier,
+    Short,
+    ShortLimit,
     Writer,
     Yes,
 )
@@ -115,6 +117,8 @@ def plan(
     doc: Docs = None,
     column: Columns = None,
     choose: Choices = None,
+    short: Short = None,
+    short_limit: ShortLimit = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -122,7 +126,9 @@ def plan(
     from etude.mage.loop import at_hand
 
     at_hand.find_sandbox(sandbox)
-    with shared.prepared(path, entry, name, metric, mode, sandbox, doc, column) as (project, setup, book):
+    with shared.prepared(
+        path, entry, name, metric, mode, sandbox, doc, column, short=short, short_limit=short_limit
+    ) as (project, setup, book):
         work = shared.work(book, setup, project)
         shared.plan_anew(work, book, project, setup, choose)
         shared.approve_plan(work, book, yes=yes, quiet=as_json)
@@ -207,6 +213,8 @@ def write(
     repairs: Repairs = 3,
     own: Own = None,
     variant: Only = "",
+    short: Short = None,
+    short_limit: ShortLimit = None,
     as_json: AsJson = False,
 ) -> None:
     """Have variants written, checked and run, until each waits for a person or came to nothing. Again goes on."""
@@ -215,7 +223,9 @@ def write(
     asked = shared.backend(writer or backend, base_url, local_only)
     budget = shared.budget(max_calls, max_tokens, max_cost, prices, asked)
     at_hand.find_sandbox(sandbox)  # refused before anything is written or asked
-    with shared.prepared(path, entry, name, metric, mode, sandbox, doc, column, most_bytes) as (project, setup, book):
+    with shared.prepared(
+        path, entry, name, metric, mode, sandbox, doc, column, most_bytes, short=short, short_limit=short_limit
+    ) as (project, setup, book):
         work = shared.work(book, setup, project, backend=asked, budget=budget, repairs=repairs, policy=approve)
         shared.plan_anew(work, book, project, setup, choose)
         shared.approve_plan(work, book, yes=yes, quiet=as_json)

@@ -114,10 +114,13 @@ def prepared(
     docs: Sequence[Path] | None,
     columns: Sequence[str] | None,
     most_bytes: int = USUAL_BYTES,
+    *,
+    short: str | None = None,
+    short_limit: float | None = None,
 ) -> Iterator[tuple[Project, Setup, Book]]:
     """Read a project and open its study; what it was called with before holds where nothing else is said."""
     from etude.mage.loop import preparing, session
-    from etude.mage.loop.book import Setup
+    from etude.mage.loop.book import SHORT_S, Setup
     from etude.results.reading import studies_folder
     from etude.store.journal import FILE
 
@@ -136,11 +139,25 @@ def prepared(
         tier=tier or (before.tier if before is not None else ""),
         docs=read or (before.docs if before is not None else {}),
         columns=tuple(columns or ()) or (before.columns if before is not None else ()),
+        short=short if short is not None else before.short if before is not None else "",
+        short_s=short_limit if short_limit is not None else before.short_s if before is not None else SHORT_S,
     )
+    refuse_short(setup)
     with session.writing(folder) as book:
         preparing.begin(book, project, setup)
         assert book.record.setup is not None, "it has just begun"
         yield project, book.record.setup, book
+
+
+def refuse_short(setup: Setup) -> None:
+    """Refuse arguments for what takes none."""
+    from etude.mage.probe.run import EXPERIMENT
+
+    if setup.short and EXPERIMENT.match(setup.entry.strip()):
+        raise ConfigError(
+            f"--short {setup.short!r} is added to a command, and --entry {setup.entry} is none: an experiment takes no "
+            "arguments. Give its training function smaller defaults, or a longer time with --short-limit."
+        )
 
 
 @contextlib.contextmanager
