@@ -121,7 +121,8 @@ RAISED = Ended(
             of(steps=6, losses=WITHOUT.losses[:6]),
             0.5,
             Outcome.FAILED,
-            "Until its end it takes 6 optimizer steps, 12 optimizer steps in the baseline: its training is shorter. No claim says so.",
+            "Until its end it takes 6 optimizer steps, 12 optimizer steps in the baseline: its training is shorter. No "
+            "claim says so.",
         ),
         (
             of(losses=(0.5, *(float("nan"),) * 11)),
