@@ -211,6 +211,18 @@ def test_what_waits_can_be_approved_later_by_a_policy(mage: Mage) -> None:
     assert read(Path("studies/project")).approvals[NAME].by.startswith("policy policy.toml ")
 
 
+def test_how_programs_are_run_to_their_end_is_kept_and_why_they_were_not_is_told(mage: Mage) -> None:
+    done = mage.written("--short", "--epochs 1", "--short-limit", "60")
+    assert f"Not run to its end: {NAME}. It was not run to its end." in done.err
+    setup = read(Path("studies/project")).setup
+    assert setup is not None
+    assert (setup.short, setup.short_s, setup.to_its_end) == ("--epochs 1", 60.0, f"{stand_ins.ENTRY} --epochs 1")
+    assert mage.written("--short-limit", "0").code == MageCode.AWAITING
+    setup = read(Path("studies/project")).setup
+    assert setup is not None
+    assert (setup.short, setup.short_s) == ("--epochs 1", 0.0)
+
+
 def test_writing_again_asks_nobody_again(mage: Mage) -> None:
     mage.written(replies=(BROKEN, GOOD))
     calls = read(Path("studies/project")).requests
