@@ -226,8 +226,9 @@ class Machine:
         return (self._handed_in if by_hand else self._patched)(standing, event.patch)
 
     def _judgement(self, standing: Standing, event: Judged | Completed | JudgedAnew) -> list[Command]:
-        anew = isinstance(event, JudgedAnew)
-        return self._judged_anew(standing, event) if anew else self._judged(standing, event)
+        if isinstance(event, JudgedAnew):
+            return self._judged_anew(standing, event)
+        return self._judged(standing, event)
 
     def _setback(self, standing: Standing, event: Failed | CannotBeWritten | Rejected) -> list[Command]:
         if isinstance(event, Failed):
