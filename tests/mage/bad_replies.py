@@ -450,6 +450,51 @@ BAD: Final[tuple[BadReply, ...]] = (
         "batch size, weight decay, shuffling and splits stay",
     ),
     BadReply(
+        "classes that weigh more",
+        also(
+            "        loss = F.cross_entropy(model(images), labels)\n",
+            "        loss = F.cross_entropy(model(images), labels, weight=torch.linspace(1, 2, 10))\n",
+        ),
+        Rung.POLICY,
+        "how much classes, examples or the loss weigh changes: weight in train, cross_entropy()",
+        Outcome.FOR_A_PERSON,
+        "what classes, examples and the loss weigh stays",
+    ),
+    BadReply(
+        "half the digits",
+        also(
+            "        loss = F.cross_entropy(model(images), labels)\n",
+            "        with torch.autocast('cpu'):\n            loss = F.cross_entropy(model(images), labels)\n",
+        ),
+        Rung.POLICY,
+        "the type of numbers changes: autocast in train",
+        Outcome.FOR_A_PERSON,
+        "the type of numbers stays",
+    ),
+    BadReply(
+        "clipped elsewhere",
+        also(
+            "        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
+            "        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)\n",
+        ),
+        Rung.POLICY,
+        "how gradients are clipped changes: clip_grad_norm_ in train",
+        Outcome.FOR_A_PERSON,
+        "how gradients are clipped stays",
+    ),
+    BadReply(
+        "trained once more",
+        also(
+            '    metrics = {"accuracy": accuracy(model, test_loader)}\n',
+            '    train(model, test_loader, optimizer)\n    metrics = {"accuracy": accuracy(model, test_loader)}\n',
+        ),
+        Rung.POLICY,
+        "how training and evaluation are called changes: the call of train in main was nothing and is "
+        "`train(test_loader)`",
+        Outcome.FOR_A_PERSON,
+        "training and evaluation are called as in the base",
+    ),
+    BadReply(
         "far too much",
         also("def main():\n", "".join(f"def unused_{n}():\n    return {n}\n\n\n" for n in range(60)) + "def main():\n"),
         Rung.POLICY,

@@ -57,7 +57,14 @@ def test_what_was_not_run_or_is_odd_waits_for_a_person() -> None:
     assert why_not(POLICY, BY_RULE, left_out) == ""
     to_its_end = msgspec.structs.replace(POLICY, short_run=True)
     assert why_not(to_its_end, BY_RULE, left_out) == "not run: short run"
-    assert why_not(to_its_end, BY_RULE, ALL) == ""
+    not_run = Verdict(rung=Rung.SHORT_RUN, outcome=Outcome.NOT_RUN)
+    assert why_not(POLICY, BY_RULE, (*ALL, not_run)) == ""
+    assert why_not(to_its_end, BY_RULE, (*ALL, not_run)) == "not run: short run"
+    ran = msgspec.structs.replace(not_run, outcome=Outcome.PASSED)
+    assert why_not(to_its_end, BY_RULE, (*ALL, ran)) == ""
+    assert why_not(POLICY, BY_RULE, (*ALL, msgspec.structs.replace(ran, outcome=Outcome.FOR_A_PERSON))) == (
+        "short run is for a person"
+    )
     odd = (*ALL[:3], msgspec.structs.replace(ALL[3], alarms=("3.7 times the baseline",)))
     assert why_not(POLICY, BY_RULE, odd) == "alarm: 3.7 times the baseline"
 

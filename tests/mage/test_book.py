@@ -20,7 +20,7 @@ from etude.core.clock import VirtualClock
 from etude.core.errors import ConfigError, StudyInUseError
 from etude.mage.backends.protocol import Reply, Request, StopReason, Usage
 from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
-from etude.mage.loop import machine as loop
+from etude.mage.loop import events as loop
 from etude.mage.loop.book import (
     Answers,
     Approval,
@@ -94,6 +94,8 @@ def through(book: Book) -> Machine:
     digest = digest_of_verdicts([PASSED])
     judged = loop.Judged(variant=name, patch="p1", verdict=digest, outcome=Outcome.PASSED)
     happened(judged, Did.JUDGED, digest=digest, verdicts=[PASSED])
+    completed = loop.Completed(variant=name, patch="p1", verdict=digest, outcome=Outcome.PASSED)
+    happened(completed, Did.COMPLETED, digest=digest, verdicts=[PASSED])
     return machine
 
 

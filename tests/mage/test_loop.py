@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from etude.core.errors import TransitionError
 from etude.mage.asking.evidence import Evidence
-from etude.mage.loop import machine as loop
-from etude.mage.loop.machine import Check, Draft, Judge, Machine, MeasureBaseline, Probe, Review, Standing, Tries
+from etude.mage.loop import events as loop
+from etude.mage.loop.events import Check, Complete, Draft, Judge, MeasureBaseline, Probe, Review
+from etude.mage.loop.machine import APPROVABLE, NOBODY, Machine, Standing, Tries
 from etude.mage.loop.states import BY_HAND, ENDS, FINAL, NEXT, Stage, Turn, after, diagram
 from etude.mage.variants import Route
 from etude.mage.verdicts import Outcome, Rung
@@ -40,7 +41,8 @@ def judged(machine: Machine, name: str, patch: str, outcome: Outcome = Outcome.P
     machine.handle(loop.Patched(variant=name, patch=patch))
     machine.handle(loop.Checked(variant=name))
     machine.handle(loop.Probed(variant=name))
-    machine.handle(loop.Judged(variant=name, patch=patch, verdict=f"v-{patch}", outcome=outcome))
+    machine.handle(loop.Judged(variant=name, patch=patch, verdict=f"g-{patch}", outcome=outcome))
+    machine.handle(loop.Completed(variant=name, patch=patch, verdict=f"v-{patch}", outcome=outcome))
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -106,11 +108,51 @@ def test_a_good_patch_goes_through_all_rungs_to_a_person() -> None:
     assert machine.handle(loop.Patched(variant="a", patch="p")) == [Check(variant="a")]
     assert machine.handle(loop.Checked(variant="a")) == [Probe(variant="a")]
     assert machine.handle(loop.Probed(variant="a")) == [Judge(variant="a")]
-    passed = loop.Judged(variant="a", patch="p", verdict="v", outcome=Outcome.PASSED)
-    assert machine.handle(passed) == [Review(variant="a")]
+    passed = loop.Judged(variant="a", patch="p", verdict="g", outcome=Outcome.PASSED)
+    assert machine.handle(passed) == [Complete(variant="a")]
+    with pytest.raises(TransitionError):  # nothing is approved before it was run to its end, or is known why not
+        machine.handle(loop.Accepted(variant="a", patch="p", verdict="g"))
+    ended = loop.Completed(variant="a", patch="p", verdict="v", outcome=Outcome.PASSED)
+    assert machine.handle(ended) == [Review(variant="a")]
     machine.handle(loop.Accepted(variant="a", patch="p", verdict="v"))
     machine.handle(loop.HandedOver(variant="a"))
     assert machine.standings["a"].stage is Stage.HANDED_OVER
+
+
+def test_what_fails_at_its_end_is_repaired_as_what_fails_at_any_other_rung() -> None:
+    machine = begun("a")
+    machine.handle(loop.Asked(variant="a"))
+    machine.handle(loop.Patched(variant="a", patch="p"))
+    machine.handle(loop.Checked(variant="a"))
+    machine.handle(loop.Probed(variant="a"))
+    machine.handle(loop.Judged(variant="a", patch="p", verdict="g", outcome=Outcome.PASSED))
+    failed = loop.Failed(variant="a", evidence=evidence("no metric", Rung.SHORT_RUN), patch="p")
+    assert machine.handle(failed) == [Draft(variant="a", route=Route.MODEL)]
+    standing = machine.standings["a"]
+    assert (standing.repairs, standing.verdict, standing.outcome) == (1, "", None)
+    assert standing.evidence is not None
+    assert standing.evidence.rung is Rung.SHORT_RUN
+
+
+def test_a_machine_that_takes_up_what_was_judged_runs_it_to_its_end() -> None:
+    machine = begun("a")
+    machine.handle(loop.Asked(variant="a"))
+    machine.handle(loop.Patched(variant="a", patch="p"))
+    machine.handle(loop.Checked(variant="a"))
+    machine.handle(loop.Probed(variant="a"))
+    machine.handle(loop.Judged(variant="a", patch="p", verdict="g", outcome=Outcome.PASSED))
+    again = Machine(machine.standings.values(), has_baseline=True)
+    assert again.resume() == [Complete(variant="a")]
+
+
+def test_what_waits_can_be_taken_up_once_there_is_time_to_run_it_to_its_end() -> None:
+    machine = begun("a")
+    judged(machine, "a", "p")
+    assert machine.handle(loop.TakenUp(variant="a")) == [Complete(variant="a")]
+    ended = loop.Completed(variant="a", patch="p", verdict="another", outcome=Outcome.PASSED)
+    assert machine.handle(ended) == [Review(variant="a")]
+    with pytest.raises(TransitionError):
+        machine.handle(loop.Accepted(variant="a", patch="p", verdict="v-p"))
 
 
 def test_three_repairs_then_a_fresh_draft_then_three_more_and_no_ninth_call() -> None:
@@ -174,7 +216,7 @@ def test_a_rule_that_is_not_sure_leaves_it_to_whoever_can_be_asked() -> None:
 def test_where_nobody_can_be_asked_a_variant_waits_until_somebody_can() -> None:
     machine = begun("a", route=Route.RULE, tries=Tries(writer=False))
     assert machine.handle(loop.CannotBeWritten(variant="a", why="not sure")) == []
-    assert (machine.standings["a"].stage, machine.standings["a"].why) == (Stage.DRAFTING, loop.NOBODY)
+    assert (machine.standings["a"].stage, machine.standings["a"].why) == (Stage.DRAFTING, NOBODY)
     again = Machine(machine.standings.values(), has_baseline=True)
     assert again.resume() == [Draft(variant="a", route=Route.MODEL)]
     again.handle(loop.Asked(variant="a"))
@@ -346,6 +388,7 @@ EVENTS = st.one_of(
     st.builds(loop.Checked, variant=NAMES),
     st.builds(loop.Probed, variant=NAMES),
     st.builds(loop.Judged, variant=NAMES, patch=PATCHES, verdict=VERDICTS, outcome=st.sampled_from(Outcome)),
+    st.builds(loop.Completed, variant=NAMES, patch=PATCHES, verdict=VERDICTS, outcome=st.sampled_from(Outcome)),
     st.builds(loop.Failed, variant=NAMES, evidence=SIGNATURES, patch=st.one_of(st.just(""), PATCHES)),
     st.builds(loop.CannotBeWritten, variant=NAMES, why=st.just("no")),
     st.builds(loop.BudgetEnded, variant=NAMES, why=st.just("b"), whole=st.booleans()),
@@ -401,14 +444,14 @@ def test_any_order_of_events_keeps_what_is_promised(
                 continue
             if isinstance(step, loop.Accepted):
                 despite[step.variant] = step.despite
-            if isinstance(step, loop.Judged):
+            if isinstance(step, loop.Judged | loop.Completed):
                 judged_as[step.variant, step.patch, step.verdict] = step.outcome
             if isinstance(step, loop.JudgedAnew):
                 judged_as[step.variant, before[step.variant].patch, step.verdict] = step.outcome
             for name, standing in machine.standings.items():
                 assert standing.calls <= tries.calls <= 8
                 if standing.stage is Stage.ACCEPTED:
-                    assert judged_as[name, standing.patch, standing.verdict] in loop.APPROVABLE
+                    assert judged_as[name, standing.patch, standing.verdict] in APPROVABLE
                     assert standing.outcome is Outcome.PASSED or despite[name]
                 assert standing == before[name] or keeps_ends(before[name], step)
     under_way = Counter(command.variant for command in machine.resume() if not isinstance(command, MeasureBaseline))

@@ -106,7 +106,7 @@ def mage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mage:
     def prober(setup: Any, sandbox: Callable[[], Sandbox], limits: Limits) -> Any:
         return stand_ins.probe
 
-    for name, stand_in in {**HERE, "prober": prober}.items():
+    for name, stand_in in {**HERE, "prober": prober, "completer": lambda *_: None}.items():
         monkeypatch.setattr(at_hand, name, stand_in)
     for name, stand_in in ELSEWHERE.items():
         monkeypatch.setattr(name, stand_in)
@@ -210,6 +210,18 @@ def test_what_waits_can_be_approved_later_by_a_policy(mage: Mage) -> None:
     assert read(Path("studies/project")).approvals[NAME].by.startswith("policy policy.toml ")
 
 
+def test_how_programs_are_run_to_their_end_is_kept_and_why_they_were_not_is_told(mage: Mage) -> None:
+    done = mage.written("--short", "--epochs 1", "--short-limit", "60")
+    assert f"Not run to its end: {NAME}. It was not run to its end." in done.err
+    setup = read(Path("studies/project")).setup
+    assert setup is not None
+    assert (setup.short, setup.short_s, setup.to_its_end) == ("--epochs 1", 60.0, f"{stand_ins.ENTRY} --epochs 1")
+    assert mage.written("--short-limit", "0").code == MageCode.AWAITING
+    setup = read(Path("studies/project")).setup
+    assert setup is not None
+    assert (setup.short, setup.short_s) == ("--epochs 1", 0.0)
+
+
 def test_writing_again_asks_nobody_again(mage: Mage) -> None:
     mage.written(replies=(BROKEN, GOOD))
     calls = read(Path("studies/project")).requests
@@ -254,7 +266,7 @@ def test_a_persons_own_copy_is_checked_as_any_other_patch(mage: Mage) -> None:
     patch = record.patch_of(NAME)
     assert patch is not None
     assert patch.author.name == "ada"
-    assert [verdict.outcome.value for verdict in record.verdicts_of(NAME)] == ["passed"] * 4
+    assert [verdict.outcome.value for verdict in record.verdicts_of(NAME)] == [*["passed"] * 4, "not run"]
 
 
 def test_replay_judges_anew_without_asking(mage: Mage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+import programs
 import pytest
 from bad_replies import BAD, FILES, GOOD, WITHOUT_CONV2, BadReply, also, search
+from variants_by_hand import Case
+from variants_of_a_saboteur import BEYOND
 
 from etude.mage.patch.blocks import Author, Search
 from etude.mage.patch.making import PatchRefused, make_patch, make_patch_of_trees
@@ -16,7 +19,7 @@ from etude.mage.static.policy import GOES_TO, Rule
 from etude.mage.tree import Tree
 from etude.mage.variants import Thing, Variant, What
 from etude.mage.verdicts import Outcome, Verdict
-from etude.mage.witnesses import GroupValue
+from etude.mage.witnesses import CallGone, GroupValue
 
 TREE = Tree({path: text.encode() for path, text in FILES.items()})
 AUTHOR = Author(name="authored")
@@ -112,6 +115,50 @@ def test_a_setting_in_a_configuration_file_is_under_the_same_rules() -> None:
     assert parse.passed
     assert [reason.claim for reason in verdict.reasons] == [Rule.LEARNING_RATE.value]
     assert verdict.alarms == ("conf.yaml: name in optim was `sgd` and is `adam`.",)
+
+
+CLIPPED_BY_A_SETTING = "        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+
+
+def test_what_a_claim_licenses_may_change_under_the_rules_about_training() -> None:
+    gone = search(CLIPPED_BY_A_SETTING, "")
+    assert {reason.claim for reason in climbed(gone)[-1].reasons} == {Rule.CLIPPING.value}
+    clip = CallGone(name="torch.nn.utils.clip_grad_norm_")
+    assert climbed(gone, msgspec.structs.replace(WITHOUT_CONV2, witnesses=(clip,)))[-1].passed
+    heavier = search(
+        "        loss = F.cross_entropy(model(images), labels)\n",
+        "        loss = F.cross_entropy(model(images), labels, weight=torch.ones(10))\n",
+    )
+    weighed = msgspec.structs.replace(WITHOUT_CONV2, settings={"weight": True})
+    assert climbed(heavier)[-1].outcome is Outcome.FOR_A_PERSON
+    assert climbed(heavier, weighed)[-1].passed
+
+
+# --- what facts of a run cannot show --------------------------------------------------------------
+
+CAUGHT: dict[str, Rule | None] = {
+    "images by numpy flipped": None,
+    "accuracy times two": Rule.EVALUATION,
+    "best of epochs": Rule.EVALUATION,
+    "the metric is lifted": Rule.EVALUATION,
+    "scored on fewer points": Rule.EVALUATION,
+}
+"""Cases that the judge cannot tell -> the rule that does; None where none does, and only a reader of the diff can."""
+
+
+@pytest.mark.parametrize("case", BEYOND, ids=lambda case: case.name)
+def test_what_the_judge_cannot_tell_meets_a_rule_or_is_known_to_meet_none(case: Case) -> None:
+    before = Tree({"train.py": getattr(programs, case.program).encode()})
+    patch = make_patch_of_trees(before, before.with_files({"train.py": case.source.encode()}), AUTHOR)
+    parse, verdict = check(before, patch, case.variant, plan_files=["train.py"])
+    assert parse.passed
+    rule = CAUGHT[case.name]
+    assert {reason.claim for reason in verdict.reasons} == ({rule.value} if rule else set()), verdict.reasons
+    assert verdict.outcome is (GOES_TO[rule] if rule else Outcome.PASSED)
+
+
+def test_each_case_that_the_judge_cannot_tell_has_its_rule() -> None:
+    assert {case.name for case in BEYOND} == set(CAUGHT)
 
 
 OPTIMIZER = "    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, weight_decay=1e-4)\n"

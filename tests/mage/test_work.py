@@ -64,7 +64,8 @@ def test_a_good_answer_waits_for_a_person_with_a_verdict_that_passed(tmp_path: P
     patch = record.patch_of(NAME)
     assert patch is not None
     assert patch.author == Author(name="m-1", request="req_1")
-    assert [v.rung for v in record.verdicts_of(NAME)] == [Rung.PARSE, Rung.POLICY, Rung.FIRST_STEP, Rung.GONE]
+    rungs = [verdict.rung for verdict in record.verdicts_of(NAME)]
+    assert rungs == [Rung.PARSE, Rung.POLICY, Rung.FIRST_STEP, Rung.GONE, Rung.SHORT_RUN]
     assert len(record.runs) == 2
     assert record.usage == (100, 10)
 

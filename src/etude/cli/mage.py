@@ -26,6 +26,7 @@ from etude.cli.mage_options import (
     Model,
     Name,
     OfAsking,
+    OfRuns,
     OfThePlan,
     Only,
     Own,
@@ -115,6 +116,7 @@ def plan(
     of_plan: OfThePlan,
     name: Name = None,
     sandbox: SandboxTier = "",
+    of_runs: OfRuns,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -122,7 +124,7 @@ def plan(
     from etude.mage.loop import at_hand
 
     folder = shared.folder_of(path, name)
-    setup = shared.heeded(folder, asking.said(path, of_plan, OfAsking(), tier=sandbox))
+    setup = shared.heeded(folder, asking.said(path, of_plan, OfAsking(), runs=of_runs, tier=sandbox))
     at_hand.find_sandbox(setup.tier)
     with shared.prepared(folder, setup) as (project, setup, book):
         shared.plan_anew(book, project, setup)
@@ -185,6 +187,7 @@ def write(
     of_plan: OfThePlan,
     name: Name = None,
     sandbox: SandboxTier = "",
+    of_runs: OfRuns,
     backend: BackendName = None,
     writer: Writer = None,
     of_asking: OfAsking,
@@ -203,7 +206,7 @@ def write(
         )
     folder = shared.folder_of(path, name)
     whom = writer or backend
-    said = asking.said(path, of_plan, of_asking, tier=sandbox, writer=whom, repairs=repairs)
+    said = asking.said(path, of_plan, of_asking, runs=of_runs, tier=sandbox, writer=whom, repairs=repairs)
     setup = shared.heeded(folder, said)
     asked = asking.backend(said.writer, setup)  # whoever nobody names now is not asked
     shared.bring_on(folder, setup, asked, yes=yes, as_json=as_json, approve=approve, own=own, variant=variant)
@@ -215,6 +218,7 @@ def resume(
     study: AStudy,
     *,
     sandbox: SandboxTier = "",
+    of_runs: OfRuns,
     backend: BackendName = None,
     writer: Writer = None,
     of_asking: OfAsking,
@@ -228,7 +232,7 @@ def resume(
 
     before = shared.setup_of(study)
     whom = writer or backend
-    said = asking.said(before.root, NOTHING_SAID, of_asking, tier=sandbox, writer=whom, repairs=repairs)
+    said = asking.said(before.root, NOTHING_SAID, of_asking, runs=of_runs, tier=sandbox, writer=whom, repairs=repairs)
     folder = find(study).absolute()
     setup = shared.heeded(folder, said)
     asked = asking.backend(setup.writer, setup)
@@ -246,6 +250,7 @@ def first_call(
     of_asking: OfAsking,
     name: Name = None,
     sandbox: SandboxTier = "",
+    of_runs: OfRuns,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -256,7 +261,7 @@ def first_call(
     entry = of_plan.entry or script
     of_plan = dataclasses.replace(of_plan, entry=entry, doc=[*docs, *(of_plan.doc or ())])
     folder = shared.folder_of(root, name)
-    said = asking.said(root, of_plan, of_asking, tier=sandbox, writer=f"{api}:{model}")
+    said = asking.said(root, of_plan, of_asking, runs=of_runs, tier=sandbox, writer=f"{api}:{model}")
     setup = shared.heeded(folder, said)
     asked = asking.backend(setup.writer, setup)
     shared.bring_on(folder, setup, asked, yes=yes, as_json=as_json)

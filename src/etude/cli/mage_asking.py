@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from etude.cli.mage_options import OfAsking, OfThePlan
+from etude.cli.mage_options import OfAsking, OfRuns, OfThePlan
 from etude.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def said(
     plan: OfThePlan,
     asking: OfAsking,
     *,
+    runs: OfRuns = OfRuns(),  # noqa: B008 - it is frozen
     tier: str = "",
     writer: str | None = None,
     planner: str | None = None,
@@ -58,6 +59,8 @@ def said(
         budget=limits(asking),
         repairs=repairs,
         most_bytes=plan.most_bytes,
+        short=runs.short or "",
+        short_s=runs.short_limit,
     )
 
 

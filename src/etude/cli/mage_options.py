@@ -24,6 +24,18 @@ Entry = Annotated[
     str, typer.Option("--entry", help="How it is run: 'python train.py --seed {seed}', or script.py:experiment.")
 ]
 Metric = Annotated[str, typer.Option("--metric", help="Where its metric is: metrics.json:accuracy, or its name.")]
+Short = Annotated[
+    str | None,
+    typer.Option(
+        "--short",
+        metavar="ARGS",
+        help="What shortens a run to the end: arguments added to --entry there, as in '--epochs 1'.",
+    ),
+]
+ShortLimit = Annotated[
+    float | None,
+    typer.Option("--short-limit", min=0.0, help="Seconds that a run to the end may take; 0 for none. 300 by default."),
+]
 Mode = Annotated[
     str, typer.Option("--mode", help="max if a larger metric is better (so if nothing is said), min if a smaller is.")
 ]
@@ -89,6 +101,14 @@ class OfThePlan:
     column: Columns = None
     choose: Choices = None
     most_bytes: MostBytes = None
+
+
+@dataclass(frozen=True)
+class OfRuns:
+    """How programs are run to their end."""
+
+    short: Short = None
+    short_limit: ShortLimit = None
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,7 @@ def heeded(folder: Path, now: Setup) -> Setup:
             "Nothing says how the program is run. Pass --entry 'python train.py --seed {seed}', or "
             "--entry script.py:experiment."
         )
+    refuse_short(setup)
     return setup
 
 
@@ -145,6 +146,17 @@ def look(setup: Setup) -> Project:
     from etude.mage.sources.choosing import MOST_BYTES
 
     return read(Path(setup.root), entry=setup.entry, most_bytes=setup.most_bytes or MOST_BYTES)
+
+
+def refuse_short(setup: Setup) -> None:
+    """Refuse arguments for what takes none."""
+    from etude.mage.probe.run import EXPERIMENT
+
+    if setup.short and EXPERIMENT.match(setup.entry.strip()):
+        raise ConfigError(
+            f"--short {setup.short!r} is added to a command, and --entry {setup.entry} is none: an experiment takes no "
+            "arguments. Give its training function smaller defaults, or a longer time with --short-limit."
+        )
 
 
 @contextlib.contextmanager

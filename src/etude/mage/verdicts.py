@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from typing import Final
 
 from etude.mage.values import Value
 
@@ -21,6 +22,10 @@ class Rung(IntEnum):
     SHORT_RUN = 8
     PERSON = 9
     TRIAL = 10
+
+
+OPTIONAL: Final = frozenset({Rung.SHORT_RUN})
+"""Rungs that may be left out without the whole being no pass: what was not run is told."""
 
 
 class Outcome(StrEnum):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from time import sleep
 from typing import Final
@@ -19,6 +21,7 @@ from etude.mage.backends.naming import capability_for
 from etude.mage.backends.protocol import Backend
 from etude.mage.facts import Facts
 from etude.mage.judge.baseline import compare_runs
+from etude.mage.judge.completion import Completion
 from etude.mage.judge.judging import judge, judge_first_step
 from etude.mage.loop.aside import Aside
 from etude.mage.loop.book import Answers, Book, Setup
@@ -27,8 +30,9 @@ from etude.mage.patch.making import make_patch, patched
 from etude.mage.patch.rendering import GRAMMAR
 from etude.mage.patch.reply import read_reply
 from etude.mage.probe.laying import hidden, lay, reached
+from etude.mage.probe.metrics import written
 from etude.mage.probe.removing import remove
-from etude.mage.probe.run import probe
+from etude.mage.probe.run import EXPERIMENT, ROWS, probe
 from etude.mage.rules.writing import write
 from etude.mage.sandbox import finding
 from etude.mage.sandbox.protocol import Limits, Sandbox, Tier
@@ -37,6 +41,8 @@ from etude.mage.tree import Tree
 
 APART: Final = frozenset({Tier.BWRAP})
 """Tiers in which a doubtful change can do no harm before a person has seen it."""
+EVERY: Final = 1_000_000_000
+"""More steps than any program takes."""
 
 
 def tools_at_hand(
@@ -74,6 +80,7 @@ def tools_at_hand(
         compare=compare_runs,
         judge_first_step=judge_first_step,
         judge=judge,
+        complete=completer(setup, sandbox, limits),
         grammar=GRAMMAR,
         asks=_asker(book, answers, backend, budget, say) if backend is not None else None,
         answers=answers,
@@ -90,30 +97,95 @@ def aside(book: Book, backend: Backend, budget: Budget, *, say: Callable[[str], 
 
 
 def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Callable[[Tree], Facts]:
-    """Return what runs a tree in a sandbox and tells what it did."""
+    """Return what runs the first steps of a tree in a sandbox and tells what it did."""
 
     def run(tree: Tree) -> Facts:
-        root = Path(setup.root).resolve()
-        place = Path(tempfile.mkdtemp(prefix="etude-mage-"))
-        try:
-            folder = lay(tree, root, place / "tree")
-            reads = reached(tree, root, folder)
-            return probe(
+        with _laid(tree, setup) as folder:
+            return _watched(
+                tree,
+                setup,
                 folder,
                 setup.entry,
                 sandbox=sandbox(),
                 steps=setup.steps,
-                seed=setup.seed,
                 other_seed=setup.seed + 1,
                 limits=limits,
-                reads=reads,
-                hides=hidden(reads),
-                metric_file=setup.metric.partition(":")[0] if ":" in setup.metric else "",
             )
-        finally:
-            remove(place)
 
     return run
+
+
+def completer(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Callable[[Tree], Completion] | None:
+    """Return what runs a tree to its end in a sandbox, and tells what it did and left; None if nobody wants that."""
+    if not setup.end_s:
+        return None
+    limits = dataclasses.replace(limits, wall_s=setup.end_s)
+
+    def run(tree: Tree) -> Completion:
+        entry = setup.to_its_end
+        with _laid(tree, setup) as folder:
+            facts = _watched(tree, setup, folder, entry, sandbox=sandbox(), steps=EVERY, limits=limits, rows=None)
+            file, _, name = setup.metric.rpartition(":")
+            # what is printed does not stand for a file that was to be written
+            left = written(folder / file) if file and not EXPERIMENT.match(setup.entry.strip()) else facts.metrics
+            metric = left_under(name, left)
+        return Completion(entry=entry, limit_s=setup.end_s, facts=facts, name=name, metric=metric)
+
+    return run
+
+
+def left_under(name: str, metrics: Mapping[str, float]) -> float | None:
+    """Return a metric by its name; of what is printed, that whose last words are the name, in any case.
+
+    Example:
+        >>> left_under("accuracy", {"loss": 0.3, "Test Accuracy": 0.9})
+        0.9
+    """
+    if not name:
+        return None
+    if name in metrics:
+        return metrics[name]
+    ends = [
+        value for key, value in metrics.items() if key.lower().split()[-len(name.split()) :] == name.lower().split()
+    ]
+    return ends[-1] if ends else None
+
+
+@contextlib.contextmanager
+def _laid(tree: Tree, setup: Setup) -> Iterator[Path]:
+    place = Path(tempfile.mkdtemp(prefix="etude-mage-"))
+    try:
+        yield lay(tree, Path(setup.root).resolve(), place / "tree")
+    finally:
+        remove(place)
+
+
+def _watched(
+    tree: Tree,
+    setup: Setup,
+    folder: Path,
+    entry: str,
+    *,
+    sandbox: Sandbox,
+    steps: int,
+    limits: Limits,
+    other_seed: int | None = None,
+    rows: int | None = ROWS,
+) -> Facts:
+    reads = reached(tree, Path(setup.root).resolve(), folder)
+    return probe(
+        folder,
+        entry,
+        sandbox=sandbox,
+        steps=steps,
+        seed=setup.seed,
+        other_seed=other_seed,
+        limits=limits,
+        reads=reads,
+        hides=hidden(reads),
+        metric_file=setup.metric.partition(":")[0] if ":" in setup.metric else "",
+        rows=rows,
+    )
 
 
 def find_sandbox(tier: str) -> Sandbox:

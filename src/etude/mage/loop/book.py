@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from etude.mage.annotations import Annotation
 from etude.mage.asking.budget import Budget
 from etude.mage.backends.protocol import Reply, Usage
 from etude.mage.facts import Facts
+from etude.mage.judge.completion import Completion
 from etude.mage.loop.machine import Standing
 from etude.mage.loop.states import Stage
 from etude.mage.patch.blocks import Patch
@@ -33,6 +34,8 @@ from etude.mage.variants import Plan, Variant
 from etude.mage.verdicts import Verdict
 
 T = TypeVar("T")
+SHORT_S: Final = 300.0
+"""Seconds that a run to the end may take, where nobody says otherwise."""
 
 
 class Did(StrEnum):
@@ -49,6 +52,7 @@ class Did(StrEnum):
     CHECKED = "checked"
     PROBED = "probed"
     JUDGED = "judged"
+    COMPLETED = "completed"
     REVIEWED = "reviewed"
     TAKEN_UP = "taken up"
     SPENT = "spent"
@@ -90,6 +94,8 @@ class Setup(Value, frozen=True):
         budget: What may be spent.
         repairs: Repairs of one draft, at most; None for as many as usual.
         most_bytes: So many bytes of files are sent at most; None for as many as usual.
+        short: Arguments that are added to the entry where programs are run to their end: what makes that shorter.
+        short_s: Seconds that such a run may take; 0 for no such runs, None for as many as usual.
     """
 
     root: str
@@ -109,6 +115,18 @@ class Setup(Value, frozen=True):
     budget: Budget = Budget()
     repairs: int | None = None
     most_bytes: int | None = None
+    short: str = ""
+    short_s: float | None = None
+
+    @property
+    def to_its_end(self) -> str:
+        """How the program is run to its end."""
+        return f"{self.entry} {self.short}".strip()
+
+    @property
+    def end_s(self) -> float:
+        """Seconds that a run to its end may take; 0 for no such runs."""
+        return SHORT_S if self.short_s is None else self.short_s
 
 
 class Approval(Value, frozen=True):
@@ -150,12 +168,14 @@ class Record:
         left_out: Files that are no part of it, and why.
         annotations: What is marked in them.
         plan: What is wanted.
-        runs: What the untouched program did.
+        runs: What the untouched program did in its first steps.
+        whole: What it did when it was run to its end; None if it was not.
         standings: How far each variant is.
         patches: By digest.
         verdicts: What each rung says, by the digest of all of it.
         checked: What is said of a patch without running it, by its digest.
         facts: What the patched program did, by the patch's digest.
+        completions: What it did when it was run to its end, by that digest.
         replies: By the digest of the request.
         answers: The newest answer for each variant.
         approvals: The newest of each variant.
@@ -172,11 +192,13 @@ class Record:
     annotations: tuple[Annotation, ...] = ()
     plan: Plan | None = None
     runs: tuple[Facts, ...] = ()
+    whole: Completion | None = None
     standings: dict[str, Standing] = field(default_factory=dict)
     patches: dict[str, Patch] = field(default_factory=dict)
     verdicts: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
     checked: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
+    completions: dict[str, Completion] = field(default_factory=dict)
     replies: dict[str, Reply] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
     approvals: dict[str, Approval] = field(default_factory=dict)
@@ -244,7 +266,7 @@ class Record:
     def _scanned(self, _: str, body: Mapping[str, Any]) -> None:
         tree = Tree(dict(body["files"]))
         if tree.digest != self.tree.digest:
-            self.runs = ()  # it was another program that ran
+            self.runs, self.whole = (), None  # it was another program that ran
         self.tree = tree
         self.left_out = dict(body.get("left_out", {}))
         self.annotations = tuple(_read(one, Annotation) for one in body.get("annotations", ()))
@@ -273,6 +295,15 @@ class Record:
     def _judged(self, _: str, body: Mapping[str, Any]) -> None:
         if "verdicts" in body:
             self.verdicts[body["digest"]] = tuple(_read(one, Verdict) for one in body["verdicts"])
+
+    def _completed(self, name: str, body: Mapping[str, Any]) -> None:
+        if "completion" in body:
+            read = _read(body["completion"], Completion)
+            if name:
+                self.completions[body["patch"]] = read
+            else:
+                self.whole = read
+        self._judged(name, body)
 
     def _reviewed(self, name: str, body: Mapping[str, Any]) -> None:
         if body.get("approval") is not None:
@@ -303,6 +334,7 @@ _FOLDS: Mapping[str, Callable[[Record, str, Mapping[str, Any]], None]] = {
     Did.CHECKED: Record._checked,
     Did.PROBED: Record._probed,
     Did.JUDGED: Record._judged,
+    Did.COMPLETED: Record._completed,
     Did.REVIEWED: Record._reviewed,
     Did.ENDED: Record._ended,
 }

@@ -18,8 +18,40 @@ import msgspec
 
 from etude.core.errors import TransitionError
 from etude.mage.asking.evidence import Evidence
+from etude.mage.loop.events import (
+    Accepted,
+    Asked,
+    BackendFailed,
+    BaselineBroke,
+    BaselineHeld,
+    BudgetEnded,
+    CannotBeWritten,
+    Check,
+    Checked,
+    Command,
+    Complete,
+    Completed,
+    Draft,
+    Event,
+    Failed,
+    HandedIn,
+    HandedOver,
+    Judge,
+    Judged,
+    JudgedAnew,
+    MeasureBaseline,
+    Patched,
+    PlanApproved,
+    Planned,
+    PlanRefused,
+    Probe,
+    Probed,
+    Rejected,
+    Review,
+    TakenUp,
+)
 from etude.mage.loop.states import ENDS, Stage, Turn, after
-from etude.mage.values import Tagged, Value
+from etude.mage.values import Value
 from etude.mage.variants import Route
 from etude.mage.verdicts import Outcome, Rung
 
@@ -85,200 +117,6 @@ class Standing(Value, frozen=True):
         """Whether the loop does nothing more for it."""
         return self.stage in ENDS
 
-
-# --- events ---------------------------------------------------------------------------------------
-
-
-class Planned(Tagged, frozen=True):
-    """It is wanted."""
-
-    variant: str
-    digest: str
-    route: Route = Route.MODEL
-    unclear: str = ""
-
-
-class PlanApproved(Tagged, frozen=True):
-    """A person agrees that it is wanted, and how it is known to be done."""
-
-    variant: str
-
-
-class PlanRefused(Tagged, frozen=True):
-    """A person does not want it."""
-
-    variant: str
-
-
-class BaselineHeld(Tagged, frozen=True):
-    """The untouched program runs, and it is known how."""
-
-
-class BaselineBroke(Tagged, frozen=True):
-    """The untouched program does not run."""
-
-    why: str
-
-
-class Asked(Tagged, frozen=True):
-    """Somebody is about to be asked for it."""
-
-    variant: str
-
-
-class Patched(Tagged, frozen=True):
-    """There is a patch, and it applies."""
-
-    variant: str
-    patch: str
-
-
-class HandedIn(Tagged, frozen=True):
-    """A person has written a patch."""
-
-    variant: str
-    patch: str
-
-
-class Checked(Tagged, frozen=True):
-    """Nothing speaks against the patch as it stands."""
-
-    variant: str
-
-
-class Probed(Tagged, frozen=True):
-    """The patched program ran far enough to be judged."""
-
-    variant: str
-
-
-class Judged(Tagged, frozen=True):
-    """The ladder says something of the patch, and it is no failure that goes back."""
-
-    variant: str
-    patch: str
-    verdict: str
-    outcome: Outcome
-
-
-class Failed(Tagged, frozen=True):
-    """A rung says no."""
-
-    variant: str
-    evidence: Evidence
-    patch: str = ""
-
-
-class CannotBeWritten(Tagged, frozen=True):
-    """Whoever was asked says that it cannot be done."""
-
-    variant: str
-    why: str
-
-
-class BudgetEnded(Tagged, frozen=True):
-    """The next call could pass a limit; if ``whole``, that of the study."""
-
-    variant: str
-    why: str
-    whole: bool = True
-
-
-class BackendFailed(Tagged, frozen=True):
-    """There is no answer, and asking again does not help; if ``whole``, nor would it for other variants."""
-
-    variant: str
-    why: str
-    whole: bool = True
-
-
-class TakenUp(Tagged, frozen=True):
-    """Somebody goes on with it."""
-
-    variant: str
-
-
-class Accepted(Tagged, frozen=True):
-    """It is approved.
-
-    Attributes:
-        patch: The digest of the patch that was approved.
-        verdict: That of the verdict.
-        despite: Whether a person knows that the verdict is no pass.
-    """
-
-    variant: str
-    patch: str
-    verdict: str
-    despite: bool = False
-
-
-class Rejected(Tagged, frozen=True):
-    """A person does not approve it; with a note it is repaired."""
-
-    variant: str
-    note: str = ""
-
-
-class JudgedAnew(Tagged, frozen=True):
-    """The same patch was judged again."""
-
-    variant: str
-    verdict: str
-    outcome: Outcome
-
-
-class HandedOver(Tagged, frozen=True):
-    """It is part of an ablation study."""
-
-    variant: str
-
-
-Event = (
-    Planned | PlanApproved | PlanRefused | BaselineHeld | BaselineBroke | Asked | Patched | HandedIn | Checked | Probed
-    | Judged | Failed | CannotBeWritten | BudgetEnded | BackendFailed | TakenUp | Accepted | Rejected | JudgedAnew
-    | HandedOver
-)  # fmt: skip
-
-# --- commands -------------------------------------------------------------------------------------
-
-
-class MeasureBaseline(Value, frozen=True):
-    """Run the untouched program, twice or more."""
-
-
-class Draft(Value, frozen=True):
-    """Have it written: by a rule, or by whoever is asked, who hears the evidence if there is any."""
-
-    variant: str
-    route: Route
-
-
-class Check(Value, frozen=True):
-    """Look at the patch."""
-
-    variant: str
-
-
-class Probe(Value, frozen=True):
-    """Run the patched program."""
-
-    variant: str
-
-
-class Judge(Value, frozen=True):
-    """Hold what it did against what was claimed."""
-
-    variant: str
-
-
-class Review(Value, frozen=True):
-    """Show it to a person, or to a policy."""
-
-    variant: str
-
-
-Command = MeasureBaseline | Draft | Check | Probe | Judge | Review
 
 NOBODY: Final = "nobody was there who could be asked; name somebody with --backend"
 
@@ -374,7 +212,7 @@ class Machine:
                 return self._asked(standing)
             case Patched() | HandedIn():
                 return self._new_patch(standing, event)
-            case Judged() | JudgedAnew():
+            case Judged() | Completed() | JudgedAnew():
                 return self._judgement(standing, event)
             case Failed() | CannotBeWritten() | Rejected():
                 return self._setback(standing, event)
@@ -387,8 +225,10 @@ class Machine:
         by_hand = isinstance(event, HandedIn)
         return (self._handed_in if by_hand else self._patched)(standing, event.patch)
 
-    def _judgement(self, standing: Standing, event: Judged | JudgedAnew) -> list[Command]:
-        return self._judged(standing, event) if isinstance(event, Judged) else self._judged_anew(standing, event)
+    def _judgement(self, standing: Standing, event: Judged | Completed | JudgedAnew) -> list[Command]:
+        if isinstance(event, JudgedAnew):
+            return self._judged_anew(standing, event)
+        return self._judged(standing, event)
 
     def _setback(self, standing: Standing, event: Failed | CannotBeWritten | Rejected) -> list[Command]:
         if isinstance(event, Failed):
@@ -447,13 +287,14 @@ class Machine:
         standing = self._turn(standing, Turn.HANDED_IN, route=Route.PERSON, why="", **_looked_at(standing, patch))
         return self._go_on(standing)
 
-    def _judged(self, standing: Standing, event: Judged) -> list[Command]:
+    def _judged(self, standing: Standing, event: Judged | Completed) -> list[Command]:
         if event.patch != standing.patch or event.outcome not in APPROVABLE:
             raise TransitionError(
                 f"variant {standing.variant} has the patch {standing.patch}, and got a verdict of "
                 f"{event.outcome.value} on {event.patch}."
             )
-        standing = self._turn(standing, Turn.JUDGED, verdict=event.verdict, outcome=event.outcome, why="")
+        turn = Turn.JUDGED if isinstance(event, Judged) else Turn.COMPLETED
+        standing = self._turn(standing, turn, verdict=event.verdict, outcome=event.outcome, why="")
         return self._go_on(standing)
 
     def _judged_anew(self, standing: Standing, event: JudgedAnew) -> list[Command]:
@@ -565,7 +406,7 @@ class Machine:
                 return self._draft(standing)
             case Stage.REPAIRING:  # its writer ended between two facts
                 return self._try_again(standing)
-            case Stage.JUDGED:
+            case Stage.COMPLETED:
                 standing = self._turn(standing, Turn.SHOWN)
         command = _COMMAND_AT.get(standing.stage)
         return [command(variant=standing.variant)] if command is not None else []
@@ -589,10 +430,11 @@ class Machine:
 _BEFORE: Final = frozenset({Stage.PLAN_APPROVED, Stage.APPLIED})
 """Where a variant waits until it is known how the untouched program runs."""
 _NOT_JUDGED: Final[Mapping[str, object]] = {"verdict": "", "outcome": None}
-_COMMAND_AT: Final[Mapping[Stage, type[Check] | type[Probe] | type[Judge] | type[Review]]] = {
+_COMMAND_AT: Final[Mapping[Stage, type[Check] | type[Probe] | type[Judge] | type[Complete] | type[Review]]] = {
     Stage.APPLIED: Check,
     Stage.CHECKED: Probe,
     Stage.PROBED: Judge,
+    Stage.JUDGED: Complete,
     Stage.AWAITING_REVIEW: Review,
 }
 _PLAIN: Final[Mapping[type, Turn]] = {

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from etude.mage.facts import Facts
 from etude.mage.judge.baseline import Baseline
 from etude.mage.loop.book import Record
-from etude.mage.loop.work import worst
+from etude.mage.loop.ladder import first_rungs, to_the_end, with_end, worst
 from etude.mage.patch.blocks import Patch
 from etude.mage.tree import Tree
 from etude.mage.values import Value
 from etude.mage.variants import Variant
-from etude.mage.verdicts import Outcome, Verdict
+from etude.mage.verdicts import Outcome, Rung, Verdict
 
 
 class Rejudged(Value, frozen=True):
@@ -46,7 +46,8 @@ def rejudge(
 ) -> list[Rejudged]:
     """Return what today's judge says of each variant whose patched program has run.
 
-    A variant whose plan has changed since is judged by what is wanted of it now.
+    What was run to its end then is judged there as well. A variant whose plan has changed since is judged by what is
+    wanted of it now.
 
     Args:
         record: What was prepared.
@@ -60,13 +61,14 @@ def rejudge(
     base, found = compare(record.runs), []
     for variant in record.plan.variants:
         patch = record.patch_of(variant.name)
-        facts = record.facts.get(patch.digest) if patch is not None else None
-        if patch is None or facts is None:
+        if patch is None or patch.digest not in record.facts:
             continue
         checked = tuple(check(record.tree, patch, variant))
-        first = judge_first_step(facts)
-        gone = () if first.outcome is Outcome.FAILED else (judge(variant, base, facts, patch=patch),)
-        verdicts = (*checked, first, *gone)
+        verdicts = first_rungs(
+            record, variant, patch, base, judge_first_step=judge_first_step, judge=judge, checked=checked
+        )
+        if any(one.rung is Rung.SHORT_RUN for one in record.verdicts_of(variant.name)):
+            verdicts = with_end(verdicts, to_the_end(record, variant, patch, base))
         before = record.standings[variant.name].outcome
         found.append(Rejudged(variant=variant.name, before=before, now=worst(verdicts), verdicts=verdicts))
     return found

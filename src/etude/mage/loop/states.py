@@ -26,6 +26,7 @@ class Stage(StrEnum):
     CHECKED = "checked"
     PROBED = "probed"
     JUDGED = "judged"
+    COMPLETED = "completed"
     AWAITING_REVIEW = "awaiting review"
     ACCEPTED = "accepted"
     HANDED_OVER = "handed over"
@@ -50,6 +51,7 @@ class Turn(StrEnum):
     CHECKED = "checked"
     PROBED = "probed"
     JUDGED = "judged"
+    COMPLETED = "completed"
     SHOWN = "shown"
     FAILED = "failed"
     TRIED_AGAIN = "tried again"
@@ -84,7 +86,8 @@ NEXT: Final[Mapping[tuple[Stage, Turn], Stage]] = MappingProxyType(
         (Stage.APPLIED, Turn.CHECKED): Stage.CHECKED,
         (Stage.CHECKED, Turn.PROBED): Stage.PROBED,
         (Stage.PROBED, Turn.JUDGED): Stage.JUDGED,
-        (Stage.JUDGED, Turn.SHOWN): Stage.AWAITING_REVIEW,
+        (Stage.JUDGED, Turn.COMPLETED): Stage.COMPLETED,  # run to its end, or it is known why not
+        (Stage.COMPLETED, Turn.SHOWN): Stage.AWAITING_REVIEW,
         **{(stage, Turn.FAILED): Stage.REPAIRING for stage in (*_WORK, Stage.AWAITING_REVIEW)},
         (Stage.REPAIRING, Turn.TRIED_AGAIN): Stage.DRAFTING,
         (Stage.REPAIRING, Turn.GIVEN_UP): Stage.GAVE_UP,
@@ -93,6 +96,7 @@ NEXT: Final[Mapping[tuple[Stage, Turn], Stage]] = MappingProxyType(
         (Stage.AWAITING_REVIEW, Turn.REJECTED): Stage.REJECTED,
         (Stage.AWAITING_REVIEW, Turn.HANDED_IN): Stage.APPLIED,  # edited by the reviewer: all rungs anew
         (Stage.AWAITING_REVIEW, Turn.VOIDED): Stage.AWAITING_REVIEW,  # judged anew
+        (Stage.AWAITING_REVIEW, Turn.TAKEN_UP): Stage.JUDGED,  # by now there is time to run it to its end
         (Stage.ACCEPTED, Turn.VOIDED): Stage.AWAITING_REVIEW,  # patch or verdict are no longer those approved
         (Stage.ACCEPTED, Turn.HANDED_OVER): Stage.HANDED_OVER,
         (Stage.GAVE_UP, Turn.HANDED_IN): Stage.APPLIED,

@@ -25,8 +25,11 @@ from etude.mage.asking.retrying import told_of_limit
 from etude.mage.backends.protocol import Reply, Request, StopReason
 from etude.mage.facts import Facts
 from etude.mage.judge.baseline import Baseline
-from etude.mage.loop import machine as loop
+from etude.mage.judge.completion import Completion, why_broken, why_not_run
+from etude.mage.loop import events as loop
+from etude.mage.loop import ladder
 from etude.mage.loop.book import Answers, Approval, Book, Did, digest_of_variant, digest_of_verdicts
+from etude.mage.loop.ladder import worst
 from etude.mage.loop.machine import Machine, Standing, Tries
 from etude.mage.loop.states import ENDS, Stage
 from etude.mage.patch.blocks import Author, Block, Patch
@@ -67,6 +70,7 @@ class Tools:
         compare: What the untouched program did, twice or more -> the baseline.
         judge_first_step: Facts -> whether it came so far.
         judge: Variant, baseline, facts, patch -> whether it is what was wanted.
+        complete: Tree -> what the program did when it was run to its end; None if no program is.
         grammar: How a change is written.
         asks: Who is asked; None for nobody.
         answers: Where answers are kept, which has to be told for whom is asked.
@@ -84,6 +88,7 @@ class Tools:
     compare: Callable[[Sequence[Facts]], Baseline]
     judge_first_step: Callable[[Facts], Verdict]
     judge: Callable[..., Verdict]
+    complete: Callable[[Tree], Completion] | None = None
     grammar: str = ""
     asks: Asker | None = None
     answers: Answers | None = None
@@ -186,8 +191,9 @@ class Work:
 
         A plan is better made afterwards: then it is known which shapes neighbours have, and what each reading costs.
         """
-        if not self._book.record.runs:
-            self._measure()
+        if self._book.record.runs:
+            return self._complete_baseline(anew=True)
+        self._measure()
         return "" if self._book.record.runs else self._broken
 
     def run(self, *, take_up: bool = True) -> None:
@@ -195,13 +201,13 @@ class Work:
 
         Args:
             take_up: Whether to go on as well with variants for which the budget was spent, nobody could be asked, or
-                the untouched program did not run.
+                the untouched program did not run; and with those that wait, and could be run to their end by now.
 
         Raises:
             StudyInUseError: Somebody else has taken the study over.
         """
-        for name, standing in dict(self.standings).items():
-            if take_up and standing.stage in (Stage.BUDGET_SPENT, Stage.BACKEND_DOWN, Stage.BASELINE_BROKEN):
+        for name in self.standings if take_up else ():
+            if self._is_taken_up(name):
                 self._happened(loop.TakenUp(variant=name), Did.TAKEN_UP, name)
         self._queue.clear()
         self._queue.extend(self._machine.resume())
@@ -212,13 +218,33 @@ class Work:
         if self._limit is not None:
             waiting = sum(standing.stage is Stage.BACKEND_DOWN for standing in self.standings.values())
             self._say(told_of_limit(self._limit, done=len(self.standings) - waiting, waiting=waiting))
+        for told in self.told_left_out():
+            self._say(told)
         self._book.write(Did.ENDED, why=self.told(), standings=list(self.standings.values()))
 
     def told(self) -> str:
         """Return how far all of it is, in a sentence."""
         stages = [standing.stage for standing in self.standings.values()]
         parts = [f"{stages.count(stage)} {stage.value}" for stage in dict.fromkeys(stages)]
-        return f"{count(len(stages), 'variant')}: {', '.join(parts) or 'none'}."
+        course = f"{count(len(stages), 'variant')}: {', '.join(parts) or 'none'}."
+        return " ".join([course, *self.told_left_out()])
+
+    def told_left_out(self) -> list[str]:
+        """Return in sentences which variants were not run to their end, and why, each reason once."""
+        names: dict[str, list[str]] = {}
+        for name in self.standings:
+            if why := ladder.left_out(self._book.record.verdicts_of(name)):
+                names.setdefault(why, []).append(name)
+        return [f"Not run to its end: {', '.join(of)}. {why}" for why, of in names.items()]
+
+    def _is_taken_up(self, name: str) -> bool:
+        record, stage = self._book.record, self.standings[name].stage
+        if stage is not Stage.AWAITING_REVIEW:
+            return stage in (Stage.BUDGET_SPENT, Stage.BACKEND_DOWN, Stage.BASELINE_BROKEN)
+        patch = record.patch_of(name)
+        if patch is None or self.tools.complete is None or patch.digest not in record.facts:
+            return False
+        return ladder.needs_baseline_run(record) or ladder.needs_run(record, patch)
 
     def _carry_out(self, command: loop.Command) -> None:
         match command:
@@ -234,6 +260,8 @@ class Work:
                 self._probe(name)
             case loop.Judge(variant=name):
                 self._judge(name)
+            case loop.Complete(variant=name):
+                self._complete(name)
             case loop.Review(variant=name):
                 self._review(name)
 
@@ -251,7 +279,30 @@ class Work:
         self._baseline = base
         if base.text:
             self._say(base.text)
+        if why := self._complete_baseline(anew=True):
+            self._baseline_broke(why, runs)
+            return
         self._happened(loop.BaselineHeld(), Did.MEASURED, runs=runs)
+
+    def _complete_baseline(self, *, anew: bool = False) -> str:
+        """Run the untouched program to its end, unless that was done; return why it is of no use there, if it is not.
+
+        Args:
+            anew: Whether to do it again where it was of no use: its data may be there by now.
+        """
+        record, complete = self._book.record, self.tools.complete
+        if complete is None or record.setup is None or not record.setup.end_s:
+            return ""
+        useless = anew and record.whole is not None and bool(why_broken(record.whole))
+        if useless or ladder.needs_baseline_run(record):
+            self._say(f"baseline: running it to its end, for {record.setup.end_s:g} s at most")
+            whole = complete(record.tree)
+            self._book.write(Did.COMPLETED, completion=whole)
+            took = (
+                f"baseline: it came to its end in {whole.facts.wall_s:.1f} s, and each variant may take as long, once"
+            )
+            self._say(why_not_run(whole) or why_broken(whole) or took)
+        return why_broken(record.whole) if record.whole is not None else ""
 
     def _baseline_broke(self, why: str, runs: Sequence[Facts]) -> None:
         self._broken = why
@@ -400,20 +451,35 @@ class Work:
         self._happened(event, Did.JUDGED, name, digest=digest, verdicts=verdicts)
 
     def judged_now(self, variant: Variant, patch: Patch) -> tuple[Verdict, ...]:
-        """Return what all rungs say of a patch whose facts are in the journal."""
-        record = self._book.record
-        facts = record.facts.get(patch.digest)
-        checked = record.checked.get(patch.digest, ())
-        if facts is None:
-            not_run = Verdict(
-                rung=Rung.FIRST_STEP,
-                outcome=Outcome.NOT_RUN,
-                reasons=(Reason(text="Not run: a person has to see it first, since this sandbox keeps little apart."),),
-                patch=patch.digest,
-            )
-            return (*checked, not_run)
-        first = self.tools.judge_first_step(facts)
-        return (*checked, first, self.tools.judge(variant, self._base, facts, patch=patch))
+        """Return what the rungs up to GONE say of a patch whose facts are in the journal."""
+        tools = self.tools
+        return ladder.first_rungs(
+            self._book.record,
+            variant,
+            patch,
+            self._base,
+            judge_first_step=tools.judge_first_step,
+            judge=tools.judge,
+        )
+
+    def _complete(self, name: str) -> None:
+        """Run the patched program to its end, where that can be, and judge how it came there."""
+        record, patch, complete = self._book.record, self._patch(name), self.tools.complete
+        variant = record.variant(name)
+        self._complete_baseline()
+        if complete is not None and ladder.needs_run(record, patch):
+            self._say(f"{name}: running it to its end")
+            completion = complete(self.tools.patched(record.tree, patch))
+            self._book.write(Did.COMPLETED, name, patch=patch.digest, completion=completion)
+        end = ladder.to_the_end(record, variant, patch, self._base)
+        verdicts = ladder.with_end(self.judged_now(variant, patch), end)
+        digest = digest_of_verdicts(verdicts)
+        if end.outcome is Outcome.FAILED:
+            ended = record.completions[patch.digest].facts.ended
+            self._failed(name, of_verdict(end, ended=ended), Did.COMPLETED, digest=digest, verdicts=verdicts)
+            return
+        event = loop.Completed(variant=name, patch=patch.digest, verdict=digest, outcome=worst(verdicts))
+        self._happened(event, Did.COMPLETED, name, digest=digest, verdicts=verdicts)
 
     def _review(self, name: str) -> None:
         if self._approve is None:
@@ -451,22 +517,6 @@ class Work:
         patch = self._book.record.patch_of(name)
         assert patch is not None, f"{name} is looked at, and so it has a patch"
         return patch
-
-
-def worst(verdicts: Iterable[Verdict]) -> Outcome:
-    """Return what several rungs come to; a rung that was not run makes the whole no pass.
-
-    Example:
-        >>> worst([Verdict(rung=Rung.PARSE, outcome=Outcome.PASSED)]).value
-        'passed'
-        >>> worst([]).value
-        'passed'
-    """
-    found = {verdict.outcome for verdict in verdicts}
-    for outcome in (Outcome.FAILED, Outcome.FOR_A_PERSON, Outcome.INCONCLUSIVE):
-        if outcome in found:
-            return outcome
-    return Outcome.INCONCLUSIVE if Outcome.NOT_RUN in found else Outcome.PASSED
 
 
 def reasons_of(error: EtudeError) -> tuple[Reason, ...]:

@@ -21,7 +21,7 @@ from etude.mage.loop.book import Approval, Record, digest_of_verdicts
 from etude.mage.patch.blocks import Patch
 from etude.mage.tree import digest_of
 from etude.mage.values import Value
-from etude.mage.verdicts import Outcome, Rung, Verdict
+from etude.mage.verdicts import OPTIONAL, Outcome, Rung, Verdict
 
 RULE: Final = "rule"
 NEEDED: Final[tuple[Rung, ...]] = (Rung.PARSE, Rung.POLICY, Rung.FIRST_STEP, Rung.GONE)
@@ -74,13 +74,13 @@ def decide(policy: Policy, record: Record, variant: str) -> Approval | str:
 
 def why_not(policy: Policy, patch: Patch, verdicts: Sequence[Verdict]) -> str:
     """Return why a policy does not approve a patch; nothing if it does."""
-    said = next((verdict for verdict in verdicts if not verdict.passed), None)
+    run = [verdict for verdict in verdicts if not (verdict.outcome is Outcome.NOT_RUN and verdict.rung in OPTIONAL)]
+    said = next((verdict for verdict in run if not verdict.passed), None)
     if said is not None:
         return f"{_name(said.rung)} is {said.outcome.value}"
-    passed = {verdict.rung for verdict in verdicts}
-    missing = [_name(rung) for rung in NEEDED if rung not in passed]
-    needed = {rung.name for rung in NEEDED} | ({Rung.SHORT_RUN.name} if policy.short_run else set())
-    missing += [_name(Rung[name]) for verdict in verdicts for name in verdict.not_run if name in needed]
+    passed = {verdict.rung for verdict in run}
+    needed = (*NEEDED, *([Rung.SHORT_RUN] if policy.short_run else []))
+    missing = [_name(rung) for rung in needed if rung not in passed]
     if missing:
         return f"not run: {', '.join(missing)}"
     alarms = [alarm for verdict in verdicts for alarm in verdict.alarms]

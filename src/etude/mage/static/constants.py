@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from etude.mage.sources.leaves import leaves_of
 from etude.mage.sources.walking import dotted, imported, last_part, walk
+from etude.mage.static.leaving import Function, Loop, counter_of, early_returns, trains, ways_out
 from etude.mage.static.policy import Broken, Change, Named, Rule
+from etude.mage.static.sites import Site, altered
 
 FAMILIES: Final[Mapping[Rule, re.Pattern[str]]] = MappingProxyType(
     {
@@ -31,17 +31,15 @@ FAMILIES: Final[Mapping[Rule, re.Pattern[str]]] = MappingProxyType(
             r"(?:^|_)(?:batch_size|weight_decay|momentum|betas|shuffle|drop_last|test_size|train_size|val_size|"
             r"val_split|n_splits|stratify|subset|num_samples|accumulate_grad_batches|reg_lambda|reg_alpha)$"
         ),
+        Rule.WEIGHTS: re.compile(r"(?:^|_)(?:class_weights?|sample_weights?|pos_weight|loss_weights?)$"),
+        Rule.PRECISION: re.compile(r"^(?:precision|mixed_precision|fp16|bf16|amp|use_amp)$"),
+        Rule.CLIPPING: re.compile(
+            r"(?:^|_)(?:max_norm|max_grad_norm|grad_clip|clip_grad|clip_norm|clip_value|clipnorm|clipvalue|"
+            r"gradient_clip_val|gradient_clip_algorithm|gradient_clip)$"
+        ),
     }
 )
 """Rule -> the names that it is about."""
-WHAT: Final[Mapping[Rule, str]] = MappingProxyType(
-    {
-        Rule.SEEDS: "the seed",
-        Rule.LEARNING_RATE: "the learning rate",
-        Rule.EPOCHS: "the number of epochs or steps",
-        Rule.TRAINING: "how it is trained",
-    }
-)
 SEEDERS: Final = frozenset(
     {
         *("seed", "manual_seed", "manual_seed_all", "set_seed", "seed_everything", "seed_all", "set_random_seed"),
@@ -52,60 +50,17 @@ SEEDERS: Final = frozenset(
 OPTIMIZERS: Final = frozenset(
     {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "LBFGS", "Lion", "Rprop"}
 )
+TRAINERS: Final = re.compile(r"^(?:train|fit|main|run)(?:_|$)|(?:^|_)(?:train|training|one_epoch|train_step)$")
+"""Names of functions that lead to a training."""
 READERS: Final = frozenset({"parse_args", "parse_known_args"})
 DRAWERS: Final = frozenset({"generator", "worker_init_fn"})
 """Arguments that say where random numbers come from."""
-_LOOPS: Final = re.compile(r"(?:^|_)(?:epochs?|steps?|iterations?|it)(?:$|_)")
-
-
-@dataclass(frozen=True)
-class Site:
-    """A number, by where it stands.
-
-    Attributes:
-        rule: The rule that it is under; None for others.
-        name: What it is called.
-        where: The definition and the call that it is in.
-        value: Its text.
-        line: Its line; 0 in a file of another kind.
-        owners: Names that it belongs to: if a variant is about one of them, it may change.
-    """
-
-    rule: Rule | None
-    name: str
-    where: str
-    value: str
-    line: int = 0
-    owners: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> tuple[Rule | None, str, str]:
-        """What tells it from others."""
-        return self.rule, self.name, self.where
 
 
 def changed_constants(change: Change, named: Named) -> Iterator[Broken | str]:
     """Yield what is under a rule and has changed, and, as plain texts, other constants that have."""
-    before, after = _by_key(change, change.before), _by_key(change, change.after)
-    for key in dict.fromkeys([*before, *after]):
-        old, new = before.get(key, []), after.get(key, [])
-        values, now = Counter(site.value for site in old), Counter(site.value for site in new)
-        if values == now or any(owner in named for site in (*old, *new) for owner in (site.name, *site.owners)):
-            continue
-        rule, name, where = key
-        was, is_now = _listed(values - now, "nothing"), _listed(now - values, "nothing")
-        place = f"{change.path}, line {new[0].line}" if new and new[0].line else change.path
-        inside = f" in {where}" if where else ""
-        if rule is not None:
-            yield Broken(
-                rule,
-                f"{place}: {WHAT[rule]} changes: {name}{inside} was {was} and is {is_now}. The variant does not name "
-                "it.",
-                expected=was,
-                found=is_now,
-            )
-        elif old and new:
-            yield f"{place}: {name}{inside} was {was} and is {is_now}."
+    before, after = (_of(change, text) for text in (change.before, change.after))
+    yield from altered(change.path, before, after, named)
 
 
 def family_of(name: str) -> Rule | None:
@@ -119,21 +74,12 @@ def family_of(name: str) -> Rule | None:
     return next((rule for rule, pattern in FAMILIES.items() if pattern.search(plain)), None)
 
 
-def _listed(values: Counter[str], none: str) -> str:
-    return ", ".join(f"`{value}`" for value in values.elements()) or none
-
-
-def _by_key(change: Change, text: str) -> dict[tuple[Rule | None, str, str], list[Site]]:
-    found = defaultdict(list)
+def _of(change: Change, text: str) -> Iterator[Site]:
     if change.python:
-        tree = change.old if text is change.before else change.new
-        sites: Iterator[Site] = _sites(tree)
-    else:
-        leaves = leaves_of(change.path, text)
-        sites = (Site(family_of(key[-1]), key[-1], ".".join(key[:-1]), value, owners=key) for key, value in leaves)
-    for site in sites:
-        found[site.key].append(site)
-    return dict(found)
+        yield from _sites(change.old if text is change.before else change.new)
+        return
+    for key, value in leaves_of(change.path, text):
+        yield Site(family_of(key[-1]), key[-1], ".".join(key[:-1]), value, owners=key)
 
 
 def _sites(tree: ast.Module) -> Iterator[Site]:
@@ -149,9 +95,10 @@ def _sites(tree: ast.Module) -> Iterator[Site]:
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(key.value, str) and family_of(key.value):
                     yield Site(family_of(key.value), key.value, scope, ast.unparse(value), key.lineno, owners)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        elif isinstance(node, Function):
             yield from _defaults(node, scope)
-        elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            yield from _returns(node, scope)
+        elif isinstance(node, Loop):
             yield from _loop(node, scope, owners)
 
 
@@ -224,7 +171,15 @@ def _flag(node: ast.Call, owners: tuple[str, ...]) -> Iterator[Site]:
         yield Site(family_of(name), name, "", default, node.lineno, owners)
 
 
-def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: str) -> Iterator[Site]:
+def _returns(node: Function, scope: str) -> Iterator[Site]:
+    """Yield what leaves a function early that trains, or calls what does."""
+    if trains(node) or TRAINERS.search(node.name.lower()):
+        where = f"{scope}.{node.name}" if scope else node.name
+        for one in early_returns(node):
+            yield Site(Rule.EPOCHS, "a way out before the end", where, ast.unparse(one), one.lineno, (node.name,))
+
+
+def _defaults(node: Function, scope: str) -> Iterator[Site]:
     where = f"{scope}.{node.name}" if scope else node.name
     owners = tuple(where.split("."))
     args = [*node.args.posonlyargs, *node.args.args]
@@ -237,23 +192,12 @@ def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: str) -> Itera
             yield Site(family_of(arg.arg), arg.arg, f"{where}()", ast.unparse(value), arg.lineno, owners)
 
 
-def _loop(node: ast.For | ast.AsyncFor | ast.While, scope: str, owners: tuple[str, ...]) -> Iterator[Site]:
+def _loop(node: Loop, scope: str, owners: tuple[str, ...]) -> Iterator[Site]:
     """Yield how long a loop over epochs, steps or batches goes on, and what ends it early."""
-    head = node.test if isinstance(node, ast.While) else node.target
-    counter = next((one.id for one in ast.walk(head) if isinstance(one, ast.Name) and _LOOPS.search(one.id)), "")
-    if counter:
+    counter, is_training = counter_of(node), trains(node)
+    if counter or is_training:
         turns = node.test if isinstance(node, ast.While) else node.iter
-        yield Site(Rule.EPOCHS, f"the range of {counter}", scope, ast.unparse(turns), node.lineno, owners)
-    trains = any(isinstance(one, ast.Attribute) and one.attr in ("backward", "step") for one in ast.walk(node))
-    if counter or trains:
-        for one in _leaving(node, own=True):
+        what = f"the range of {counter}" if counter else "what is trained with"
+        yield Site(Rule.EPOCHS, what, scope, ast.unparse(turns), node.lineno, owners)
+        for one in ways_out(node):
             yield Site(Rule.EPOCHS, "a way out of a turn or a loop", scope, ast.unparse(one), one.lineno, owners)
-
-
-def _leaving(node: ast.AST, *, own: bool) -> Iterator[ast.stmt]:
-    """Yield what ends a loop or a turn early: ``break`` and ``continue`` of its own, ``return`` anywhere in it."""
-    for one in ast.iter_child_nodes(node):
-        if isinstance(one, ast.Return) or (own and isinstance(one, ast.Break | ast.Continue)):
-            yield one
-        elif not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            yield from _leaving(one, own=own and not isinstance(one, ast.For | ast.AsyncFor | ast.While))

@@ -22,6 +22,10 @@ merely learn to hide: a change of what variants are judged by.
 | learning rates stay | a person |
 | the number of epochs and steps stays | a person |
 | batch size, weight decay, shuffling and splits stay | a person |
+| what classes, examples and the loss weigh stays | a person |
+| the type of numbers stays | a person |
+| how gradients are clipped stays | a person |
+| training and evaluation are called as in the base | a person |
 
 What the variant itself names, by its things, settings or witnesses, may change. Other constants that change are told
 as alarms: a shape that is mended often is one.
@@ -66,6 +70,10 @@ class Rule(StrEnum):
     LEARNING_RATE = "learning rates stay"
     EPOCHS = "the number of epochs and steps stays"
     TRAINING = "batch size, weight decay, shuffling and splits stay"
+    WEIGHTS = "what classes, examples and the loss weigh stays"
+    PRECISION = "the type of numbers stays"
+    CLIPPING = "how gradients are clipped stays"
+    TRAINED_ONCE = "training and evaluation are called as in the base"
 
 
 GOES_TO: Final[Mapping[Rule, Outcome]] = MappingProxyType(
@@ -86,6 +94,10 @@ GOES_TO: Final[Mapping[Rule, Outcome]] = MappingProxyType(
         Rule.LEARNING_RATE: Outcome.FOR_A_PERSON,
         Rule.EPOCHS: Outcome.FOR_A_PERSON,
         Rule.TRAINING: Outcome.FOR_A_PERSON,
+        Rule.WEIGHTS: Outcome.FOR_A_PERSON,
+        Rule.PRECISION: Outcome.FOR_A_PERSON,
+        Rule.CLIPPING: Outcome.FOR_A_PERSON,
+        Rule.TRAINED_ONCE: Outcome.FOR_A_PERSON,
     }
 )
 """Rule -> to whom it goes when it is broken."""
