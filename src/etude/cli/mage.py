@@ -71,7 +71,7 @@ def scan(path: APath = Path(), entry: Entry = "", as_json: AsJson = False) -> No
     if as_json:
         print_json(shared.plain_project(project))
     else:
-        print("\n".join(preparing.told(project)))
+        shared.show("\n".join(preparing.told(project)))
 
 
 @app.command()
@@ -98,9 +98,13 @@ def suggest(
     if as_json:
         print_json({"diff": diff, "plan": shared.plain(planned) if planned is not None else None})
         return
-    print(diff or "Nothing was found that could be marked.", end="" if diff.endswith("\n") else "\n")
+    told_marks = diff.removesuffix("\n") or "Nothing was found that could be marked."
+    if sys.stdout.isatty():
+        shared.show(told_marks)
+    else:  # it is a diff that somebody may apply
+        print(told_marks)
     if planned is not None:
-        print(told(planned))
+        shared.show(told(planned))
 
 
 @app.command()
@@ -175,7 +179,7 @@ def preview(
     if as_json:
         print_json(shown.for_programs())
     else:
-        print(shown.told())
+        shared.show(shown.told())
 
 
 # --- writing --------------------------------------------------------------------------------------

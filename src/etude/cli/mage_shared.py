@@ -204,6 +204,13 @@ def say(text: str) -> None:
     typer.echo(visible_lines(text), err=True)
 
 
+def show(text: str) -> None:
+    """Print what comes of a project, whose texts and names may be anybody's; what would move a terminal is spelled out."""
+    from etude.mage.review.screen import visible_lines
+
+    print(visible_lines(text))
+
+
 def backend(text: str | None, base_url: str | None, local_only: bool, *, is_asked: bool = True) -> Backend | None:
     """Return who is asked; refused before anything is read if it cannot be, unless nothing is to be sent."""
     from etude.mage.backends.naming import backend_of, check_ready
@@ -250,6 +257,7 @@ def planned(project: Project, setup: Setup, choices: Sequence[str] | None, *, ba
         ConfigError: Nothing is planned.
     """
     from etude.mage.plan.planning import plan
+    from etude.mage.review.screen import visible
 
     chosen: dict[str, str] = {}
     for one in choices or ():
@@ -261,7 +269,7 @@ def planned(project: Project, setup: Setup, choices: Sequence[str] | None, *, ba
         project.reading.tree, setup.entry, project.annotations, columns=setup.columns, choices=chosen, facts=base
     )
     if not found.variants:
-        remarks = "".join(f"\n  {remark}" for remark in (*project.remarks, *found.remarks))
+        remarks = "".join(f"\n  {visible(str(remark))}" for remark in (*project.remarks, *found.remarks))
         raise ConfigError(
             f"Nothing is planned: no component is marked, and no hint names any.{remarks}\n"
             "`etude mage suggest` proposes marks."
@@ -317,7 +325,7 @@ def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool) -> None:
     if not new:
         return
     if not quiet and book.record.plan is not None:
-        print(told(book.record.plan))
+        show(told(book.record.plan))
     if not yes and (quiet or not sys.stdin.isatty() or not typer.confirm("Is that what is wanted?", default=False)):
         typer.echo("The plan is not approved, so nothing is written. Add --yes, or answer.", err=True)
         tell(work, book.record, as_json=quiet)

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from etude.core.errors import ConfigError
+from etude.mage.keys import is_named_like_keys
 from etude.mage.tree import Tree
 
 LEFT_OUT: Final = (
@@ -20,11 +21,6 @@ LEFT_OUT: Final = (
     *(".hypothesis", ".ipynb_checkpoints", ".idea", ".vscode", "*.egg-info", "etude-studies", ".etude-probe-*"),
 )
 """What no variant needs: histories, environments, studies, caches."""
-SECRET: Final = (
-    *(".env", ".env.*", "*.pem", "*.key", ".netrc", ".npmrc", ".pypirc", ".ssh", ".aws", ".gnupg", "id_rsa*"),
-    *("id_ed25519*", "credentials*", "secrets*", "*.kdbx"),
-)
-"""What a variant must not read, as far as names tell."""
 MOST_ENTRIES: Final = 200
 """A folder with more entries is linked as a whole; of others each entry is, so that a program can write beside them."""
 JOURNAL: Final = "journal.sqlite"
@@ -117,9 +113,18 @@ def _links(tree: Tree, root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_left_out(entry: Path, folder: Path) -> bool:
-    if any(fnmatch.fnmatch(entry.name, pattern) for pattern in (*LEFT_OUT, *SECRET)) or entry == folder:
+    if any(fnmatch.fnmatch(entry.name, pattern) for pattern in LEFT_OUT) or entry == folder or _is_secret(entry):
         return True
     return entry.is_dir() and any((entry / name).exists() for name in ("pyvenv.cfg", "conda-meta", JOURNAL))
+
+
+def _is_secret(entry: Path) -> bool:
+    """Say whether a variant must not read something, as far as names tell: its own, or where a link of it leads."""
+    try:
+        names = entry.resolve().parts if entry.is_symlink() else ()
+    except (OSError, RuntimeError):  # a circle of links
+        return True
+    return any(map(is_named_like_keys, (entry.name, *names)))
 
 
 def _is_small(folder: Path) -> bool:

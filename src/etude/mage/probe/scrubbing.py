@@ -1,10 +1,12 @@
-"""Keeping secrets out of what is written down or sent: values of our environment that look like keys."""
+"""Keeping secrets out of what is written down or sent: keys of our environment, and what else looks like one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+
+from etude.mage.keys import without_keys
 
 NAME_OF_A_KEY: Final = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|DSN", re.IGNORECASE)
 LOOKS_LIKE_A_KEY: Final = re.compile(r"(sk|pk|ghp|gho|github_pat|hf|xox[abp]|glpat|AKIA|AIza)[-_A-Za-z0-9]{12,}$")
@@ -22,10 +24,13 @@ def keys_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def scrubbed(text: str, environment: Mapping[str, str]) -> str:
-    """Return a text in which the values of keys are replaced by the names of their variables."""
+    """Return a text in which the values of keys are replaced by the names of their variables, and other keys are gone.
+
+    A program reads files that are never sent, and what it raises goes to whoever mends it.
+    """
     for name, value in sorted(keys_in(environment).items(), key=lambda item: -len(item[1])):
         text = text.replace(value, f"[{name}]")
-    return text
+    return without_keys(text)
 
 
 def scrubbed_all(value: Any, environment: Mapping[str, str]) -> Any:

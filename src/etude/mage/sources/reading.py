@@ -139,7 +139,7 @@ def _walk(root: Path, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
             why = _why_not(root, one, path, ignored)
             if why or not one.is_dir(follow_symlinks=False):
                 is_folder = one.is_dir(follow_symlinks=False)
-                yield f"{path}/" if is_folder else path, why
+                yield f"{spelled(path)}/" if is_folder else spelled(path), why
             else:
                 inner.append(f"{path}/")
         folders += reversed(inner)
@@ -147,6 +147,8 @@ def _walk(root: Path, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
 
 def _why_not(root: Path, one: os.DirEntry[str], path: str, ignored: frozenset[str]) -> str:
     """Return why a file or folder is left out; empty if it is not."""
+    if not one.name.isprintable():  # it could look like another one, or like words of ours where files are listed
+        return "its name has a character that nobody sees"
     if one.is_symlink():
         return _why_not_link(root, Path(one.path))
     if one.is_dir(follow_symlinks=False):
@@ -168,6 +170,16 @@ def _why_not_link(root: Path, link: Path) -> str:
     if target.is_relative_to(root):
         return "a symbolic link; what it leads to is read where it is"
     return "a symbolic link out of the project"
+
+
+def spelled(path: str) -> str:
+    r"""Return a path in which what cannot be seen, or is no text, is spelled out.
+
+    Example:
+        >>> spelled("a\n\x1b[31mb.py")
+        'a\\n\\x1b[31mb.py'
+    """
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in path)
 
 
 def _ignored(root: Path) -> frozenset[str]:
