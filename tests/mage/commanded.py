@@ -1,4 +1,4 @@
-"""The real command, in processes of its own, beside a small program: what a user has, and a model whose words we know."""
+"""The real command, in processes of its own, beside a small program, and a model whose words we know."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from commanded import CLIP, ENTRY, FC2, FORGOTTEN, KEY, MENDED, METRIC, PROGRAM,
 from llm_server import LLMServer, Step
 
 import etude
+from etude.mage.backends.wording import JOINT
 from etude.mage.loop.book import Did
 from etude.mage.loop.states import Stage
 from etude.mage.verdicts import Outcome

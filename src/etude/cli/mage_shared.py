@@ -205,7 +205,7 @@ def say(text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Print what comes of a project, whose texts and names may be anybody's; what would move a terminal is spelled out."""
+    """Print what comes of a project: its texts may be anybody's, so what would move a terminal is spelled out."""
     from etude.mage.review.screen import visible_lines
 
     print(visible_lines(text))

@@ -25,7 +25,8 @@ from etude.mage.loop.work import Tools
 from etude.mage.patch.making import make_patch, patched
 from etude.mage.patch.rendering import GRAMMAR
 from etude.mage.patch.reply import read_reply
-from etude.mage.probe.laying import lay, reached
+from etude.mage.probe.laying import hidden, lay, reached
+from etude.mage.probe.removing import remove
 from etude.mage.probe.run import probe
 from etude.mage.rules.writing import write
 from etude.mage.sandbox import finding
@@ -86,8 +87,10 @@ def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Call
 
     def run(tree: Tree) -> Facts:
         root = Path(setup.root).resolve()
-        with tempfile.TemporaryDirectory(prefix="etude-mage-") as place:
-            folder = lay(tree, root, Path(place) / "tree")
+        place = Path(tempfile.mkdtemp(prefix="etude-mage-"))
+        try:
+            folder = lay(tree, root, place / "tree")
+            reads = reached(tree, root, folder)
             return probe(
                 folder,
                 setup.entry,
@@ -95,9 +98,12 @@ def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Call
                 steps=setup.steps,
                 seed=setup.seed,
                 limits=limits,
-                reads=reached(tree, root, folder),
+                reads=reads,
+                hides=hidden(reads),
                 metric_file=setup.metric.partition(":")[0] if ":" in setup.metric else "",
             )
+        finally:
+            remove(place)
 
     return run
 

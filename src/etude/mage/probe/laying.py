@@ -1,14 +1,18 @@
 """The folder in which a variant runs: its own files as copies, and all else of the project by links.
 
 Links lead to the project itself, so that data of any size is there at once. In bubblewrap they can only be read, and
-only if the job names where they lead (``reached``).
+only if the job names where they lead (``reached``). Sockets, pipes and devices are no data: whoever may read them may
+talk to what is behind them. None is linked, and a job hides those that lie in a folder that is linked as a whole
+(``hidden``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -32,7 +36,8 @@ def lay(tree: Tree, root: Path, folder: Path) -> Path:
     Args:
         tree: The variant's files. They are copied, so that whatever is written over them is written here.
         root: The project's folder. What of it is not in the tree, data and checkpoints, is linked; histories, virtual
-            environments, studies, caches and what is called like a secret are not there.
+            environments, studies, caches, sockets, pipes, devices and what is called like a secret are not there, nor
+            are links to a folder around the project, by which all of that would be there.
         folder: The folder to make; it may be there and empty.
 
     Raises:
@@ -71,6 +76,27 @@ def reached(tree: Tree, root: Path, folder: Path | None = None) -> tuple[Path, .
     return tuple(target for target in targets if target.exists())
 
 
+def hidden(reads: Iterable[Path]) -> tuple[Path, ...]:
+    """Return what a job is not to find in what it may read: sockets, pipes, devices, and what is called like a secret.
+
+    Args:
+        reads: As ``reached`` gives them. Every folder is looked through, and no link is followed in there.
+    """
+    found = []
+    todo = [str(path) for path in reads if path.is_dir()]
+    while todo:
+        with contextlib.suppress(PermissionError), os.scandir(todo.pop()) as entries:  # the job cannot look either
+            for entry in entries:
+                if entry.is_symlink():  # where it leads is there only if it is to be read itself
+                    continue
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not (is_folder or entry.is_file(follow_symlinks=False)) or is_named_like_keys(entry.name):
+                    found.append(Path(entry.path))
+                elif is_folder:
+                    todo.append(entry.path)
+    return tuple(sorted(found))
+
+
 def free(folder: Path, path: str) -> None:
     """Take away a file of an earlier run, so that what is there later was written by this one.
 
@@ -103,7 +129,7 @@ def _links(tree: Tree, root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
         place = todo.pop()
         for entry in sorted((root / place).iterdir()):
             path = f"{place}/{entry.name}" if place else entry.name
-            if path in tree or _is_left_out(entry, folder):
+            if path in tree or _is_left_out(entry, folder) or root.is_relative_to(entry.resolve()):
                 continue
             is_folder = entry.is_dir() and not entry.is_symlink()
             if path in folders or (is_folder and (folder.is_relative_to(entry) or _is_small(entry))):
@@ -115,7 +141,13 @@ def _links(tree: Tree, root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
 def _is_left_out(entry: Path, folder: Path) -> bool:
     if any(fnmatch.fnmatch(entry.name, pattern) for pattern in LEFT_OUT) or entry == folder or _is_secret(entry):
         return True
-    return entry.is_dir() and any((entry / name).exists() for name in ("pyvenv.cfg", "conda-meta", JOURNAL))
+    try:
+        mode = entry.stat().st_mode
+    except OSError:  # a link that leads nowhere: the program may say so itself
+        return False
+    if not stat.S_ISDIR(mode):
+        return not stat.S_ISREG(mode)
+    return any(os.path.exists(entry / name) for name in ("pyvenv.cfg", "conda-meta", JOURNAL))
 
 
 def _is_secret(entry: Path) -> bool:
@@ -128,5 +160,6 @@ def _is_secret(entry: Path) -> bool:
 
 
 def _is_small(folder: Path) -> bool:
-    with os.scandir(folder) as entries:
+    with contextlib.suppress(PermissionError), os.scandir(folder) as entries:
         return all(nth < MOST_ENTRIES for nth, _ in enumerate(entries))
+    return False

@@ -42,6 +42,7 @@ def probe(
     seed: int = 0,
     limits: Limits | None = None,
     reads: Sequence[Path] = (),
+    hides: Sequence[Path] = (),
     metric_file: str = "",
     interpreter: str = sys.executable,
     rows: int | None = ROWS,
@@ -60,6 +61,7 @@ def probe(
         seed: What stands in the place of ``{seed}``.
         limits: What it may take.
         reads: What else it may read: data of the project, for instance (see ``laying.reached``).
+        hides: What of that it is not to find (see ``laying.hidden``).
         metric_file: The JSON file, relative to the folder, that it writes its metrics into. One of an earlier run is
             taken away first.
         interpreter: Which Python runs it.
@@ -87,6 +89,7 @@ def probe(
         command=command,
         folder=folder,
         reads=list(dict.fromkeys([*files_of(interpreter, _path()), *own, *reads])),
+        hides=hides,
         environment=environment_of(folder, json.dumps(spec), os.environ) | dict(environment or {}),
         limits=limits or Limits(),
     )

@@ -88,6 +88,9 @@ def arguments(job: Job) -> list[str]:
     for place in sorted({*reads, *own()}, key=lambda path: (len(path.parts), path)):
         if not place.is_relative_to(folder):  # parents come first, and would hide what is bound before them
             parts += ["--ro-bind", str(place), str(place)]
+    for path in job.hides:
+        if not path.is_relative_to(folder):
+            parts += ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", os.devnull, str(path)]
     return [*parts, "--bind", str(folder), str(folder), "--remount-ro", "/", "--chdir", str(folder)]
 
 

@@ -72,6 +72,8 @@ class Job:
         command: The program and its arguments.
         folder: Where it runs, and the only place that it may write to.
         reads: Further folders and files that it may read: the interpreter's, the project's, data.
+        hides: What of these it is not to find: sockets and pipes, for instance, which can be talked to by whoever may
+            read them. Only bubblewrap can hide anything.
         environment: All of its environment.
         limits: What it may take.
         network: Whether it may reach any.
@@ -80,6 +82,7 @@ class Job:
     command: Sequence[str]
     folder: Path
     reads: Sequence[Path] = ()
+    hides: Sequence[Path] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     network: bool = False
