@@ -70,9 +70,9 @@ def by_us(service: str, url: str) -> None:
 
     from etude.core.clock import WallClock
     from etude.mage.asking.asker import SMALL, Asker
-    from etude.mage.backends.naming import backend_of
     from etude.mage.asking.budget import Budget
     from etude.mage.backends.caching import NoCache
+    from etude.mage.backends.naming import backend_of
 
     backend = backend_of(f"{service}:{MODEL}", base_url=url, environment={"ETUDE_API_KEY": KEY})
     how: dict[str, Any] = {"cache": NoCache(), "clock": WallClock(), "sleep": time.sleep}

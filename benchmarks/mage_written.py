@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from benchmarks.common import ROOT
 
 if TYPE_CHECKING:
+    from etude.mage.facts import Facts
     from etude.mage.loop.book import Record
 
 EXAMPLES: Final = ROOT / "examples"
@@ -30,23 +34,33 @@ def copied(name: str, into: Path) -> Path:
     return root
 
 
-def written(folder: Path, root: Path, replies: Path | None, **choices: str) -> Record:
+def written(
+    folder: Path,
+    root: Path,
+    replies: Path | None,
+    *,
+    only: Collection[str] = (),
+    runs: Sequence[Facts] = (),
+    **choices: str,
+) -> Record:
     """Return what the mage has written, once nothing more can be done without a person.
 
     Args:
         folder: The study's.
         root: The project's.
         replies: Where the authored replies are; None if rules are to write all of it.
+        only: The variants that are written; empty for all that are planned.
+        runs: What the untouched program did; empty if it is to be run.
         choices: What goes along with a component, as after ``with=``.
     """
-    from etude.mage.plan import planning
+    from etude.mage.backends.scripted import Scripted
     from etude.mage.loop import preparing
     from etude.mage.loop.at_hand import find_sandbox, tools_at_hand
-    from etude.mage.backends.scripted import Scripted
-    from etude.mage.loop.book import Setup
-    from etude.mage.sandbox.protocol import Limits
+    from etude.mage.loop.book import Did, Setup
     from etude.mage.loop.session import read, writing
     from etude.mage.loop.work import Work
+    from etude.mage.plan import planning
+    from etude.mage.sandbox.protocol import Limits
 
     setup = Setup(root=str(root), entry=ENTRY, metric="metrics.json:accuracy")
     project = preparing.look(root, entry=ENTRY)
@@ -57,11 +71,15 @@ def written(folder: Path, root: Path, replies: Path | None, **choices: str) -> R
         tools = tools_at_hand(book, setup, sandbox=lambda: find_sandbox(""), tier="", backend=backend, limits=limits)
         assert project.chosen is not None
         work = Work(book, tools, sent=tuple(project.chosen.sent))
+        if runs:
+            book.write(Did.MEASURED, runs=list(runs))
         broken = work.measure()
         assert not broken, broken
         facts = book.record.runs[0]
         plan = planning.plan(book.record.tree, ENTRY, project.annotations, facts=facts, choices=choices)
         assert not plan.remarks, plan.remarks
+        if only:
+            plan = msgspec.structs.replace(plan, variants=tuple(one for one in plan.variants if one.name in only))
         work.plan(plan)
         work.approve_plan([one.name for one in plan.variants], by="nobody: it is a measurement")
         work.run()

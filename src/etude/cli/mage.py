@@ -157,9 +157,12 @@ def preview(
     from etude.mage.loop.book import Setup
 
     asked = shared.backend(writer or backend, base_url, local_only, is_asked=False)
-    project = preparing.look(path, entry=shared.needed(entry), most_bytes=most_bytes)
+    record = shared.prepared_before(path, name)
+    metric = record.setup.metric if record is not None and record.setup is not None else ""
+    project = preparing.look(path, entry=shared.needed(entry), metric=metric, most_bytes=most_bytes)
+    if record is not None and record.tree.digest != project.reading.tree.digest:
+        record = None  # that was of other files
     setup = Setup(root=str(path), entry=entry, docs=preparing.read_docs(doc or ()), columns=tuple(column or ()))
-    record = shared.known_already(path, name, project)
     base = record.runs[0] if record is not None and record.runs else None
     known = record.plan if record is not None and not choose and not column else None
     tag = record.setup.tag if record is not None and record.setup is not None else ANY_TAG

@@ -73,7 +73,7 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
     setup = record.setup
     assert setup is not None, "variants were accepted, so it was begun"
     root, tree = Path(setup.root), record.tree
-    if read_tree(root).tree.digest != tree.digest:
+    if read_tree(root, metric=setup.metric).tree.digest != tree.digest:
         raise ConfigError(
             f"{root} was edited since its variants were checked. Take the edit back, or check them again: "
             f"etude mage write {root} --name {folder.name}"
@@ -126,12 +126,13 @@ def prepared(
     folder = (studies_folder() / (name or path.resolve().name or "mage")).absolute()
     before = session.read(folder).setup if (folder / FILE).exists() else None
     entry = entry or (before.entry if before is not None else "")
-    project = preparing.look(path, entry=needed(entry), most_bytes=most_bytes)
+    metric = metric or (before.metric if before is not None else "")
+    project = preparing.look(path, entry=needed(entry), metric=metric, most_bytes=most_bytes)
     read = preparing.read_docs(docs or ())
     setup = Setup(
         root=str(path.resolve()),
         entry=entry,
-        metric=metric or (before.metric if before is not None else ""),
+        metric=metric,
         mode=mode,
         tier=tier or (before.tier if before is not None else ""),
         docs=read or (before.docs if before is not None else {}),
@@ -370,17 +371,14 @@ def questions(
     return requests, rules
 
 
-def known_already(path: Path, name: str | None, project: Project) -> Record | None:
-    """Return what was prepared for a project under a name, if it is of the files as they are now."""
+def prepared_before(path: Path, name: str | None) -> Record | None:
+    """Return what was prepared for a project under a name."""
     from etude.mage.loop import session
     from etude.results.reading import studies_folder
     from etude.store.journal import FILE
 
     folder = studies_folder() / (name or path.resolve().name or "mage")
-    if not (folder / FILE).exists():
-        return None
-    record = session.read(folder)
-    return record if record.tree.digest == project.reading.tree.digest else None
+    return session.read(folder) if (folder / FILE).exists() else None
 
 
 def refuse_before_money(work: Work, book: Book, backend: Backend | None, project: Project) -> None:

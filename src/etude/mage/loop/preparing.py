@@ -47,18 +47,19 @@ class Project:
         return {one.path: one.why for one in (*self.reading.left_out, *further)}
 
 
-def look(root: Path, *, entry: str = "", most_bytes: int = MOST_BYTES) -> Project:
+def look(root: Path, *, entry: str = "", metric: str = "", most_bytes: int = MOST_BYTES) -> Project:
     """Read a project; nothing is written or sent.
 
     Args:
         root: Its folder.
         entry: How it is run; without, it is not known what would be sent.
+        metric: Where its metric is; a file that it is written into is no source.
         most_bytes: So much is sent at most.
 
     Raises:
         ConfigError: There is no such folder, or the entry's file is not in it, or what is marked is too large.
     """
-    reading = read_tree(root, entry=entry)
+    reading = read_tree(root, entry=entry, metric=metric)
     annotations, remarks = find_marks(reading.tree)
     chosen = choose(reading.tree, annotations, entry, most_bytes=most_bytes) if entry else None
     return Project(reading, annotations, remarks, chosen, entry)

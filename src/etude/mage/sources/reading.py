@@ -60,12 +60,14 @@ class Reading:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def read_tree(root: Path, *, entry: str = "", most_files: int = MOST_FILES) -> Reading:
+def read_tree(root: Path, *, entry: str = "", metric: str = "", most_files: int = MOST_FILES) -> Reading:
     """Return the files of a project that may be read.
 
     Args:
         root: Its folder. What git ignores there is left out, if there is a git to ask.
         entry: How the program is run; its file has to be among them. Empty if nobody has said it yet.
+        metric: Where its metric is, such as ``metrics.json:accuracy``. That file is a result: were it one of the
+            sources, the program would be another one after each run.
         most_files: So many files at most.
 
     Raises:
@@ -78,7 +80,11 @@ def read_tree(root: Path, *, entry: str = "", most_files: int = MOST_FILES) -> R
     root = root.resolve()
     files: dict[str, bytes] = {}
     left_out: list[LeftOut] = []
+    result = metric.partition(":")[0] if ":" in metric else ""
     for path, why in _walk(root, _ignored(root)):
+        if path == result and not why:
+            left_out.append(LeftOut(path=path, why="the program writes its metric there"))
+            continue
         if why or path.endswith("/"):
             left_out.append(LeftOut(path=path, why=why, count=0 if path.endswith("/") else 1))
             continue
