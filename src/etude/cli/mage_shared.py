@@ -346,7 +346,8 @@ def hand_in(work: Work, book: Book, folder: Path, name: str) -> None:
         [name] = names
     if name not in names:
         raise ConfigError(f"--from needs the variant that it is: --variant, one of {', '.join(names)}.")
-    changed = read_tree(folder).tree
+    setup = book.record.setup
+    changed = read_tree(folder, metric=setup.metric if setup is not None else "").tree
     work.hand_in(name, make_patch_of_trees(book.record.tree, changed, Author(name=who())))
 
 
