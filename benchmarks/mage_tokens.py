@@ -81,7 +81,7 @@ def paper(name: str, place: Path) -> Result:
     from benchmarks.mage_written import EXAMPLES, copied, follow_ups_by_hand, written
 
     replies = EXAMPLES / f"mage_{name}" / "authored" if name != "higgs" else None
-    record = written(place / "study", copied(f"mage_{name}", place), replies, **PAPER[name])
+    record = written(place / "study", copied(f"mage_{name}", place), replies, choices=PAPER[name])
     return {
         "follow_ups": follow_ups_by_hand(record),
         "variants": len(record.standings),

@@ -5,14 +5,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from benchmarks.common import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from etude.mage.facts import Facts
     from etude.mage.loop.book import Record
     from etude.mage.sandbox.protocol import Sandbox
 
@@ -34,7 +39,14 @@ def copied(name: str, into: Path) -> Path:
 
 
 def written(
-    folder: Path, root: Path, replies: Path | None, sandbox: Callable[[], Sandbox] | None = None, /, **choices: str
+    folder: Path,
+    root: Path,
+    replies: Path | None,
+    *,
+    sandbox: Callable[[], Sandbox] | None = None,
+    only: Collection[str] = (),
+    runs: Sequence[Facts] = (),
+    choices: Mapping[str, str] = MappingProxyType({}),
 ) -> Record:
     """Return what the mage has written, once nothing more can be done without a person.
 
@@ -43,12 +55,14 @@ def written(
         root: The project's.
         replies: Where the authored replies are; None if rules are to write all of it.
         sandbox: Gives what programs run in; the default one if left out.
+        only: The variants that are written; empty for all that are planned.
+        runs: What the untouched program did; empty if it is to be run.
         choices: What goes along with a component, as after ``with=``.
     """
     from etude.mage.backends.scripted import Scripted
     from etude.mage.loop import preparing
     from etude.mage.loop.at_hand import find_sandbox, tools_at_hand
-    from etude.mage.loop.book import Setup
+    from etude.mage.loop.book import Did, Setup
     from etude.mage.loop.session import read, writing
     from etude.mage.loop.work import Work
     from etude.mage.plan import planning
@@ -64,11 +78,15 @@ def written(
         tools = tools_at_hand(book, setup, sandbox=found, tier="", backend=backend, limits=limits)
         assert project.chosen is not None
         work = Work(book, tools, sent=tuple(project.chosen.sent))
+        if runs:
+            book.write(Did.MEASURED, runs=list(runs))
         broken = work.measure()
         assert not broken, broken
         facts = book.record.runs[0]
         plan = planning.plan(book.record.tree, ENTRY, project.annotations, facts=facts, choices=choices)
         assert not plan.remarks, plan.remarks
+        if only:
+            plan = msgspec.structs.replace(plan, variants=tuple(one for one in plan.variants if one.name in only))
         work.plan(plan)
         work.approve_plan([one.name for one in plan.variants], by="nobody: it is a measurement")
         work.run()

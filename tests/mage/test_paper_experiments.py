@@ -2,6 +2,9 @@
 
 The replies were written by hand, with the paper's mistakes in them. They show that the loop closes. They say nothing of
 how often any model answers so.
+
+Whatever can be known without running a program is asserted of all variants. Of those that are alike, a few are run
+here, and all of them by ``make fresh``.
 """
 
 from __future__ import annotations
@@ -10,11 +13,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.mage_written import ENTRY, EXAMPLES, copied, follow_ups_by_hand, written
+from msgspec.structs import replace
 from watched_programs import sandbox_of_tests
 
 import etude
@@ -25,25 +30,75 @@ from etude.mage.judge.baseline import compare_runs
 from etude.mage.loop import preparing
 from etude.mage.loop.at_hand import prober
 from etude.mage.loop.book import Record, Setup
-from etude.mage.loop.parametrising import NAME, alike, asked_for, entry_with, judge_group, spread
+from etude.mage.loop.parametrising import NAME, alike, asked_for, columns_of, entry_with, judge_group, spread
 from etude.mage.patch.blocks import Author
 from etude.mage.patch.making import make_patch, patched
 from etude.mage.patch.reply import read_reply
 from etude.mage.plan import planning
+from etude.mage.rules.writing import write
 from etude.mage.sandbox.protocol import Limits
+from etude.mage.static.checking import check
 from etude.mage.tree import Tree
-from etude.mage.variants import Plan, Route
-from etude.mage.verdicts import Outcome, Rung
+from etude.mage.variants import Plan, Route, Variant
+from etude.mage.verdicts import Outcome, Rung, Verdict
 
 LIMITS = Limits(wall_s=300.0)
 
 
-def planned(root: Path, setup: Setup, **choices: str) -> tuple[Any, Plan, list[Facts]]:
-    project = preparing.look(root, entry=setup.entry)
-    probe = prober(setup, sandbox_of_tests, LIMITS)
-    runs = [probe(project.reading.tree) for _ in range(2)]
-    plan = planning.plan(project.reading.tree, setup.entry, project.annotations, facts=runs[0], choices=choices)
-    return project, plan, runs
+FULL = os.environ.get("ETUDE_FRESH") == "full"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A program whose untouched runs were watched once, for all tests.
+
+    Attributes:
+        root: Its folder.
+        project: What was read of it.
+        runs: What it did.
+    """
+
+    root: Path
+    project: preparing.Project
+    runs: tuple[Facts, ...]
+
+    @property
+    def tree(self) -> Tree:
+        """Its files."""
+        return self.project.reading.tree
+
+    def plan(self, **choices: str) -> Plan:
+        """Return what is wanted."""
+        return planned(self.project, self.runs[0], **choices)
+
+    def probe(self, tree: Tree, entry: str = ENTRY) -> Facts:
+        """Run some files in its place."""
+        return probed(self.root, tree, entry)
+
+
+def planned(project: preparing.Project, facts: Facts | None = None, **choices: str) -> Plan:
+    return planning.plan(project.reading.tree, ENTRY, project.annotations, facts=facts, choices=choices)
+
+
+def probed(root: Path, tree: Tree, entry: str) -> Facts:
+    setup = Setup(root=str(root), entry=entry, metric="metrics.json:accuracy")
+    return prober(setup, sandbox_of_tests, LIMITS)(tree)
+
+
+def measured(name: str, into: Path) -> Measured:
+    root = copied(name, into)
+    project = preparing.look(root, entry=ENTRY)
+    return Measured(root, project, tuple(probed(root, project.reading.tree, ENTRY) for _ in range(2)))
+
+
+@pytest.fixture(scope="module")
+def cnn(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return measured("mage_cnn", tmp_path_factory.mktemp("cnn"))
+
+
+@pytest.fixture(scope="module")
+def higgs(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return measured("mage_higgs", tmp_path_factory.mktemp("higgs"))
 
 
 def accepted_of(record: Record) -> list[Accepted]:
@@ -64,30 +119,29 @@ def ablated(record: Record, root: Path, name: str, seeds: int) -> Any:
     return hand_over(experiment, components, name=name, seeds=seeds, workers=1, force=True)
 
 
-def test_the_network_loses_a_layer_each_and_the_forgotten_shape_is_mended(tmp_path: Path) -> None:
-    root = copied("mage_cnn", tmp_path)
+def test_the_network_loses_a_layer_each_and_the_forgotten_shape_is_mended(cnn: Measured, tmp_path: Path) -> None:
+    replies = EXAMPLES / "mage_cnn" / "authored"
     record = written(
         tmp_path / "study",
-        root,
-        EXAMPLES / "mage_cnn" / "authored",
-        sandbox_of_tests,
-        conv2="none",
-        fc1="none",
+        cnn.root,
+        replies,
+        sandbox=sandbox_of_tests,
+        runs=cnn.runs,
+        choices={"conv2": "none", "fc1": "none"},
     )
     assert {name: one.calls for name, one in record.standings.items()} == {"without-conv2": 2, "without-fc1": 2}
     assert follow_ups_by_hand(record) == 0
     trees = {one.name: one.tree.text("train.py") for one in accepted_of(record)}
     assert "conv2" not in trees["without-conv2"]
     assert "nn.Conv2d(32, 128" in trees["without-conv2"]
-    done = ablated(record, root, "cnn", 1)
+    done = ablated(record, cnn.root, "cnn", 1)
     assert done.pulled == {}
     assert {trial.state for trial in done.ablation.trials} == {"finished"}
     assert [arm.name for arm in done.ablation.arms] == ["base", "custom:without-conv2", "custom:without-fc1"]
 
 
-def test_each_mark_has_to_be_chosen_where_its_removal_can_be_meant_in_two_ways(tmp_path: Path) -> None:
-    root = copied("mage_cnn", tmp_path)
-    _, plan, _ = planned(root, Setup(root=str(root), entry=ENTRY))
+def test_each_mark_has_to_be_chosen_where_its_removal_can_be_meant_in_two_ways(cnn: Measured) -> None:
+    plan = cnn.plan()
     said = next(remark.text for remark in plan.remarks if "conv2" in remark.text)
     assert said.startswith(
         "`conv2` removed: the pooling after it can stay (1,092,106 parameters) or go (4,237,834; 3.7 times the "
@@ -96,66 +150,96 @@ def test_each_mark_has_to_be_chosen_where_its_removal_can_be_meant_in_two_ways(t
     assert next(one for one in plan.variants if one.name == "without-conv2").unclear
 
 
+SAGE = {
+    "without-sage2": True,
+    "without-sage3": False,
+    "without-sage4": False,
+    "without-sage2-sage3-sage4-sage1-8": True,
+    "without-sage2-sage3-sage4-sage1-64": False,
+}
+"""What the hint asks for, and whether it is run here."""
+
+
 def test_the_graph_network_is_ablated_as_the_hint_says_and_the_forgotten_import_is_mended(tmp_path: Path) -> None:
-    root = copied("mage_graphsage", tmp_path)
-    record = written(tmp_path / "study", root, EXAMPLES / "mage_graphsage" / "authored", sandbox_of_tests)
-    assert list(record.standings) == [
-        "without-sage2",
-        "without-sage3",
-        "without-sage4",
-        "without-sage2-sage3-sage4-sage1-8",
-        "without-sage2-sage3-sage4-sage1-64",
-    ]
+    root, replies = copied("mage_graphsage", tmp_path), EXAMPLES / "mage_graphsage" / "authored"
+    project = preparing.look(root, entry=ENTRY)
+    plan = planned(project)
+    assert [one.name for one in plan.variants] == list(SAGE)
+    for variant in plan.variants:
+        found = [statically(project.reading.tree, variant, replies / variant.name / f"{n}.md") for n in (1, 2)]
+        assert [one.outcome for one in found] == [Outcome.FAILED, Outcome.PASSED]
+        assert found[0].rung is Rung.PARSE
+
+    run = [name for name, is_run in SAGE.items() if is_run or FULL]
+    record = written(tmp_path / "study", root, replies, sandbox=sandbox_of_tests, only=run)
+    assert list(record.standings) == run
     assert {one.calls for one in record.standings.values()} == {2}
     assert follow_ups_by_hand(record) == 0
     done = ablated(record, root, "sage", 1)
     assert done.pulled == {}
-    assert len(done.ablation.trials) == 6
+    assert len(done.ablation.trials) == 1 + len(run)
     assert {trial.state for trial in done.ablation.trials} == {"finished"}
 
 
-@pytest.fixture
-def higgs(tmp_path: Path) -> Path:
-    return copied("mage_higgs", tmp_path)
+def statically(tree: Tree, variant: Variant, reply: Path) -> Verdict:
+    """Return what is said of a reply without running it: the first that is no pass, or the last."""
+    patch = make_patch(tree, read_reply(reply.read_text()).blocks, author=Author(name=AUTHORED), allowed=variant.files)
+    verdicts = check(tree, patch, variant)
+    return next((one for one in verdicts if not one.passed), verdicts[-1])
 
 
-def test_six_features_and_all_pairs_take_no_call_at_all(higgs: Path, tmp_path: Path) -> None:
-    record = written(tmp_path / "study", higgs, None, sandbox_of_tests)
-    assert len(record.standings) == 21
+def test_six_features_and_all_pairs_take_no_call_at_all(higgs: Measured, tmp_path: Path) -> None:
+    plan = higgs.plan()
+    assert [len(columns_of(one)) for one in plan.variants] == [1] * 6 + [2] * 15
+    assert {one.route for one in plan.variants} == {Route.RULE}  # as the README tells
+    assert alike(plan) is None  # so nobody is to be asked for them together either
+    digests = set()
+    for variant in plan.variants:
+        blocks = write(variant, higgs.tree, higgs.runs[0])
+        assert blocks is not None
+        patch = make_patch(higgs.tree, blocks, author=Author(name="rule"), allowed=variant.files)
+        assert all(one.passed for one in check(higgs.tree, patch, variant))
+        digests.add(patch.digest)
+    assert len(digests) == 21
+
+    run = [one.name for one in (plan.variants if FULL else (plan.variants[0], plan.variants[-1]))]
+    record = written(tmp_path / "study", higgs.root, None, sandbox=sandbox_of_tests, only=run, runs=higgs.runs)
+    assert list(record.standings) == run
     assert {one.calls for one in record.standings.values()} == {0}
     assert follow_ups_by_hand(record) == 0
-    fits = [record.facts[patch.digest].fits[0] for name in record.standings if (patch := record.patch_of(name))]
-    assert sorted(len(fit.columns) for fit in fits) == [28] * 15 + [29] * 6
     base = record.runs[0].fits[0].columns
     assert len(base) == 30
-    for columns in (base, *(fit.columns for fit in fits)):
-        assert not {"EventId", "Weight", "Label"} & set(columns)
+    for name in run:
+        patch_run = record.patch_of(name)
+        assert patch_run is not None
+        left = record.facts[patch_run.digest].fits[0].columns
+        assert set(base) - set(left) == set(columns_of(record.variant(name)))
+        assert not {"EventId", "Weight", "Label"} & {*base, *left}
 
 
-def test_six_features_and_all_pairs_come_of_one_reply(higgs: Path) -> None:
-    setup = Setup(root=str(higgs), entry=ENTRY, metric="metrics.json:accuracy")
-    project, plan, runs = planned(higgs, setup)
-    tree, group = project.reading.tree, alike(plan)
+def asked_of_a_model(plan: Plan) -> Plan:
+    """Return a plan as it would be for columns that no rule is sure to find."""
+    return replace(plan, variants=tuple(replace(one, route=Route.MODEL) for one in plan.variants))
+
+
+def test_six_features_and_all_pairs_come_of_one_reply(higgs: Measured) -> None:
+    tree, group = higgs.tree, alike(asked_of_a_model(higgs.plan()))
     assert group is not None
     assert len(group.variants) == 21
     assert asked_for(group).intent.startswith("The program takes one more argument, `--without NAMES`")
     reply = (EXAMPLES / "mage_higgs" / "authored" / NAME / "1.md").read_text()
     patch = make_patch(tree, read_reply(reply).blocks, author=Author(name=AUTHORED), allowed=group.files)
-
-    def probe(tree: Tree, entry: str) -> Facts:
-        return prober(Setup(root=str(higgs), entry=entry), sandbox_of_tests, LIMITS)(tree)
-
     few = type(group)(variants=group.variants[:1] + group.variants[-1:], files=group.files)
-    found = judge_group(few, patch, patched(tree, patch), base=compare_runs(runs), entry=ENTRY, probe=probe)
+    run = group if FULL else few
+    found = judge_group(run, patch, patched(tree, patch), base=compare_runs(higgs.runs), entry=ENTRY, probe=higgs.probe)
     assert [(one.rung, one.outcome) for one in found.values()] == [
         (Rung.BASELINE, Outcome.PASSED),
-        (Rung.GONE, Outcome.PASSED),
-        (Rung.GONE, Outcome.PASSED),
+        *[(Rung.GONE, Outcome.PASSED)] * len(run.variants),
     ]
     accepted = spread(group, patch, patched(tree, patch))
     assert len({(one.identity, one.more) for one in accepted}) == 21
     train, components = commands_of(
-        accepted[:2], entry=ENTRY, metric="metrics.json:accuracy", base=tree, root=higgs, limit_s=300.0
+        accepted[:1], entry=ENTRY, metric="metrics.json:accuracy", base=tree, root=higgs.root, limit_s=300.0
     )
     done = hand_over(
         etude.Experiment(train, metric="accuracy", mode="max"), components, name="higgs", seeds=1, workers=1, force=True
@@ -163,24 +247,21 @@ def test_six_features_and_all_pairs_come_of_one_reply(higgs: Path) -> None:
     assert {trial.state for trial in done.ablation.trials} == {"finished"}
 
 
-def test_a_parametrised_program_that_does_something_else_without_its_argument_is_caught(higgs: Path) -> None:
-    setup = Setup(root=str(higgs), entry=ENTRY, metric="metrics.json:accuracy")
-    project, plan, runs = planned(higgs, setup)
-    group = alike(plan)
+def test_a_parametrised_program_that_does_something_else_without_its_argument_is_caught(higgs: Measured) -> None:
+    tree, group = higgs.tree, alike(asked_of_a_model(higgs.plan()))
     assert group is not None
     reply = (EXAMPLES / "mage_higgs" / "authored" / NAME / "1.md").read_text()
     reply = reply.replace("*without]).replace(-999.0, np.nan)", "*without]).replace(-999.0, 0.0)").replace(
         'default=""', 'default="PRI_met"'
     )
-    tree = project.reading.tree
     patch = make_patch(tree, read_reply(reply).blocks, author=Author(name=AUTHORED), allowed=group.files)
     ran: list[str] = []
 
     def probe(tree: Tree, entry: str) -> Facts:
         ran.append(entry)
-        return prober(Setup(root=str(higgs), entry=entry), sandbox_of_tests, LIMITS)(tree)
+        return higgs.probe(tree, entry)
 
-    found = judge_group(group, patch, patched(tree, patch), base=compare_runs(runs), entry=ENTRY, probe=probe)
+    found = judge_group(group, patch, patched(tree, patch), base=compare_runs(higgs.runs), entry=ENTRY, probe=probe)
     assert list(found) == [NAME]
     assert (found[NAME].rung, found[NAME].outcome) == (Rung.BASELINE, Outcome.FAILED)
     assert found[NAME].reasons
@@ -204,8 +285,3 @@ def test_a_program_knows_nothing_of_etude_and_is_equal_for_equal_seeds(name: str
         found.append((ran.stdout, json.loads((root / "metrics.json").read_text())["accuracy"]))
     assert found[0] == found[1]
     assert "accuracy: " in found[0][0]
-
-
-def test_routes_are_those_that_the_readmes_tell(higgs: Path) -> None:
-    _, plan, _ = planned(higgs, Setup(root=str(higgs), entry=ENTRY))
-    assert {one.route for one in plan.variants} == {Route.RULE}

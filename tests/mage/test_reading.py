@@ -115,6 +115,31 @@ def test_a_file_with_a_key_in_it_is_not_read(tmp_path: Path, text: str) -> None:
     assert why(read_tree(tmp_path)) == {"train.py": "holds what looks like a key"}
 
 
+def test_a_folder_that_is_called_like_keys_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "notes.md").write_text("the safe opens with 31\n")
+    assert why(read_tree(tmp_path)) == {"secrets/": "may hold keys or passwords, by its name"}
+
+
+def test_names_that_nobody_sees_are_left_out_and_spelled_out(tmp_path: Path) -> None:
+    for name in (b"a\n- b.py", b"\x1b[2J.py", "\u202e.py".encode(), b"\xff.py", "\u00e4.py".encode()):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("x = 1\n")
+    reading = read_tree(tmp_path)
+    assert list(reading.tree) == ["\u00e4.py"]
+    assert sorted(why(reading)) == ["\\u202e.py", "\\udcff.py", "\\x1b[2J.py", "a\\n- b.py"]
+    assert set(why(reading).values()) == {"its name has a character that nobody sees"}
+
+
+def test_the_file_of_the_metric_is_a_result_and_no_source(tmp_path: Path) -> None:
+    write(tmp_path, train_dot_py="x = 1\n")
+    before = read_tree(tmp_path, metric="metrics.json:accuracy").tree
+    (tmp_path / "metrics.json").write_text('{"accuracy": 0.5}')
+    after = read_tree(tmp_path, metric="metrics.json:accuracy")
+    assert after.tree.digest == before.digest
+    assert why(after) == {"metrics.json": "the program writes its metric there"}
+    assert "metrics.json" in read_tree(tmp_path, metric="accuracy").tree  # that one is printed
+
+
 def test_folders_that_are_not_the_projects_own_are_told_as_one(tmp_path: Path) -> None:
     for folder in (".git", "venv", "myenv", "__pycache__", "node_modules", "sub", "env"):
         (tmp_path / folder).mkdir()

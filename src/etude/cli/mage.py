@@ -7,6 +7,7 @@ backend is down, 7 the untouched program does not run, 8 there is no sandbox; 1,
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -67,7 +68,7 @@ def scan(paths: Paths = None, entry: Entry = "", as_json: AsJson = False) -> Non
     if as_json:
         print_json(shared.plain_project(project))
     else:
-        print("\n".join(preparing.told(project)))
+        shared.show("\n".join(preparing.told(project)))
 
 
 @app.command()
@@ -89,18 +90,21 @@ def suggest(
 
     said = asking.said(path, of_plan, of_asking, tier=sandbox, planner=planner)
     diff = propose(preparing.look(path, entry=said.entry).reading.tree)
+    told_marks = diff.removesuffix("\n") or "Nothing was found that could be marked."
     if planner is None:
         if as_json:
             print_json({"diff": diff})
-        else:
-            print(diff or "Nothing was found that could be marked.", end="" if diff.endswith("\n") else "\n")
+        elif sys.stdout.isatty():
+            shared.show(told_marks)
+        else:  # it is a diff that somebody may apply
+            print(told_marks)
         return
     folder = shared.folder_of(path, name)
     setup = shared.heeded(folder, said)
     asking.backend(setup.planner, setup)  # refused before anything is run
     at_hand.find_sandbox(setup.tier)
-    if not as_json and diff:
-        print(diff)
+    if not as_json:
+        shared.show(told_marks)
     with shared.prepared(folder, setup) as (project, setup, book):
         shared.plan_anew(book, project, setup)
         work = shared.work(book, setup, project)
@@ -173,7 +177,7 @@ def preview(
     if as_json:
         print_json(shown.for_programs())
     else:
-        print(shown.told())
+        shared.show(shown.told())
 
 
 # --- writing --------------------------------------------------------------------------------------

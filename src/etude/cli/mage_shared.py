@@ -70,7 +70,7 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
     setup = record.setup
     assert setup is not None, "variants were accepted, so it was begun"
     root, tree = Path(setup.root), record.tree
-    if read_tree(root).tree.digest != tree.digest:
+    if read_tree(root, metric=setup.metric).tree.digest != tree.digest:
         raise ConfigError(
             f"{root} was edited since its variants were checked. Take the edit back, or check them again: "
             f"etude mage write {root} --name {folder.name}"
@@ -145,7 +145,7 @@ def look(setup: Setup) -> Project:
     from etude.mage.loop.preparing import look as read
     from etude.mage.sources.choosing import MOST_BYTES
 
-    return read(Path(setup.root), entry=setup.entry, most_bytes=setup.most_bytes or MOST_BYTES)
+    return read(Path(setup.root), entry=setup.entry, metric=setup.metric, most_bytes=setup.most_bytes or MOST_BYTES)
 
 
 def refuse_short(setup: Setup) -> None:
@@ -258,6 +258,13 @@ def say(text: str) -> None:
     typer.echo(visible_lines(text), err=True)
 
 
+def show(text: str) -> None:
+    """Print what comes of a project: its texts may be anybody's, so what would move a terminal is spelled out."""
+    from etude.mage.review.screen import visible_lines
+
+    print(visible_lines(text))
+
+
 def planned(project: Project, setup: Setup, *, base: Facts | None = None) -> Plan:
     """Return the plan of a project, with what its untouched program did if that is known.
 
@@ -265,11 +272,12 @@ def planned(project: Project, setup: Setup, *, base: Facts | None = None) -> Pla
         ConfigError: Nothing is planned.
     """
     from etude.mage.plan.planning import plan
+    from etude.mage.review.screen import visible
 
     tree = project.reading.tree
     found = plan(tree, setup.entry, project.annotations, columns=setup.columns, choices=dict(setup.choices), facts=base)
     if not found.variants:
-        remarks = "".join(f"\n  {remark}" for remark in (*project.remarks, *found.remarks))
+        remarks = "".join(f"\n  {visible(str(remark))}" for remark in (*project.remarks, *found.remarks))
         raise ConfigError(
             f"Nothing is planned: no component is marked, and no hint names any.{remarks}\n"
             "`etude mage suggest` proposes marks."
@@ -372,7 +380,7 @@ def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool) -> None:
     if not new:
         return
     if not quiet and book.record.plan is not None:
-        print(told(book.record.plan))
+        show(told(book.record.plan))
     if not yes and (quiet or not at_a_terminal() or not typer.confirm("Is that what is wanted?", default=False)):
         typer.echo("The plan is not approved, so nothing is written. Add --yes, or answer.", err=True)
         tell(work, book.record, as_json=quiet)
@@ -397,7 +405,8 @@ def hand_in(work: Work, book: Book, folder: Path, name: str) -> None:
         [name] = names
     if name not in names:
         raise ConfigError(f"--from needs the variant that it is: --variant, one of {', '.join(names)}.")
-    changed = read_tree(folder).tree
+    setup = book.record.setup
+    changed = read_tree(folder, metric=setup.metric if setup is not None else "").tree
     work.hand_in(name, make_patch_of_trees(book.record.tree, changed, Author(name=who())))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, overload
 from urllib.parse import quote, quote_plus, unquote
 
-REMOVED: Final = "(removed)"
-"""What stands in the place of a secret."""
+from etude.mage.keys import REMOVED, keys_in_value
 
 TELLING: Final = frozenset(
     (
@@ -29,12 +28,6 @@ LONGEST_WORD: Final = 16
 _WORDS: Final = re.compile(r"[A-Za-z]+([-_. ][A-Za-z]+)*")
 _PATH: Final = re.compile(r"[/~]|\.{1,2}/|[A-Za-z]:[\\/]")
 _IN_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
-_LOOKS_LIKE_ONE: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"(?:sk|pk|rk)[-_](?=[-_A-Za-z]*\d)[-_A-Za-z0-9]{12,}|gh[opusr]_[A-Za-z0-9]{12,}|github_pat_\w{12,}"
-    r"|hf_[A-Za-z0-9]{12,}|xox[abeoprs]-[-A-Za-z0-9]{10,}|glpat-[-\w]{12,}|A[KS]IA[A-Z0-9]{12,}|AIza[-\w]{20,})"
-)
-"""How services write their keys, so that one is known wherever it stands."""
 
 
 def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -50,7 +43,7 @@ def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
             found.update(part for part in (value.strip(), *value.split()) if could_be_secret(part))
         for password in _IN_URL.findall(value):
             found.update(one for one in (password, unquote(password)) if len(one) >= SHORTEST)
-        found.update(_LOOKS_LIKE_ONE.findall(value))
+        found.update(keys_in_value(value))
     return tuple(sorted(found, key=lambda one: (-len(one), one)))
 
 
@@ -86,11 +79,17 @@ def scrub_all(value: Any, secrets: Iterable[str]) -> Any:
         >>> scrub_all({"told": ["key sk-0123456789 is wrong"]}, ["sk-0123456789"])
         {'told': ['key (removed) is wrong']}
     """
+    known = tuple(secrets)
+    return every_text(value, lambda text: scrub(text, known))
+
+
+def every_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Return plain values, however nested, each of whose texts is changed."""
     if isinstance(value, str):
-        return scrub(value, secrets)
+        return change(value)
     if isinstance(value, dict):
-        return {scrub_all(name, secrets): scrub_all(inner, secrets) for name, inner in value.items()}
-    return [scrub_all(one, secrets) for one in value] if isinstance(value, list | tuple) else value
+        return {every_text(name, change): every_text(inner, change) for name, inner in value.items()}
+    return [every_text(one, change) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _spellings(secret: str) -> list[str]:

@@ -48,13 +48,14 @@ class Group(Value, frozen=True):
 
 
 def alike(plan: Plan, *, fewest: int = FEWEST) -> Group | None:
-    """Return the variants of a plan that lack columns and nothing else; None if they are too few.
+    """Return the variants of a plan that lack columns and nothing else, and no rule writes; None if they are too few.
 
     Args:
         plan: The plan.
         fewest: So many are worth it.
     """
-    found = [one for one in plan.variants if not one.unclear and columns_of(one)]
+    asked = [one for one in plan.variants if one.route is Route.MODEL and not one.unclear]
+    found = [one for one in asked if columns_of(one)]
     if len(found) < fewest:
         return None
     return Group(variants=tuple(found), files=tuple(dict.fromkeys(file for one in found for file in one.files)))

@@ -47,18 +47,19 @@ class Project:
         return {one.path: one.why for one in (*self.reading.left_out, *further)}
 
 
-def look(root: Path, *, entry: str = "", most_bytes: int = MOST_BYTES) -> Project:
+def look(root: Path, *, entry: str = "", metric: str = "", most_bytes: int = MOST_BYTES) -> Project:
     """Read a project; nothing is written or sent.
 
     Args:
         root: Its folder.
         entry: How it is run; without, it is not known what would be sent.
+        metric: Where its metric is; a file that it is written into is no source.
         most_bytes: So much is sent at most.
 
     Raises:
         ConfigError: There is no such folder, or the entry's file is not in it, or what is marked is too large.
     """
-    return _found(read_tree(root, entry=entry), entry, most_bytes)
+    return _found(read_tree(root, entry=entry, metric=metric), entry, most_bytes)
 
 
 def _found(reading: Reading, entry: str, most_bytes: int) -> Project:

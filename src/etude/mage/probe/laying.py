@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from etude.core.errors import ConfigError
+from etude.mage.keys import is_named_like_keys
 from etude.mage.tree import Tree
 
 LEFT_OUT: Final = (
@@ -25,15 +25,9 @@ LEFT_OUT: Final = (
     *(".hypothesis", ".ipynb_checkpoints", ".idea", ".vscode", "*.egg-info", "etude-studies", ".etude-probe-*"),
 )
 """What no variant needs: histories, environments, studies, caches."""
-SECRET: Final = (
-    *(".env", ".env.*", "*.pem", "*.key", ".netrc", ".npmrc", ".pypirc", ".ssh", ".aws", ".gnupg", "id_rsa*"),
-    *("id_ed25519*", "credentials*", "secrets*", "*.kdbx"),
-)
-"""What a variant must not read, as far as names tell."""
 MOST_ENTRIES: Final = 200
 """A folder with more entries is linked as a whole; of others each entry is, so that a program can write beside them."""
 JOURNAL: Final = "journal.sqlite"
-_IS_SECRET: Final = re.compile("|".join(map(fnmatch.translate, SECRET)))
 
 
 def lay(tree: Tree, root: Path, folder: Path) -> Path:
@@ -96,7 +90,7 @@ def hidden(reads: Iterable[Path]) -> tuple[Path, ...]:
                 if entry.is_symlink():  # where it leads is there only if it is to be read itself
                     continue
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if not (is_folder or entry.is_file(follow_symlinks=False)) or _IS_SECRET.match(entry.name):
+                if not (is_folder or entry.is_file(follow_symlinks=False)) or is_named_like_keys(entry.name):
                     found.append(Path(entry.path))
                 elif is_folder:
                     todo.append(entry.path)
@@ -145,9 +139,7 @@ def _links(tree: Tree, root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_left_out(entry: Path, folder: Path) -> bool:
-    if any(fnmatch.fnmatch(entry.name, pattern) for pattern in LEFT_OUT) or entry == folder:
-        return True
-    if _IS_SECRET.match(entry.name) or _IS_SECRET.match(entry.resolve().name):
+    if any(fnmatch.fnmatch(entry.name, pattern) for pattern in LEFT_OUT) or entry == folder or _is_secret(entry):
         return True
     try:
         mode = entry.stat().st_mode
@@ -156,6 +148,15 @@ def _is_left_out(entry: Path, folder: Path) -> bool:
     if not stat.S_ISDIR(mode):
         return not stat.S_ISREG(mode)
     return any(os.path.exists(entry / name) for name in ("pyvenv.cfg", "conda-meta", JOURNAL))
+
+
+def _is_secret(entry: Path) -> bool:
+    """Say whether a variant must not read something, as far as names tell: its own, or where a link of it leads."""
+    try:
+        names = entry.resolve().parts if entry.is_symlink() else ()
+    except (OSError, RuntimeError):  # a circle of links
+        return True
+    return any(map(is_named_like_keys, (entry.name, *names)))
 
 
 def _is_small(folder: Path) -> bool:

@@ -11,9 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from etude.mage.facts import Facts
+from etude.mage.keys import without_keys
 from etude.mage.probe.metrics import printed, written
 from etude.mage.sandbox.protocol import Ran
-from etude.mage.scrubbing import scrub_all, secrets_of
+from etude.mage.scrubbing import every_text, scrub, secrets_of
 
 MOST_BYTES: Final = 500_000_000
 TAIL_LINES: Final = 60
@@ -61,7 +62,16 @@ def _facts(
         "wall_s": ran.wall_s,
         "unseen": unseen,
     }
-    return msgspec.convert(scrub_all(_without(found, folder), secrets_of(environment)), Facts, strict=False)
+    paths, secrets = {str(folder), os.path.realpath(folder)}, secrets_of(environment)
+
+    def told(text: str) -> str:
+        for path in paths:
+            text = text.replace(path + os.sep, "")
+        return without_keys(
+            scrub(text, secrets)
+        )  # it reads files that are never sent, and may have said what is in them
+
+    return msgspec.convert(every_text(found, told), Facts, strict=False)
 
 
 _PLAIN: Final = (
@@ -93,16 +103,3 @@ def _ended(ran: Ran, raw: Mapping[str, Any]) -> dict[str, Any]:
     if ran.code:
         return {"code": ran.code, "why": f"exit code {ran.code}{refused}", "traceback": tail}
     return {"code": ran.code, "why": why if why == "enough seen" else "finished"}
-
-
-def _without(value: Any, folder: Path) -> Any:
-    """Return a nest with the folder's path taken out of all texts."""
-    if isinstance(value, str):
-        for path in {str(folder), os.path.realpath(folder)}:
-            value = value.replace(path + os.sep, "")
-        return value
-    if isinstance(value, list):
-        return [_without(one, folder) for one in value]
-    if isinstance(value, dict):
-        return {name: _without(one, folder) for name, one in value.items()}
-    return value

@@ -60,12 +60,14 @@ class Reading:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def read_tree(root: Path, *, entry: str = "", most_files: int = MOST_FILES) -> Reading:
+def read_tree(root: Path, *, entry: str = "", metric: str = "", most_files: int = MOST_FILES) -> Reading:
     """Return the files of a project that may be read.
 
     Args:
         root: Its folder. What git ignores there is left out, if there is a git to ask.
         entry: How the program is run; its file has to be among them. Empty if nobody has said it yet.
+        metric: Where its metric is, such as ``metrics.json:accuracy``. That file is a result: were it one of the
+            sources, the program would be another one after each run.
         most_files: So many files at most.
 
     Raises:
@@ -78,7 +80,11 @@ def read_tree(root: Path, *, entry: str = "", most_files: int = MOST_FILES) -> R
     root = root.resolve()
     files: dict[str, bytes] = {}
     left_out: list[LeftOut] = []
+    result = metric.partition(":")[0] if ":" in metric else ""
     for path, why in _walk(root, _ignored(root)):
+        if path == result and not why:
+            left_out.append(LeftOut(path=path, why="the program writes its metric there"))
+            continue
         if why or path.endswith("/"):
             left_out.append(LeftOut(path=path, why=why, count=0 if path.endswith("/") else 1))
             continue
@@ -186,7 +192,7 @@ def _walk(root: Path, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
             why = _why_not(root, one, path, ignored)
             if why or not one.is_dir(follow_symlinks=False):
                 is_folder = one.is_dir(follow_symlinks=False)
-                yield f"{path}/" if is_folder else path, why
+                yield f"{spelled(path)}/" if is_folder else spelled(path), why
             else:
                 inner.append(f"{path}/")
         folders += reversed(inner)
@@ -194,6 +200,8 @@ def _walk(root: Path, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
 
 def _why_not(root: Path, one: os.DirEntry[str], path: str, ignored: frozenset[str]) -> str:
     """Return why a file or folder is left out; empty if it is not."""
+    if not one.name.isprintable():  # it could look like another one, or like words of ours where files are listed
+        return "its name has a character that nobody sees"
     if one.is_symlink():
         return _why_not_link(root, Path(one.path))
     if one.is_dir(follow_symlinks=False):
@@ -215,6 +223,16 @@ def _why_not_link(root: Path, link: Path) -> str:
     if target.is_relative_to(root):
         return "a symbolic link; what it leads to is read where it is"
     return "a symbolic link out of the project"
+
+
+def spelled(path: str) -> str:
+    r"""Return a path in which what cannot be seen, or is no text, is spelled out.
+
+    Example:
+        >>> spelled("a\n\x1b[31mb.py")
+        'a\\n\\x1b[31mb.py'
+    """
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in path)
 
 
 def _ignored(root: Path) -> frozenset[str]:

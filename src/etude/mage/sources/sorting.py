@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import PurePosixPath
 from typing import Final
+
+from etude.mage.keys import holds_keys, is_named_like_keys
 
 MOST_BYTES: Final = {
     ".py": 500_000,
@@ -36,21 +37,7 @@ FOLDERS: Final = {
 }
 """Folders that hold nothing of the project's own; ``env`` counts if it looks like one."""
 
-SECRET_NAMES: Final = re.compile(
-    r"(?i)(^|[-_.])(secrets?|credentials?|passwords?|passwd|api[-_]?keys?|access[-_]?tokens?|service[-_]?account)([-_.]|$)"
-    r"|^(id_(rsa|dsa|ecdsa|ed25519)|tokens?\.(txt|json|ya?ml|ini|cfg))"
-    r"|\.(pem|key|p12|pfx|crt|kdbx|asc|gpg)$"
-)
-SECRET_TEXTS: Final = re.compile(
-    rb"-----BEGIN [A-Z ]*PRIVATE KEY-----"
-    rb"|\bAKIA[0-9A-Z]{16}\b"
-    rb"|\bsk-(ant-|proj-)?[A-Za-z0-9_-]{32,}"
-    rb"|\b(ghp|gho|ghs|ghu)_[A-Za-z0-9]{36}\b|\bgithub_pat_[A-Za-z0-9_]{40,}"
-    rb"|\bhf_[A-Za-z0-9]{30,}\b"
-    rb"|\bxox[abprs]-[A-Za-z0-9-]{20,}"
-    rb"|\bAIza[0-9A-Za-z_-]{35}\b"
-)
-"""How keys of widely used services look. One that is spelt differently is not recognised."""
+KEYS: Final = "may hold keys or passwords, by its name"
 
 
 def why_not_folder(name: str, *, is_environment: bool) -> str:
@@ -62,6 +49,8 @@ def why_not_folder(name: str, *, is_environment: bool) -> str:
     """
     if name.startswith("."):
         return "a hidden folder"
+    if is_named_like_keys(name):
+        return KEYS
     if is_environment:
         return "a virtual environment"
     if name.endswith(".egg-info"):
@@ -73,8 +62,8 @@ def why_not_name(path: str, size: int) -> str:
     """Return why a file is left out, by its name and size; empty if it may be read."""
     name = PurePosixPath(path).name
     suffix = PurePosixPath(path).suffix.lower()
-    if name == ".env" or name.startswith(".env.") or SECRET_NAMES.search(name):
-        return "may hold keys or passwords, by its name"
+    if is_named_like_keys(name):
+        return KEYS
     if name.startswith("."):
         return "a hidden file"
     if suffix == ".ipynb":
@@ -94,6 +83,6 @@ def why_not_content(content: bytes) -> str:
         content.decode("utf-8")
     except UnicodeDecodeError:
         return "no UTF-8"
-    if SECRET_TEXTS.search(content):
+    if holds_keys(content):
         return "holds what looks like a key"
     return ""

@@ -1,0 +1,157 @@
+"""The whole way through the real command, with real tools: only what a model would say was authored.
+
+A server on this machine speaks the services' languages; everything else is what a user has: commands in processes of
+their own, a sandbox, trainings, a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commanded import CLIP, ENTRY, FC2, FORGOTTEN, KEY, MENDED, METRIC, PROGRAM, READY, Held, Mage, until
+from llm_server import LLMServer, Step
+
+import etude
+from etude.mage.backends.wording import JOINT
+from etude.mage.loop.book import Did
+from etude.mage.loop.states import Stage
+from etude.mage.verdicts import Outcome
+
+
+@pytest.fixture
+def mage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mage:
+    """Give the command, beside a project with two components that are marked."""
+    monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path / "studies"))
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "train.py").write_text(PROGRAM)
+    return Mage(tmp_path)
+
+
+def accuracy_of(folder: Path, seed: int) -> float:
+    """Run a program as a person does, without any of this, and return what it found."""
+    subprocess.run([sys.executable, "train.py", "--seed", str(seed)], cwd=folder, check=True)
+    return float(json.loads((folder / "metrics.json").read_text())["accuracy"])
+
+
+def test_from_marks_to_an_ablation_by_the_commands_alone(mage: Mage) -> None:
+    project, policy = mage.folder / "project", mage.folder / "policy.toml"
+    with LLMServer(READY, FORGOTTEN, MENDED) as server:
+        writer = ("--backend", f"openai:authored@{server.url}/v1", "--local-only")
+
+        found = mage("scan", "project")
+        assert "train.py:17  component  fc2" in found
+        assert "component  clip_grad_norm_" in found
+        assert not (mage.folder / "studies").exists()
+
+        planned = mage("plan", "project", *ENTRY, *METRIC, "--yes", code=3)
+        assert "`fc2` has no parameter and no call; `fc3.weight` is 3x16; all other shapes stay" in planned
+        assert {one.stage for one in mage.record.standings.values()} == {Stage.DRAFTING}
+        assert len(mage.record.runs) == 2
+        assert mage.record.runs[0].losses == mage.record.runs[1].losses  # it is equal to itself
+
+        shown = json.loads(mage("preview", "project", *ENTRY, *writer, "--json"))
+        assert list(shown["requests"]) == [FC2]
+        assert shown["rules"] == [CLIP]
+        assert shown["is_whole"]
+        assert not server.seen
+
+        accuracy_of(project, seed=0)  # run by hand, it leaves a file, and is the same program all the same
+        out, told = mage.both("write", "project", *writer, "--yes", code=3)
+        assert "baseline" not in told  # it ran when it was planned
+        assert f"{FC2}: repair (call 2)" in told
+        assert out.count("awaiting review") == 2
+        _, draft, repair = server.bodies
+        words = [message["content"] for message in draft["messages"] if message["role"] == "user"]
+        assert [JOINT.join(message["text"] for message in shown["requests"][FC2]["messages"])] == words
+        assert "mat1 and mat2 shapes cannot be multiplied (32x16 and 24x3)" in repair["messages"][-1]["content"]
+        assert [one.variant for one in mage.did(Did.ANSWERED)] == [FC2, FC2]
+        assert mage.record.usage == (900 + 1100, 120 + 130)
+        assert {name: one.calls for name, one in mage.record.standings.items()} == {FC2: 2, CLIP: 0}
+        assert {one.outcome for one in mage.record.standings.values()} == {Outcome.PASSED}
+
+    # From here on nobody listens at that address.
+    with mage.on_a_terminal("review", "project", code=3) as terminal:
+        screen = until(terminal, "\n> ")
+        assert FC2 in screen
+        assert "-        self.fc2 = nn.Linear(16, 24)  # ABLATABLE_COMPONENT(with=none)" in screen
+        assert re.search(r"parameters +627 +195", screen)
+        os.write(terminal, b"\n")
+        until(terminal, "Nothing was chosen")
+        assert mage.record.standings[FC2].stage is Stage.AWAITING_REVIEW
+        os.write(terminal, b"a\n")
+        until(terminal, CLIP)
+        until(terminal, "\n> ")
+        os.write(terminal, b"s\n")
+    approval, patch = mage.record.approvals[FC2], mage.record.patch_of(FC2)
+    assert patch is not None
+    assert (approval.by, approval.patch) == ("ada", patch.digest)
+
+    came = mage("run", "project", "--seeds", "6", "--workers", "2")
+    assert f"custom:{FC2}" in came
+    assert f"custom:{CLIP}" not in came  # it waits
+    assert mage.record.standings[FC2].stage is Stage.HANDED_OVER
+    study = etude.open("project")
+    assert study.counts() == {"finished": 12}
+    base, without = study.arms  # type: ignore[attr-defined]
+    assert set(base.values) == set(without.values)
+    seed = min(base.values)
+    assert accuracy_of(project, seed) == base.values[seed]
+
+    policy.write_text("rules = true\n")
+    assert f"{CLIP}: approved by policy policy.toml" in mage.both("review", "project", "--approve", "policy.toml")[1]
+    assert mage.record.approvals[CLIP].by.startswith("policy policy.toml ")
+
+    mage("export", "project", "out")
+    variants = mage.folder / "out" / "variants"
+    assert {path.name for path in variants.iterdir()} == {FC2, CLIP}
+    assert accuracy_of(variants / FC2, seed) == without.values[seed]  # what was trained is what is given away
+
+    again = json.loads(mage("replay", "project", "--json"))
+    assert {one["variant"]: (one["before"], one["now"]) for one in again} == dict.fromkeys(
+        (FC2, CLIP), ("passed", "passed")
+    )
+    assert mage.record.requests == 2
+    journal = b"".join(path.read_bytes() for path in (mage.folder / "studies").rglob("*") if path.is_file())
+    assert KEY.encode() not in journal
+    assert (project / "train.py").read_text() == PROGRAM
+
+
+def test_killed_at_any_moment_it_goes_on_and_nothing_finished_is_asked_or_run_again(mage: Mage) -> None:
+    held = Held()
+    with LLMServer(READY, Step(waits=held), READY, FORGOTTEN, MENDED) as server:
+        writer = ("--backend", f"anthropic:authored@{server.url}", "--local-only")
+        write = ("write", "project", *ENTRY, *METRIC, *writer, "--yes")
+
+        mage.killed(*write, at="baseline: run 2")  # what it has seen so far is half a baseline
+        assert not mage.record.runs
+        assert not server.seen
+
+        mage.killed(*write, at=f"{FC2}: draft (call 1)", once=held.came)  # an answer is on its way, and lost
+        held.set()
+        assert len(server.seen) == 2
+        assert len(mage.record.runs) == 2
+
+        told = mage.killed(*write, at=f"{CLIP}: running it")  # the first answer has been run, and failed
+        assert "baseline" not in told
+        assert len(server.seen) == 4
+
+        _, told = mage.both(*write, code=3)
+        assert [line for line in told.splitlines() if line.startswith("without-")] == [
+            f"{FC2}: repair (call 3)",  # the one that was lost counts: nobody knows whether it was answered
+            f"{CLIP}: running it",
+            f"{FC2}: running it",
+        ]
+        assert len(server.seen) == 5
+        assert [one.stage for one in mage.record.standings.values()] == [Stage.AWAITING_REVIEW] * 2
+
+        _, told = mage.both(*write, code=3)
+        assert told == ""
+        assert len(server.seen) == 5
+    assert [one.variant for one in mage.did(Did.ANSWERED)] == [FC2, FC2]
+    assert len(mage.did(Did.MEASURED)) == 1
