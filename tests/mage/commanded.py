@@ -238,10 +238,10 @@ def _content(path: Path) -> bytes:
         return b""
 
 
-def until(terminal: int, text: str | None) -> str:
-    """Read from a terminal until a text has come; without one, until the other end is closed."""
-    got = b""
-    while text is None or text.encode() not in got:
+def until(terminal: int, text: str | None, *, after: str = "") -> str:
+    """Read from a terminal until a text has come, behind another one; without one, until the other end is closed."""
+    got, first = b"", after.encode()
+    while text is None or first not in got or text.encode() not in got[got.find(first) :]:
         assert select.select([terminal], [], [], PATIENCE_S)[0], f"{text!r} did not come: {got!r}"
         try:
             more = os.read(terminal, 4096)

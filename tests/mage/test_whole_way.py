@@ -85,8 +85,7 @@ def test_from_marks_to_an_ablation_by_the_commands_alone(mage: Mage) -> None:
         until(terminal, "Nothing was chosen")
         assert mage.record.standings[FC2].stage is Stage.AWAITING_REVIEW
         os.write(terminal, b"a\n")
-        until(terminal, CLIP)
-        until(terminal, "\n> ")
+        until(terminal, "\n> ", after=CLIP)
         os.write(terminal, b"s\n")
     approval, patch = mage.record.approvals[FC2], mage.record.patch_of(FC2)
     assert patch is not None
