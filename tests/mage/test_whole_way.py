@@ -70,7 +70,7 @@ def test_from_marks_to_an_ablation_by_the_commands_alone(mage: Mage) -> None:
         words = [message["content"] for message in draft["messages"] if message["role"] == "user"]
         assert [JOINT.join(message["text"] for message in shown["requests"][FC2]["messages"])] == words
         assert "mat1 and mat2 shapes cannot be multiplied (32x16 and 24x3)" in repair["messages"][-1]["content"]
-        assert [one.variant for one in mage.did(Did.ANSWERED)] == [FC2, FC2]
+        assert [one.variant for one in mage.did(Did.ANSWERED)] == ["", FC2, FC2]  # the first asks whether it answers
         assert mage.record.usage == (900 + 1100, 120 + 130)
         assert {name: one.calls for name, one in mage.record.standings.items()} == {FC2: 2, CLIP: 0}
         assert {one.outcome for one in mage.record.standings.values()} == {Outcome.PASSED}
@@ -152,5 +152,5 @@ def test_killed_at_any_moment_it_goes_on_and_nothing_finished_is_asked_or_run_ag
         _, told = mage.both(*write, code=3)
         assert told == ""
         assert len(server.seen) == 5
-    assert [one.variant for one in mage.did(Did.ANSWERED)] == [FC2, FC2]
+    assert [one.variant for one in mage.did(Did.ANSWERED)] == ["", FC2, FC2]  # the first asks whether it answers
     assert len(mage.did(Did.MEASURED)) == 1
