@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import etude
 from etude.cli import app
-from etude.cli.mage_shared import MageCode, code_of
+from etude.cli.mage_told import MageCode, code_of
 from etude.core.errors import SandboxMissing
 from etude.mage.annotations import Mark
 from etude.mage.loop import at_hand

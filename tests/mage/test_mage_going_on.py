@@ -25,8 +25,8 @@ from typer.testing import CliRunner
 
 import etude
 from etude.cli import app
-from etude.cli import mage_shared as shared
-from etude.cli.mage_shared import MageCode
+from etude.cli import mage_planning as planning
+from etude.cli.mage_told import MageCode
 from etude.cli.shell import Code
 from etude.core.errors import SandboxMissing
 from etude.mage.loop import at_hand
@@ -214,7 +214,7 @@ def test_a_drafted_plan_is_shown_approved_and_then_written(hinted: Mage, service
 
 
 def test_enter_alone_approves_no_drafted_plan(hinted: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "at_a_terminal", lambda: True)
+    monkeypatch.setattr(planning, "at_a_terminal", lambda: True)
     with LLMServer(proposing(item())) as server:
         done = hinted("suggest", "project", *ENTRY, "--planner", at(server), typed="\n")
         assert (done.code, stage()) == (MageCode.AWAITING, Stage.PLANNED)
@@ -351,7 +351,7 @@ def test_a_study_without_a_plan_is_resumed_from_where_it_was(mage: Mage) -> None
 
 def test_a_review_looks_for_the_sandbox_before_it_asks_a_person(mage: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
     mage.written()
-    monkeypatch.setattr(shared, "at_a_terminal", lambda: True)
+    monkeypatch.setattr(planning, "at_a_terminal", lambda: True)
 
     def missing(tier: str) -> None:
         raise SandboxMissing(f"There is no {tier or 'bwrap'} here.")

@@ -462,7 +462,7 @@ def test_a_metric_that_is_printed_is_found_by_its_last_words() -> None:
 
 
 def test_arguments_are_refused_for_what_takes_none() -> None:
-    from etude.cli.mage_shared import refuse_short
+    from etude.cli.mage_studies import refuse_short
 
     with pytest.raises(ConfigError) as refused:
         refuse_short(Setup(root=".", entry="train.py:experiment", short="--epochs 1"))

@@ -14,7 +14,10 @@ from typing import Annotated
 import typer
 
 from etude.cli import mage_asking as asking
-from etude.cli import mage_shared as shared
+from etude.cli import mage_planning as planning
+from etude.cli import mage_studies as studies
+from etude.cli import mage_told as told
+from etude.cli import mage_writing as writing
 from etude.cli.mage_options import (
     APath,
     Api,
@@ -39,7 +42,7 @@ from etude.cli.mage_options import (
     Yes,
     spread,
 )
-from etude.cli.mage_shared import MageCode, MageShell
+from etude.cli.mage_told import MageCode, MageShell
 from etude.cli.shell import AsJson, print_json, print_table
 from etude.core.errors import ConfigError
 
@@ -66,9 +69,9 @@ def scan(paths: Paths = None, entry: Entry = "", as_json: AsJson = False) -> Non
 
     project = preparing.look_at_all(paths or [Path()], entry=entry)
     if as_json:
-        print_json(shared.plain_project(project))
+        print_json(told.plain_project(project))
     else:
-        shared.show("\n".join(preparing.told(project)))
+        told.show("\n".join(preparing.told(project)))
 
 
 @app.command()
@@ -95,21 +98,21 @@ def suggest(
         if as_json:
             print_json({"diff": diff})
         elif sys.stdout.isatty():
-            shared.show(told_marks)
+            told.show(told_marks)
         else:  # it is a diff that somebody may apply
             print(told_marks)
         return
-    folder = shared.folder_of(path, name)
-    setup = shared.heeded(folder, said)
+    folder = studies.folder_of(path, name)
+    setup = studies.heeded(folder, said)
     asking.backend(setup.planner, setup)  # refused before anything is run
     at_hand.find_sandbox(setup.tier)
     if not as_json:
-        shared.show(told_marks)
-    with shared.prepared(folder, setup) as (project, setup, book):
-        shared.plan_anew(book, project, setup)
-        work = shared.work(book, setup, project)
-        shared.approve_plan(work, book, yes=yes, quiet=as_json)
-        shared.tell(work, book.record, as_json=as_json, more={"diff": diff, "plan": shared.plain(book.record.plan)})
+        told.show(told_marks)
+    with studies.prepared(folder, setup) as (project, setup, book):
+        planning.plan_anew(book, project, setup)
+        work = studies.work(book, setup, project)
+        planning.approve_plan(work, book, yes=yes, quiet=as_json)
+        told.tell(work, book.record, as_json=as_json, more={"diff": diff, "plan": told.plain(book.record.plan)})
 
 
 @app.command()
@@ -127,14 +130,14 @@ def plan(
     """Run the untouched program, and show what would be written, and by which claims it is known to be done."""
     from etude.mage.loop import at_hand
 
-    folder = shared.folder_of(path, name)
-    setup = shared.heeded(folder, asking.said(path, of_plan, OfAsking(), runs=of_runs, tier=sandbox))
+    folder = studies.folder_of(path, name)
+    setup = studies.heeded(folder, asking.said(path, of_plan, OfAsking(), runs=of_runs, tier=sandbox))
     at_hand.find_sandbox(setup.tier)
-    with shared.prepared(folder, setup) as (project, setup, book):
-        shared.plan_anew(book, project, setup)
-        work = shared.work(book, setup, project)
-        shared.approve_plan(work, book, yes=yes, quiet=as_json)
-        shared.tell(work, book.record, as_json=as_json)
+    with studies.prepared(folder, setup) as (project, setup, book):
+        planning.plan_anew(book, project, setup)
+        work = studies.work(book, setup, project)
+        planning.approve_plan(work, book, yes=yes, quiet=as_json)
+        told.tell(work, book.record, as_json=as_json)
 
 
 @app.command()
@@ -155,15 +158,15 @@ def preview(
 
     from etude.mage.asking.preview import Preview
 
-    folder = shared.folder_of(path, name)
+    folder = studies.folder_of(path, name)
     said = asking.said(path, of_plan, of_asking, writer=writer or backend, planner=planner)
-    setup = shared.heeded(folder, said)
+    setup = studies.heeded(folder, said)
     asked = asking.backend(setup.planner if planner else setup.writer, setup, is_asked=False)
-    project = shared.look(setup)
-    record = shared.known_already(folder, project)
+    project = studies.look(setup)
+    record = planning.known_already(folder, project)
     setup = msgspec.structs.replace(setup, tag=setup.tag or ANY_TAG)
     base = record.runs[0] if record is not None and record.runs else None
-    requests, rules, unclear = shared.would_be_asked(record, project, setup, asked, base, for_plan=bool(planner))
+    requests, rules, unclear = planning.would_be_asked(record, project, setup, asked, base, for_plan=bool(planner))
     shown = Preview(
         backend=asked.name if asked is not None else "nobody (no --backend was given)",
         host=asked.host if asked is not None else "no host",
@@ -177,7 +180,7 @@ def preview(
     if as_json:
         print_json(shown.for_programs())
     else:
-        shared.show(shown.told())
+        told.show(shown.told())
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -208,12 +211,12 @@ def write(
             f"--variant {variant} says whose patch --from is, and there is no --from. Leave it out: all variants are "
             "written."
         )
-    folder = shared.folder_of(path, name)
+    folder = studies.folder_of(path, name)
     whom = writer or backend
     said = asking.said(path, of_plan, of_asking, runs=of_runs, tier=sandbox, writer=whom, repairs=repairs)
-    setup = shared.heeded(folder, said)
+    setup = studies.heeded(folder, said)
     asked = asking.backend(said.writer, setup)  # whoever nobody names now is not asked
-    shared.bring_on(folder, setup, asked, yes=yes, as_json=as_json, approve=approve, own=own, variant=variant)
+    writing.bring_on(folder, setup, asked, yes=yes, as_json=as_json, approve=approve, own=own, variant=variant)
 
 
 @app.command()
@@ -234,13 +237,13 @@ def resume(
     """Go on with a study that was broken off, with what was said of it: whoever wrote is asked, within its limits."""
     from etude.results.reading import find
 
-    before = shared.setup_of(study)
+    before = studies.setup_of(study)
     whom = writer or backend
     said = asking.said(before.root, NOTHING_SAID, of_asking, runs=of_runs, tier=sandbox, writer=whom, repairs=repairs)
     folder = find(study).absolute()
-    setup = shared.heeded(folder, said)
+    setup = studies.heeded(folder, said)
     asked = asking.backend(setup.writer, setup)
-    shared.bring_on(folder, setup, asked, yes=yes, as_json=as_json, approve=approve)
+    writing.bring_on(folder, setup, asked, yes=yes, as_json=as_json, approve=approve)
 
 
 @app.command("first-call")
@@ -261,14 +264,14 @@ def first_call(
     """Write variants, in the words of AblationMage: the same as ``write``, and errors come back by themselves."""
     import dataclasses
 
-    root, script, docs = shared.sources(documents)
+    root, script, docs = studies.sources(documents)
     entry = of_plan.entry or script
     of_plan = dataclasses.replace(of_plan, entry=entry, doc=[*docs, *(of_plan.doc or ())])
-    folder = shared.folder_of(root, name)
+    folder = studies.folder_of(root, name)
     said = asking.said(root, of_plan, of_asking, runs=of_runs, tier=sandbox, writer=f"{api}:{model}")
-    setup = shared.heeded(folder, said)
+    setup = studies.heeded(folder, said)
     asked = asking.backend(setup.writer, setup)
-    shared.bring_on(folder, setup, asked, yes=yes, as_json=as_json)
+    writing.bring_on(folder, setup, asked, yes=yes, as_json=as_json)
 
 
 @app.command("followup-call")
@@ -290,12 +293,12 @@ def followup_call(
     from etude.mage.review.approving import who
 
     note = "\n".join(read_docs(documents).values())
-    before = shared.setup_of(study)
+    before = studies.setup_of(study)
     said = asking.said(before.root, NOTHING_SAID, of_asking, tier=sandbox, writer=f"{api}:{model}")
-    with shared.taken_up(study, said) as (setup, book):
+    with studies.taken_up(study, said) as (setup, book):
         asked = asking.backend(setup.writer, setup)
-        work = shared.work(book, setup, None, backend=asked)
-        waiting = shared.waiting(work, book.record, variant)
+        work = studies.work(book, setup, None, backend=asked)
+        waiting = writing.waiting(work, book.record, variant)
         if not waiting:
             which = f"{variant} of {study} does not wait" if variant else f"No variant of {study} waits"
             raise ConfigError(
@@ -305,7 +308,7 @@ def followup_call(
         for one in waiting:
             work.reject(one, note, by=who())
         work.run(take_up=False)
-        shared.tell(work, book.record, as_json=as_json, study=study)
+        told.tell(work, book.record, as_json=as_json, study=study)
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -330,17 +333,17 @@ def review(
     from etude.mage.review.reviewing import Editing, go_through
     from etude.mage.review.screen import Terminal
 
-    before = shared.setup_of(study)
+    before = studies.setup_of(study)
     said = asking.said(before.root, NOTHING_SAID, of_asking, tier=sandbox, writer=backend)
-    with shared.taken_up(study, said) as (setup, book):
+    with studies.taken_up(study, said) as (setup, book):
         asked = asking.backend(said.writer, setup)
-        work = shared.work(book, setup, None, backend=asked, policy=approve)
-        waiting = shared.waiting(work, book.record, variant)
+        work = studies.work(book, setup, None, backend=asked, policy=approve)
+        waiting = writing.waiting(work, book.record, variant)
         if approve is not None:
             work.run(take_up=False)
-        elif as_json or not shared.at_a_terminal():
+        elif as_json or not planning.at_a_terminal():
             if not as_json:
-                shared.show_waiting(book.record, waiting)
+                told.show_waiting(book.record, waiting)
         elif waiting:
             at_hand.find_sandbox(setup.tier)  # what is edited or noted is run: nobody is to decide for nothing
             patched = work.tools.patched
@@ -348,7 +351,7 @@ def review(
             go_through(book, work, Terminal(), by=who(), editing=editing, only=variant)
         else:
             print("No variant waits for a person.")
-        shared.tell(work, book.record, as_json=as_json)
+        told.tell(work, book.record, as_json=as_json)
 
 
 @app.command()
@@ -378,13 +381,13 @@ def replay(
         judge=judge,
     )
     if write_down:
-        with shared.taken_up(study) as (setup, book):
-            work = shared.work(book, setup, None)
+        with studies.taken_up(study) as (setup, book):
+            work = studies.work(book, setup, None)
             for one in found:
                 if work.standings[one.variant].stage in (Stage.ACCEPTED, Stage.AWAITING_REVIEW):
                     work.judge_anew(one.variant, one.verdicts)
     if as_json:
-        print_json([shared.plain(one) for one in found])
+        print_json([told.plain(one) for one in found])
     elif not found:
         print(f"No variant of {study} has run, so there is nothing to judge.")
     else:
@@ -413,9 +416,9 @@ def run(
     record = read(folder)
     if not record.accepted():
         raise ConfigError(f"No variant of {study} is accepted. Review them first: etude mage review {study}")
-    came = shared.train(folder, record, seeds=seeds, **({"workers": workers} if workers is not None else {}))
-    with shared.taken_up(study) as (setup, book):
-        shared.work(book, setup, None).handed_over(record.accepted())
+    came = studies.train(folder, record, seeds=seeds, **({"workers": workers} if workers is not None else {}))
+    with studies.taken_up(study) as (setup, book):
+        studies.work(book, setup, None).handed_over(record.accepted())
     if as_json:
         print_json({"study": study, "variants": list(record.accepted()), "told": str(came)})
     else:
@@ -436,9 +439,9 @@ def export(
     from etude.mage.handover.exporting import export as write_out
     from etude.mage.loop.book import Did
 
-    with shared.taken_up(study) as (setup, book):
+    with studies.taken_up(study) as (setup, book):
         record = book.record
-        accepted = shared.accepted_in(record)
+        accepted = studies.accepted_in(record)
         if not accepted:
             raise ConfigError(f"No variant of {study} is accepted. Review them first: etude mage review {study}")
         intents = {one.name: record.variant(one.name).intent for one in accepted}
@@ -490,7 +493,7 @@ def explain(
     with session.writing(folder) as book:
         if before not in (None, setup):
             book.write(Did.BEGUN, setup=setup)
-        aside = at_hand.aside(book, asked, setup.budget, say=shared.say)
+        aside = at_hand.aside(book, asked, setup.budget, say=told.say)
         prose = tell(report, ask=lambda question: aside.ask_for_text(question, most_tokens=4_096))
     if as_json:
         print_json({"study": study, "prose": prose})

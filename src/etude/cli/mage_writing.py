@@ -1,0 +1,94 @@
+"""How ``etude mage`` has variants written: refused before money is spent, brought on until each waits for a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from etude.cli.mage_planning import approve_plan, plan_anew
+from etude.cli.mage_studies import prepared, work
+from etude.cli.mage_told import tell
+from etude.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from etude.mage.backends.protocol import Backend
+    from etude.mage.loop.book import Book, Record, Setup
+    from etude.mage.loop.preparing import Project
+    from etude.mage.loop.work import Work
+
+
+def bring_on(
+    folder: Path,
+    setup: Setup,
+    asked: Backend | None,
+    *,
+    yes: bool,
+    as_json: bool,
+    approve: Path | None = None,
+    own: Path | None = None,
+    variant: str = "",
+) -> None:
+    """Bring a study's variants on until each waits for a person or came to nothing."""
+    from etude.mage.loop import at_hand
+
+    at_hand.find_sandbox(setup.tier)  # refused before anything is written or asked
+    with prepared(folder, setup) as (project, begun, book):
+        plan_anew(book, project, begun)
+        doing = work(book, begun, project, backend=asked, policy=approve)
+        approve_plan(doing, book, yes=yes, quiet=as_json)
+        if own is not None:
+            hand_in(doing, book, own, variant)
+        refuse_before_money(doing, book, asked, project)
+        doing.run()
+        tell(doing, book.record, as_json=as_json, study=folder.name)
+
+
+def hand_in(work: Work, book: Book, folder: Path, name: str) -> None:
+    """Take a person's own changed copy of the project as the patch of a variant."""
+    from etude.mage.patch.blocks import Author
+    from etude.mage.patch.making import make_patch_of_trees
+    from etude.mage.review.approving import who
+    from etude.mage.sources.reading import read_tree
+
+    names = list(work.standings)
+    if not name and len(names) == 1:
+        [name] = names
+    if name not in names:
+        raise ConfigError(f"--from needs the variant that it is: --variant, one of {', '.join(names)}.")
+    setup = book.record.setup
+    changed = read_tree(folder, metric=setup.metric if setup is not None else "").tree
+    work.hand_in(name, make_patch_of_trees(book.record.tree, changed, Author(name=who())))
+
+
+def refuse_before_money(work: Work, book: Book, backend: Backend | None, project: Project) -> None:
+    """Refuse what is too large, and see that somebody answers, before anything long begins."""
+    from etude.mage.asking.preview import refuse_too_large
+    from etude.mage.backends.hosts import THIS_MACHINE
+    from etude.mage.backends.naming import capability_for
+    from etude.mage.loop.aside import Aside
+    from etude.mage.loop.states import Stage
+    from etude.mage.variants import Route
+
+    live = (Stage.PLAN_APPROVED, Stage.DRAFTING, Stage.BUDGET_SPENT, Stage.BACKEND_DOWN)
+    waiting = [n for n, s in work.standings.items() if s.stage in live and s.route is Route.MODEL]
+    asks, answers = work.tools.asks, work.tools.answers
+    if backend is None or asks is None or answers is None or not waiting:
+        return
+    sent = project.chosen.sent if project.chosen is not None else ()
+    context = capability_for(backend).context
+    refuse_too_large({n: work.question(n) for n in waiting}, context=context, backend=backend.name, sent=sent)
+    if backend.host != THIS_MACHINE:
+        Aside(book, asks, answers).see_whether_it_answers()
+
+
+def waiting(work: Work, record: Record, only: str) -> list[str]:
+    """Return the variants that wait for a person, or the one that is meant if it does.
+
+    Raises:
+        ConfigError: The one that is meant is none of the plan.
+    """
+    from etude.mage.loop.states import Stage
+
+    if only:
+        record.variant(only)
+    return [n for n, s in work.standings.items() if s.stage is Stage.AWAITING_REVIEW and only in ("", n)]
