@@ -137,8 +137,9 @@ chaos: setup ## Let 200 faults fall on a study, and stop everything for a minute
 	@ETUDE_CHAOS=full $(BIN)/python -m pytest -q -s tests/study/test_chaos.py \
 	    tests/study/test_policy.py::test_a_laptop_that_sleeps_costs_no_attempt
 
-fresh: setup sandbox ## Let replies of fresh eyes climb all rungs of the mage, and all variants of the paper: about 25 minutes
-	@ETUDE_FRESH=full $(BIN)/python -m pytest -q tests/mage/test_fresh_replies.py tests/mage/test_paper_experiments.py
+fresh: setup sandbox ## Let replies of fresh eyes climb all rungs of the mage, and all variants of the paper: about an hour
+	@ETUDE_FRESH=full $(BIN)/python -m pytest -q tests/mage/test_fresh_replies.py \
+	    tests/mage/test_unseen_replies.py tests/mage/test_paper_experiments.py
 
 bench: $(if $(filter engines,$(NAME)),$(ENGINES_STAMP),$(STAMP)) ## Run one benchmark: make bench NAME=handout; without NAME list them
 ifdef NAME

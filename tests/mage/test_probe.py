@@ -11,8 +11,8 @@ import pytest
 from tiers import permitted
 
 from etude.core.errors import ConfigError
-from etude.mage.keys import REMOVED
 from etude.mage.facts import Facts
+from etude.mage.keys import REMOVED
 from etude.mage.probe.laying import lay, reached
 from etude.mage.probe.metrics import printed
 from etude.mage.probe.reading import NOT_WATCHED, NOTHING_KNOWN

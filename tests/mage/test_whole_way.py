@@ -71,7 +71,7 @@ def test_from_marks_to_an_ablation_by_the_commands_alone(mage: Mage) -> None:
         assert [JOINT.join(message["text"] for message in shown["requests"][FC2]["messages"])] == words
         assert "mat1 and mat2 shapes cannot be multiplied (32x16 and 24x3)" in repair["messages"][-1]["content"]
         assert [one.variant for one in mage.did(Did.ANSWERED)] == ["", FC2, FC2]  # the first asks whether it answers
-        assert mage.record.usage == (900 + 1100, 120 + 130)
+        assert mage.record.usage == (20 + 900 + 1100, 5 + 120 + 130)
         assert {name: one.calls for name, one in mage.record.standings.items()} == {FC2: 2, CLIP: 0}
         assert {one.outcome for one in mage.record.standings.values()} == {Outcome.PASSED}
 
@@ -115,7 +115,7 @@ def test_from_marks_to_an_ablation_by_the_commands_alone(mage: Mage) -> None:
     assert {one["variant"]: (one["before"], one["now"]) for one in again} == dict.fromkeys(
         (FC2, CLIP), ("passed", "passed")
     )
-    assert mage.record.requests == 2
+    assert mage.record.requests == 3
     journal = b"".join(path.read_bytes() for path in (mage.folder / "studies").rglob("*") if path.is_file())
     assert KEY.encode() not in journal
     assert (project / "train.py").read_text() == PROGRAM
@@ -123,7 +123,7 @@ def test_from_marks_to_an_ablation_by_the_commands_alone(mage: Mage) -> None:
 
 def test_killed_at_any_moment_it_goes_on_and_nothing_finished_is_asked_or_run_again(mage: Mage) -> None:
     held = Held()
-    with LLMServer(READY, Step(waits=held), READY, FORGOTTEN, MENDED) as server:
+    with LLMServer(READY, Step(waits=held), FORGOTTEN, MENDED) as server:
         writer = ("--backend", f"anthropic:authored@{server.url}", "--local-only")
         write = ("write", "project", *ENTRY, *METRIC, *writer, "--yes")
 
@@ -138,19 +138,21 @@ def test_killed_at_any_moment_it_goes_on_and_nothing_finished_is_asked_or_run_ag
 
         told = mage.killed(*write, at=f"{CLIP}: running it")  # the first answer has been run, and failed
         assert "baseline" not in told
-        assert len(server.seen) == 4
+        assert len(server.seen) == 3
 
         _, told = mage.both(*write, code=3)
         assert [line for line in told.splitlines() if line.startswith("without-")] == [
             f"{FC2}: repair (call 3)",  # the one that was lost counts: nobody knows whether it was answered
             f"{CLIP}: running it",
             f"{FC2}: running it",
+            f"{CLIP}: running it to its end",
+            f"{FC2}: running it to its end",
         ]
-        assert len(server.seen) == 5
+        assert len(server.seen) == 4
         assert [one.stage for one in mage.record.standings.values()] == [Stage.AWAITING_REVIEW] * 2
 
         _, told = mage.both(*write, code=3)
         assert told == ""
-        assert len(server.seen) == 5
+        assert len(server.seen) == 4
     assert [one.variant for one in mage.did(Did.ANSWERED)] == ["", FC2, FC2]  # the first asks whether it answers
     assert len(mage.did(Did.MEASURED)) == 1

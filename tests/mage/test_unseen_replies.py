@@ -1,0 +1,111 @@
+"""Replies to programs that no check was made with climb all rungs; what is found wrong at first contact is kept.
+
+What passes and should not, and what fails and should not, is named here: each is a fault of a rung that is known.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import pytest
+from climbing import Project, climbed, untouched
+from fresh_replies import Fresh
+from unseen_programs import ENTRY, PROGRAMS, write_program
+from unseen_replies import BAD, CORRECT
+
+from etude.mage.loop.ladder import worst
+from etude.mage.verdicts import Outcome
+
+climbs = pytest.mark.skipif(
+    os.environ.get("ETUDE_FRESH") != "full", reason="half an hour of programs that are run and watched: make fresh"
+)
+
+GETS_THROUGH: Final[Mapping[str, str]] = {
+    "gated by itself": "a module that stays does the work of the one that goes, by operators that ran before too",
+    "fewer are kept": "what a selection keeps is no column that was to go, and no claim counts the others",
+    "a head that starts at zero": "first weights of a layer that follows what goes may be others",
+    "decay by name": "which parameters decay is compared by groups, not by name",
+}
+"""Bad replies that pass, and what of them is not seen."""
+
+APART: Final = "what ran outside of the model for the component is not licensed to go along, nor is housekeeping of torch"
+    "what ran outside of the model for the component is not licensed to go with it, nor is housekeeping of torch"
+)
+MARK: Final = "a marked call that goes takes its mark along, which is held for a mark that was lost"
+STOPS: Final = "training that stops by what it learnt is not recognised, and may take another number of steps"
+FITS: Final = "what goes is an estimator, whose own fit and selection go along"
+CHOSEN: Final = "columns are counted where a selection has kept so many, and not where they come in"
+RATES: Final = "a scheduler that goes is not licensed to leave learning rates as they were set"
+
+IS_REJECTED: Final[Mapping[str, str]] = {
+    "neither made nor used": APART,
+    "a shorter encode": APART,
+    "not moved": MARK,
+    "not moved, and no function for it": MARK,
+    "a term fewer": MARK,
+    "one sum": MARK,
+    "a term fewer in the loss": MARK,
+    "renamed on the way": MARK,
+    "a line and a call": APART,
+    "both methods anew": APART,
+    "made and called no more": STOPS,
+    "in one expression": STOPS,
+    "the call": STOPS,
+    "the call, and what is imported": STOPS,
+    "all columns": FITS,
+    "selection is gone altogether": FITS,
+    "weights of one": MARK,
+    "no weights": MARK,
+    "not among the features": CHOSEN,
+    "taken off the list": CHOSEN,
+    "dropped from the table": CHOSEN,
+    "two more names": CHOSEN,
+    "never computed": CHOSEN,
+    "made and stepped no more": RATES,
+    "with what only it needed": RATES,
+}
+"""Correct replies that fail, and why."""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Project]]:
+    folder = tmp_path_factory.mktemp("unseen")
+
+    @cache
+    def of(name: str) -> Project:
+        found = untouched(write_program(name, folder / name), ENTRY, metric=PROGRAMS[name].metric)
+        assert set(found.variants) == set(PROGRAMS[name].variants)
+        return found
+
+    yield of
+    of.cache_clear()
+
+
+def each(replies: Sequence[Fresh], known: Mapping[str, str]) -> Iterator[Any]:
+    for reply in replies:
+        why = known.get(reply.name)
+        marks = (pytest.mark.xfail(raises=AssertionError, strict=True, reason=why),) if why else ()
+        yield pytest.param(reply, id=f"{reply.base}: {reply.name}", marks=marks)
+
+
+@climbs
+@pytest.mark.parametrize("reply", list(each(BAD, GETS_THROUGH)))
+def test_a_bad_reply_does_not_pass(reply: Fresh, project: Callable[[str], Project]) -> None:
+    assert worst(climbed(project(reply.base), reply)) is not Outcome.PASSED, reply.wrong
+
+
+@climbs
+@pytest.mark.parametrize("reply", list(each(CORRECT, IS_REJECTED)))
+def test_a_correct_reply_does_not_fail(reply: Fresh, project: Callable[[str], Project]) -> None:
+    verdicts = climbed(project(reply.base), reply)
+    assert worst(verdicts) is not Outcome.FAILED, verdicts
+
+
+def test_what_is_known_to_go_wrong_is_there() -> None:
+    assert GETS_THROUGH.keys() <= {reply.name for reply in BAD}
+    assert IS_REJECTED.keys() <= {reply.name for reply in CORRECT}
+    names = [reply.name for reply in (*BAD, *CORRECT)]
+    assert len(names) == len(set(names))
