@@ -15,7 +15,7 @@ from etude.mage.judge.completion import Completion, judge_completion
 from etude.mage.judge.judging import judge, judge_first_step
 from etude.mage.loop.at_hand import completer, prober
 from etude.mage.loop.book import Setup
-from etude.mage.loop.ladder import worst
+from etude.mage.loop.ladder import may_stop, worst
 from etude.mage.loop.work import reasons_of
 from etude.mage.patch.blocks import Author
 from etude.mage.patch.making import make_patch, patched
@@ -88,5 +88,9 @@ def climbed(project: Project, reply: Fresh) -> list[Verdict]:
         verdicts.append(judge(variant, project.base, facts, patch=patch))
     if worst(verdicts) is Outcome.PASSED:
         found = project.complete(patched(project.tree, patch))
-        verdicts.append(judge_completion(variant, project.base, project.whole, found, patch=patch))
+        verdicts.append(
+            judge_completion(
+                variant, project.base, project.whole, found, stops_itself=may_stop(project.tree), patch=patch
+            )
+        )
     return verdicts

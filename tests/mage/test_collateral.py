@@ -336,3 +336,96 @@ def test_a_variant_that_fails_with_another_seed_alone_does_not_pass() -> None:
     broken = verdict({**PLAIN, "other": failed}, {**GONE, "other": failed}, ModuleGone(path="b"))
     assert broken.passed
     assert "does not run with another seed" in broken.alarms[-1]
+
+
+# --- what goes along ------------------------------------------------------------------------------
+
+SCHEDULED = {**GROUP, "lr": 0.01, "initial_lr": 0.1}
+
+
+@pytest.mark.parametrize(("now", "outcome"), [(0.1, Outcome.PASSED), (0.05, Outcome.FAILED), (0.01, Outcome.FAILED)])
+def test_where_a_scheduler_goes_the_rate_is_what_it_was_set_to(now: float, outcome: Outcome) -> None:
+    called = {**PLAIN["calls"], "scheduler.step": 3}
+    base = {**PLAIN, "scheduled": (), "optimizers": ((SCHEDULED,),), "calls": called}
+    after = {**base, "optimizers": (({**GROUP, "lr": now},),), "calls": {**called, "scheduler.step": 0}}
+    found = verdict(base, after, CallGone(name="scheduler.step"), what=What.TRICK)
+    assert found.outcome is outcome, told(found)
+
+
+@pytest.mark.parametrize(
+    ("left", "outcome"), [(0, Outcome.FOR_A_PERSON), (1, Outcome.FAILED), (3, Outcome.PASSED), (4, Outcome.FAILED)]
+)
+def test_what_ran_as_often_as_what_goes_and_outside_of_a_call_of_the_model_is_for_a_person(
+    left: int, outcome: Outcome
+) -> None:
+    base = {**PLAIN, "elsewhere": {"aten.sigmoid": 3, "aten.mul": 9}}
+    after = {**GONE, "elsewhere": {"aten.sigmoid": left, "aten.mul": 9}}
+    found = verdict(base, after, ModuleGone(path="b"))
+    assert found.outcome is outcome, told(found)
+
+
+def a_fit(**given: Any) -> FitFacts:
+    return FitFacts(rows=20, **given)
+
+
+SELECTED: dict[str, Any] = {
+    "ended": Ended(code=0, why="finished"),
+    "calls": {"train.py:select": 1},
+    "fits": (a_fit(type="SelectKBest", columns=("a", "b", "c", "d")), a_fit(type="Trees", columns=("a", "c"))),
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "outcome"),
+    [
+        (("b", "c", "d"), ("b", "c"), Outcome.FOR_A_PERSON),
+        (("b", "c", "d"), ("c",), Outcome.FOR_A_PERSON),
+        (("a", "b", "c", "d"), ("b", "c"), Outcome.FAILED),
+        (("c", "d"), ("c",), Outcome.FAILED),
+    ],
+)
+def test_a_selection_chooses_anew_among_the_columns_that_are_left(
+    first: tuple[str, ...], then: tuple[str, ...], outcome: Outcome
+) -> None:
+    after = {**SELECTED, "fits": (a_fit(type="SelectKBest", columns=first), a_fit(type="Trees", columns=then))}
+    found = verdict(SELECTED, after, ColumnsGone(columns=("a",)), what=What.COLUMNS)
+    assert found.outcome is outcome, told(found)
+
+
+@pytest.mark.parametrize(
+    ("fits", "outcome"),
+    [
+        (("Trees",), Outcome.FOR_A_PERSON),
+        (("SelectKBest",), Outcome.FOR_A_PERSON),  # nobody here knows which of them it was to be
+        ((), Outcome.INCONCLUSIVE),
+        (("SelectKBest", "Trees", "Trees"), Outcome.FAILED),
+    ],
+)
+def test_an_estimator_that_goes_takes_its_own_calls_along_and_a_person_looks(
+    fits: tuple[str, ...], outcome: Outcome
+) -> None:
+    columns = ("a", "b", "c", "d")
+    after = {
+        **SELECTED,
+        "calls": {"train.py:select": 0},
+        "fits": tuple(a_fit(type=name, columns=columns) for name in fits),
+    }
+    found = verdict(SELECTED, after, CallGone(name="select"), what=What.TRICK)
+    assert found.outcome is outcome, told(found)
+
+
+@pytest.mark.parametrize(
+    ("witness", "outcome"),
+    [(CallGone(name="balance"), Outcome.FOR_A_PERSON), (ColumnsGone(columns=("d",)), Outcome.FAILED)],
+)
+def test_weights_of_rows_that_a_call_has_made_are_for_a_person(witness: Witness, outcome: Outcome) -> None:
+    base, after = (
+        {
+            "ended": Ended(code=0, why="finished"),
+            "calls": {"train.py:balance": calls},
+            "fits": (a_fit(type="Trees", columns=("a", "d")[:columns], values={"fit.sample_weight": weights}),),
+        }
+        for calls, columns, weights in ((1, 2, "x"), (0, 1 if isinstance(witness, ColumnsGone) else 2, "y"))
+    )
+    found = verdict(base, after, witness, what=What.TRICK)
+    assert found.outcome is outcome, told(found)

@@ -492,6 +492,15 @@ def test_marks_stay_where_what_they_mark_stays(gone: str, comes: str, broken: bo
         assert checked(MARKED, MARKED.replace(gone, comes, 1), "a")[1].passed
 
 
+def test_a_mark_with_a_name_goes_with_what_it_names_and_with_nothing_else() -> None:
+    before = (
+        "def main(batch):\n    batch = load(batch)\n    batch = shift(batch)  # ABLATABLE_COMPONENT(name=[shift, x])\n"
+    )
+    after = before.replace("    batch = shift(batch)  # ABLATABLE_COMPONENT(name=[shift, x])\n", "")
+    assert Rule.MARKS.value not in claims(checked(before, after, "shift")[1])
+    assert Rule.MARKS.value in claims(checked(before, after, "load")[1])
+
+
 # --- small parts ----------------------------------------------------------------------------------
 
 

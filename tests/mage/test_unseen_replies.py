@@ -31,9 +31,7 @@ GETS_THROUGH: Final[Mapping[str, str]] = {
 }
 """Bad replies that pass, and what of them is not seen."""
 
-APART: Final = "what ran outside of the model for the component is not licensed to go along, nor is housekeeping of torch"
-    "what ran outside of the model for the component is not licensed to go with it, nor is housekeeping of torch"
-)
+APART: Final = "what ran outside of the model for the component is not licensed to go along"
 MARK: Final = "a marked call that goes takes its mark along, which is held for a mark that was lost"
 STOPS: Final = "training that stops by what it learnt is not recognised, and may take another number of steps"
 FITS: Final = "what goes is an estimator, whose own fit and selection go along"

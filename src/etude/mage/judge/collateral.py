@@ -114,8 +114,9 @@ def _schedules(name: str, gone: Sequence[str]) -> bool:
 
 
 def _group(nth: int, before: Mapping[str, Any], after: Mapping[str, Any], licence: Licence) -> Iterator[Finding]:
+    unscheduled = "initial_lr" in before and "initial_lr" not in after and _schedules_go(licence)
     for key in [*before, *(key for key in after if key not in before)]:
-        one, other = before.get(key), after.get(key)
+        one, other = before.get("initial_lr" if unscheduled and key in RATES else key), after.get(key)
         if same(one, other) or key in licence.groups or licence.explained(one, other):
             continue
         name = "learning rate" if key in RATES else f"`{key}` of the optimizer"

@@ -8,7 +8,7 @@ from typing import Any
 from etude.mage.facts import Facts, FitFacts
 from etude.mage.judge.comparing import listed, same, shown
 from etude.mage.judge.feeding import named_fit
-from etude.mage.judge.findings import Finding, fails, unclear
+from etude.mage.judge.findings import Finding, fails, for_a_person, unclear
 from etude.mage.judge.saying import said
 from etude.mage.witnesses import ColumnsGone
 
@@ -28,8 +28,40 @@ def columns_gone(claim: ColumnsGone, base: Facts, facts: Facts) -> Iterator[Find
         )
         return
     for nth, (before, after) in enumerate(zip(base.fits, facts.fits, strict=False)):
-        if nth in concerned or not concerned:
+        if _is_selected(base.fits, nth) and _is_among(facts.fits, nth):
+            if set(claim.columns) & {*before.columns, *after.columns}:
+                yield _chosen_anew(claim, before, after)
+        elif nth in concerned or not concerned:
             yield from _columns_of_fit(claim, before, after, base, facts)
+
+
+def _is_selected(fits: Sequence[FitFacts], nth: int) -> bool:
+    """Say whether some columns of an earlier call reach a later one: something between them has chosen."""
+    return _is_among(fits, nth) and any(len(one.columns) > len(fits[nth].columns) for one in fits[:nth])
+
+
+def _is_among(fits: Sequence[FitFacts], nth: int) -> bool:
+    """Say whether all columns of a later call reach an earlier one too."""
+    columns = set(fits[nth].columns)
+    return not _is_numbered(fits[nth]) and any(columns <= set(one.columns) for one in fits[:nth])
+
+
+def _chosen_anew(claim: ColumnsGone, before: FitFacts, after: FitFacts) -> Finding:
+    still = [name for name in claim.columns if name in after.columns]
+    if still:
+        return fails(
+            f"{listed(still)} still reaches {named_fit(after)}: it was to go.",
+            claim=said(claim),
+            expected="without it",
+            found=f"{len(after.columns)} columns with it",
+        )
+    return for_a_person(
+        f"Something chooses the columns that reach {named_fit(after)}, and chooses others without "
+        f"{listed(claim.columns)}: {len(after.columns)} columns, {len(before.columns)} in the baseline.",
+        claim=said(claim),
+        expected=f"{len(before.columns)} columns",
+        found=f"{len(after.columns)}",
+    )
 
 
 def _names(fit: FitFacts, facts: Facts) -> tuple[str, ...]:

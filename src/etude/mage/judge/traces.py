@@ -183,8 +183,8 @@ BEGINS: Final = frozenset({"uniform", "normal", "zero", "zeros", "fill", "ones",
 """What gives parameters their first values."""
 SILENT: Final = frozenset(
     """
-    _local_scalar_dense detach empty empty_like empty_strided alias lift_fresh _to_copy copy clone item resolve_conj
-    resolve_neg is_same_size is_pinned set as_strided gt lt ge le eq ne any all isnan isfinite
+    _local_scalar_dense detach empty empty_like empty_strided new_empty alias lift_fresh _to_copy copy clone item
+    resolve_conj resolve_neg is_same_size is_pinned set as_strided gt lt ge le eq ne any all isnan isfinite
     """.split()  # noqa: SIM905
 )
 """What says nothing even there: numbers are looked at, or memory is asked for."""
@@ -216,6 +216,8 @@ def elsewhere(
             weigh = None  # something that is done to each parameter, as clipping, or to each tensor of a state
         elif licence.calls and licence.divides(fewer):
             weigh = None
+        elif licence.gone and licence.divides(fewer):
+            weigh = for_a_person  # a model's methods may be called one by one, and one of them has called what goes
         else:
             weigh = _odd(licence)
         if weigh is not None:

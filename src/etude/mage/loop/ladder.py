@@ -60,7 +60,7 @@ def to_the_end(record: Record, variant: Variant, patch: Patch, base: Baseline) -
     whole, found = record.whole, record.completions.get(patch.digest)
     if why or whole is None or found is None or found.entry != whole.entry:
         return not_run(why or NOT_YET, patch=patch)
-    return judge_completion(variant, base, whole, found, stops_itself=_stops_itself(record.tree), patch=patch)
+    return judge_completion(variant, base, whole, found, stops_itself=may_stop(record.tree), patch=patch)
 
 
 def why_left_out(record: Record, patch: Patch) -> str:
@@ -128,5 +128,6 @@ def left_out(verdicts: Iterable[Verdict]) -> str:
     )
 
 
-def _stops_itself(tree: Tree) -> bool:
+def may_stop(tree: Tree) -> bool:
+    """Say whether a program may end its training by what it has learnt."""
     return any(stops_itself(tree.text(path)) for path in tree if path.endswith(".py"))

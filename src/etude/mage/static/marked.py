@@ -14,6 +14,7 @@ from etude.mage.patch.lines import lines_of
 from etude.mage.static.policy import Broken, Change, Named, Rule
 
 _MARK: Final = re.compile(r"#\s*ABLATABLE_COMPONENT\b.*")
+_NAMES: Final = re.compile(r"\bname\s*=\s*(\[[^\]]*\]|[^,()]*)")
 _EDGE: Final = re.compile(r"#\s*ABLATION_HINT_(START|END)\b")
 _TARGET: Final = re.compile(r"([\w.]+)\s*(?::[^=]*)?=(?!=)|(?:class|(?:async\s+)?def)\s+(\w+)")
 
@@ -37,7 +38,8 @@ def find_lost_marks(change: Change, named: Named) -> Iterator[Broken]:
         target = _target(code)
         moved = any(comment == other and _target(line) == target for other, line in after.components)
         there = code in map(_code, lines_of(change.after)) or (target and target in targets)
-        if (comment, code) not in still and not moved and there and target not in named:
+        goes = target in named or any(name in named for name in _said(comment))
+        if (comment, code) not in still and not moved and there and not goes:
             yield _broken(change, f"loses the mark {comment} of {target or code}", comment, "no mark")
     known = {_target(code) or code for _, code in before.components}
     more = len(after.components) > len(before.components)
@@ -83,6 +85,12 @@ def _marks(text: str) -> _Marks:
 
 def _code(line: str) -> str:
     return line.partition("#")[0].strip()
+
+
+def _said(comment: str) -> list[str]:
+    """Return the names that a mark gives to what it marks, as in ``(name=shift)``."""
+    said = _NAMES.search(comment)
+    return re.findall(r"[\w.*-]+", said.group(1)) if said else []
 
 
 def _target(line: str) -> str:
