@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from tiers import permitted
 
+from etude.mage.sandbox import supervising
 from etude.mage.sandbox.protocol import Job, Limits, Ran, Sandbox, Tier
 from etude.mage.sandbox.supervising import below, is_alive
 
@@ -94,4 +97,31 @@ def test_whoever_is_killed_while_a_command_runs_takes_it_along(tmp_path: Path, s
     until_s = time.monotonic() + PATIENCE_S
     while left := [one for one in started if is_alive(one)]:
         assert time.monotonic() < until_s, f"these are still there: {left}"  # they would be, for ten minutes
+        os.sched_yield()
+
+
+def test_a_supervisor_that_nobody_listens_to_ends_what_it_started(tmp_path: Path) -> None:
+    spec = {
+        "parent": os.getpid(),
+        "is_first": False,
+        "folder": str(tmp_path),
+        "rlimits": {},
+        "command": ["sh", "-c", "setsid sleep 600 & echo $$ > begun; sleep 600"],
+        "environment": {"PATH": os.environ["PATH"]},
+    }
+    (spec_out, spec_in), (nobody, status) = os.pipe(), os.pipe()
+    os.write(spec_in, json.dumps(spec).encode())
+    os.close(spec_in)
+    os.close(nobody)
+    fds = (spec_out, status, os.dup(2))
+    with subprocess.Popen([sys.executable, "-I", "-S", supervising.__file__, *map(str, fds)], pass_fds=fds) as process:
+        for fd in fds:
+            os.close(fd)
+        while len(started := below(process.pid)) < 3:
+            assert process.poll() is None
+            os.sched_yield()
+        process.terminate()
+    until_s = time.monotonic() + PATIENCE_S
+    while left := [one for one in started if is_alive(one)]:
+        assert time.monotonic() < until_s, f"these are still there: {left}"
         os.sched_yield()

@@ -230,7 +230,8 @@ def _end_all(child: int) -> None:
 
 
 def _tell(fd: int, **said: object) -> None:
-    os.write(fd, json.dumps(said).encode() + b"\n")
+    with contextlib.suppress(BrokenPipeError):  # who listened is gone, and SIGTERM comes
+        os.write(fd, json.dumps(said).encode() + b"\n")
 
 
 if __name__ == "__main__":
