@@ -47,23 +47,11 @@ IS_REJECTED: Final[Mapping[str, str]] = {
     "one sum": MARK,
     "a term fewer in the loss": MARK,
     "renamed on the way": MARK,
-    "a line and a call": APART,
-    "both methods anew": APART,
-    "made and called no more": STOPS,
     "in one expression": STOPS,
     "the call": STOPS,
     "the call, and what is imported": STOPS,
-    "all columns": FITS,
-    "selection is gone altogether": FITS,
-    "weights of one": MARK,
-    "no weights": MARK,
-    "not among the features": CHOSEN,
-    "taken off the list": CHOSEN,
-    "dropped from the table": CHOSEN,
     "two more names": CHOSEN,
     "never computed": CHOSEN,
-    "made and stepped no more": RATES,
-    "with what only it needed": RATES,
 }
 """Correct replies that fail, and why."""
 
