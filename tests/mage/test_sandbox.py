@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import permitted
+from tiers import left_below, permitted
 
 import etude
 from etude.core.errors import ConfigError, SandboxMissing
@@ -142,7 +142,7 @@ def test_a_fork_bomb_is_ended_with_all_that_it_forked(limited: Sandbox, tmp_path
     ran = limited.run(python(code, tmp_path, processes=20))
     assert (ran.code, ran.signal, ran.timed_out, ran.stopped) == (None, 9, False, "more than 20 processes")
     assert ran.wall_s < 30
-    assert not below(os.getpid())
+    assert not left_below()
 
 
 # --- which one ------------------------------------------------------------------------------------
@@ -300,4 +300,4 @@ def test_an_unprivileged_user_has_the_same_sandboxes(tier: Tier) -> None:
         if "missing" in told:
             pytest.skip(told["missing"])
         assert told == {"as": NOBODY, "code": 3, "out": f"{NOBODY}\nx\n", "late": "time limit"}
-        assert not below(os.getpid())
+        assert not left_below()

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiers import permitted
+from tiers import left_below, permitted
 
 from etude.mage.facts import Facts
 from etude.mage.probe.metrics import printed, written
@@ -23,7 +23,7 @@ from etude.mage.probe.run import probe
 from etude.mage.sandbox.finding import told
 from etude.mage.sandbox.protocol import Job, Limits, Ran, Sandbox, Tier
 from etude.mage.sandbox.running import SUPERVISOR
-from etude.mage.sandbox.supervising import LINUX, below
+from etude.mage.sandbox.supervising import LINUX
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="sandboxes are attacked where they are")
 
@@ -132,7 +132,7 @@ def test_who_answers_in_its_supervisors_place_gets_nowhere_or_is_not_believed(
     else:  # root may
         assert ran.code in (None, 0, 5)
         assert ran.signal in (None, signal.SIGKILL)
-    assert not below(os.getpid())
+    assert not left_below()
 
 
 def test_what_floods_its_supervisors_pipe_is_ended(sandbox: Sandbox, folder: Path) -> None:

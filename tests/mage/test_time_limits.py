@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tiers import permitted
+from tiers import left_below, permitted
 
 from etude.mage.sandbox import supervising
 from etude.mage.sandbox.protocol import Job, Limits, Ran, Sandbox, Tier
@@ -51,14 +51,14 @@ def test_a_time_limit_holds(sandbox: Sandbox, script: str, tmp_path: Path) -> No
     ran = run(sandbox, script, tmp_path, LIMIT_S)
     assert (ran.code, ran.signal, ran.timed_out, ran.stopped) == (None, signal.SIGKILL, True, "time limit")
     assert LIMIT_S <= ran.wall_s <= LIMIT_S + OVERRUN_S
-    assert not below(os.getpid())
+    assert not left_below()
 
 
 @pytest.mark.parametrize("script", ["setsid sleep 600 & exit 3", "( ( sleep 600 & ) & ) ; exit 3"])
 def test_what_outlives_its_program_ends_with_it(sandbox: Sandbox, script: str, tmp_path: Path) -> None:
     ran = run(sandbox, script, tmp_path, 60.0)
     assert (ran.code, ran.timed_out) == (3, False)
-    assert not below(os.getpid())
+    assert not left_below()
 
 
 def test_a_gigabyte_that_is_printed_is_read_and_not_kept(sandbox: Sandbox, tmp_path: Path) -> None:

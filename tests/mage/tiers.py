@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from etude.core.errors import SandboxMissing
 from etude.mage.sandbox.finding import NOT_RUNNING, find_sandbox
 from etude.mage.sandbox.protocol import Sandbox, Tier
+from etude.mage.sandbox.supervising import below
 
 
 def permitted(tier: Tier) -> Sandbox:
@@ -15,3 +19,16 @@ def permitted(tier: Tier) -> Sandbox:
         return find_sandbox(tier)
     except SandboxMissing as error:
         pytest.skip(f"no sandbox {tier.value} here: {str(error).partition(NOT_RUNNING)[0].strip()}")
+
+
+def left_below() -> list[int]:
+    """Return the processes below this one, without those that other tests keep warm: workers and what serves them."""
+
+    def is_kept(pid: int) -> bool:
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return True  # it has ended
+        return b"etude.worker" in command or b"etude.tune" in command or b"multiprocessing" in command
+
+    return [pid for pid in below(os.getpid()) if not is_kept(pid)]
