@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -164,9 +165,7 @@ class Benchmark:
         for nth in range(runs):
             for cell in cells:
                 print(f"run {nth + 1} of {runs}: {cell.name}", file=sys.stderr, flush=True)
-                found = kept.of(cell, nth) or run_cell(self.name, cell, place)
-                kept.add(cell, nth, found)
-                results[cell.name].append(found)
+                results[cell.name].append(kept.get(cell, nth, functools.partial(run_cell, self.name, cell, place)))
             if self.totals is not None:
                 for name, found in self.totals({cell.name: results[cell.name][-1] for cell in cells}).items():
                     results.setdefault(name, []).append({"probe": results[cells[-1].name][-1]["probe"], **found})
@@ -223,25 +222,22 @@ class Measured:
     def __init__(self, file: Path | None) -> None:
         self._file, self._commit = file, None if changed() else commit()
         lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.is_file() else []
-        self._found = {self._key(**line["of"]): line["result"] for line in map(json.loads, lines)}
+        self._found = {self._key(line["of"]): line["result"] for line in map(json.loads, lines)}
 
-    def of(self, cell: Cell, nth: int) -> Result | None:
-        """Return what a cell gave in a run, if it is known."""
-        return self._found.get(self._key(**self._name(cell, nth))) if self._commit is not None else None
-
-    def add(self, cell: Cell, nth: int, result: Result) -> None:
-        """Keep what a cell gave."""
-        name = self._name(cell, nth)
-        if self._file is not None and self.of(cell, nth) is None:
-            with self._file.open("a", encoding="utf-8") as file:
-                print(json.dumps({"of": name, "result": result}), file=file)
-
-    def _name(self, cell: Cell, nth: int) -> dict[str, Any]:
-        return {"commit": self._commit, "cell": cell.name, "args": dict(cell.args), "nth": nth}
+    def get(self, cell: Cell, nth: int, measure: Callable[[], Result]) -> Result:
+        """Return what a cell gave in a run; what is not known is measured, and kept."""
+        of = {"commit": self._commit, "cell": cell.name, "args": dict(cell.args), "nth": nth}
+        found = self._found.get(self._key(of)) if self._commit is not None else None
+        if found is None:
+            found = measure()
+            if self._file is not None:
+                with self._file.open("a", encoding="utf-8") as file:
+                    print(json.dumps({"of": of, "result": found}), file=file)
+        return found
 
     @staticmethod
-    def _key(**name: Any) -> str:
-        return json.dumps(name, sort_keys=True)
+    def _key(of: Mapping[str, Any]) -> str:
+        return json.dumps(of, sort_keys=True)
 
 
 # --- cells ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,14 @@ def test_a_gigabyte_that_is_printed_is_read_and_not_kept(sandbox: Sandbox, tmp_p
     assert b"[... 1,072,693,248 bytes are left out ...]" in ran.out
 
 
+def all_end(started: Sequence[int]) -> None:
+    """See processes end that would be there for ten minutes."""
+    until_s = time.monotonic() + PATIENCE_S
+    while left := [one for one in started if is_alive(one)]:
+        assert time.monotonic() < until_s, f"these are still there: {left}"
+        os.sched_yield()
+
+
 def test_whoever_is_killed_while_a_command_runs_takes_it_along(tmp_path: Path, sandbox: Sandbox) -> None:
     ours, theirs = os.pipe()
     pid = os.fork()
@@ -94,10 +103,7 @@ def test_whoever_is_killed_while_a_command_runs_takes_it_along(tmp_path: Path, s
     os.waitpid(pid, 0)
     assert os.read(ours, 1) == b""
     os.close(ours)
-    until_s = time.monotonic() + PATIENCE_S
-    while left := [one for one in started if is_alive(one)]:
-        assert time.monotonic() < until_s, f"these are still there: {left}"  # they would be, for ten minutes
-        os.sched_yield()
+    all_end(started)
 
 
 def test_a_supervisor_that_nobody_listens_to_ends_what_it_started(tmp_path: Path) -> None:
@@ -121,7 +127,4 @@ def test_a_supervisor_that_nobody_listens_to_ends_what_it_started(tmp_path: Path
             assert process.poll() is None
             os.sched_yield()
         process.terminate()
-    until_s = time.monotonic() + PATIENCE_S
-    while left := [one for one in started if is_alive(one)]:
-        assert time.monotonic() < until_s, f"these are still there: {left}"
-        os.sched_yield()
+    all_end(started)

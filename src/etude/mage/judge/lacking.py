@@ -49,18 +49,22 @@ def _is_among(fits: Sequence[FitFacts], nth: int) -> bool:
 def _chosen_anew(claim: ColumnsGone, before: FitFacts, after: FitFacts) -> Finding:
     still = [name for name in claim.columns if name in after.columns]
     if still:
-        return fails(
-            f"{listed(still)} still reaches {named_fit(after)}: it was to go.",
-            claim=said(claim),
-            expected="without it",
-            found=f"{len(after.columns)} columns with it",
-        )
+        return _still(claim, still, after)
     return for_a_person(
         f"Something chooses the columns that reach {named_fit(after)}, and chooses others without "
         f"{listed(claim.columns)}: {len(after.columns)} columns, {len(before.columns)} in the baseline.",
         claim=said(claim),
         expected=f"{len(before.columns)} columns",
         found=f"{len(after.columns)}",
+    )
+
+
+def _still(claim: ColumnsGone, still: Sequence[str], after: FitFacts) -> Finding:
+    return fails(
+        f"{listed(still)} still reaches {named_fit(after)}: it was to go.",
+        claim=said(claim),
+        expected="without it",
+        found=f"{len(after.columns)} columns with it",
     )
 
 
@@ -91,12 +95,7 @@ def _columns_of_fit(
     numbered = _is_numbered(after)
     expected = len(before.columns) - len(claim.columns)
     if not numbered and still:
-        yield fails(
-            f"{listed(still)} still reaches {named_fit(after)}: it was to go.",
-            claim=said(claim),
-            expected="without it",
-            found=f"{len(after.columns)} columns with it",
-        )
+        yield _still(claim, still, after)
     elif len(after.columns) != expected:
         yield fails(
             f"{len(after.columns)} columns reach {named_fit(after)}, {len(before.columns)} in the baseline: "

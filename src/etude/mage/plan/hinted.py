@@ -18,9 +18,9 @@ from etude.mage.networks.removal import prefixes_of, remove
 from etude.mage.networks.roles import Role
 from etude.mage.plan.hints import Item, Wish, items_of
 from etude.mage.plan.named import Names, UnknownName
-from etude.mage.plan.options import ITEM
 from etude.mage.plan.pairs import name_of, pairs, safe
 from etude.mage.plan.things import Component, Project, intent_of, modules_gone, setting_off
+from etude.mage.sources.options import ITEM
 from etude.mage.sources.source import sources
 from etude.mage.variants import Thing, Variant, What
 from etude.mage.witnesses import GroupValue, ModuleValue, Witness

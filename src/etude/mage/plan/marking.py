@@ -20,7 +20,7 @@ from typing import Final
 from etude.mage.annotations import Annotation, Mark, Remark
 from etude.mage.near import distance
 from etude.mage.plan.binding import Bound, bind
-from etude.mage.plan.options import read_options
+from etude.mage.sources.options import read_options
 from etude.mage.sources.source import Comment, Source, is_python, read_source
 from etude.mage.tree import Tree, digest_of
 

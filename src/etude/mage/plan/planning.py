@@ -18,12 +18,12 @@ from etude.mage.near import listed, nearest
 from etude.mage.networks.removal import Count
 from etude.mage.plan.hinted import variants_of_hint
 from etude.mage.plan.marking import contradiction
-from etude.mage.plan.options import ITEM
 from etude.mage.plan.pairs import name_of, unique
 from etude.mage.plan.statements import component_of
 from etude.mage.plan.things import Project, intent_of, look_at
 from etude.mage.rules.writing import write
 from etude.mage.sources.entry import entry_file
+from etude.mage.sources.options import ITEM
 from etude.mage.tree import Tree
 from etude.mage.variants import Plan, Route, Variant
 

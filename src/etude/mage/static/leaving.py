@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -42,6 +43,7 @@ def early_returns(function: Function) -> Iterator[ast.stmt]:
     yield from (one for one in _outside_loops(function) if one is not last and _leaves(one))
 
 
+@functools.lru_cache(maxsize=1024)  # asked of each source for each patch that was run to its end
 def stops_itself(text: str) -> bool:
     r"""Say whether a source may end its training by what it has learnt.
 

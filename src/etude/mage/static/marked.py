@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from etude.mage.patch.lines import lines_of
+from etude.mage.sources.options import read_options
 from etude.mage.static.policy import Broken, Change, Named, Rule
 
 _MARK: Final = re.compile(r"#\s*ABLATABLE_COMPONENT\b.*")
-_NAMES: Final = re.compile(r"\bname\s*=\s*(\[[^\]]*\]|[^,()]*)")
 _EDGE: Final = re.compile(r"#\s*ABLATION_HINT_(START|END)\b")
 _TARGET: Final = re.compile(r"([\w.]+)\s*(?::[^=]*)?=(?!=)|(?:class|(?:async\s+)?def)\s+(\w+)")
 
@@ -87,10 +87,9 @@ def _code(line: str) -> str:
     return line.partition("#")[0].strip()
 
 
-def _said(comment: str) -> list[str]:
+def _said(comment: str) -> tuple[str, ...]:
     """Return the names that a mark gives to what it marks, as in ``(name=shift)``."""
-    said = _NAMES.search(comment)
-    return re.findall(r"[\w.*-]+", said.group(1)) if said else []
+    return read_options(comment.removeprefix("ABLATABLE_COMPONENT").strip()).names
 
 
 def _target(line: str) -> str:
