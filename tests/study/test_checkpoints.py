@@ -362,6 +362,7 @@ def test_a_promoted_trial_goes_on_from_the_one_before_and_no_epoch_is_trained_tw
     for trial in search.trials:
         most[trial.params["lr"]] = max(most.get(trial.params["lr"], 0), trial.params["epochs"])
     told = [(t.number, t.state, t.reason, t.params, t.promotes, t.attempts, len(t.curve)) for t in search.trials]
+    assert not [one for one in told if one[1] != "finished"]
     assert trained(tmp_path) == {lr: list(range(n)) for lr, n in most.items()}, told
     for trial in promoted:
         before = search.trials[trial.promotes]
