@@ -64,7 +64,9 @@ $(STAMP): pyproject.toml constraints-dev.txt
 demo: setup ## Tune a small CNN on real images, and show what came of it
 	@$(BIN)/etude demo
 
+# Tests start thousands of processes. Where Python may write no bytecode, each of them would compile what it imports anew.
 test: setup browser sandbox ## Run the tests, two at a time; JOBS=4 for more
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Where it cannot be installed the tests of a page are skipped, and say so, unless ETUDE_BROWSER=required.

@@ -63,17 +63,22 @@ def layers(names: Sequence[str], place: Path, *, run: bool) -> Result:
 
 
 def features(place: Path) -> Result:
-    """Count the one reply of 21 feature trials, and 21 files of the length that the layers' program has."""
-    from itertools import combinations
+    """Count what is answered for 21 feature trials that no rule may write, and as many files of the layers' length."""
+    from benchmarks.mage_written import copied, follow_ups_by_hand, written
 
-    from etude.mage.tree import Tree
-
-    tree = Tree({"train.py": (HIGGS / "train.py").read_bytes()})
-    text = (HIGGS / "authored" / "parametrised" / "1.md").read_text(encoding="utf-8")
-    applied(tree, text)
-    trials = 6 + len(list(combinations(range(6), 2)))
+    root = copied("mage_higgs", place)
+    record = written(place / "study", root, HIGGS / "authored", by_rule=False)
+    assert record.plan is not None
+    trials = [one for one in record.plan.variants if not one.serves]
     file = tokens((PROGRAMS / "train.py").read_text(encoding="utf-8"))
-    return {"reply_tokens": tokens(text), "whole_tokens": trials * file, "rule_tokens": 0.0}
+    return {
+        "reply_tokens": sum(tokens(reply.text) for reply in record.replies.values()),
+        "whole_tokens": len(trials) * file,
+        "rule_tokens": 0.0,
+        "variants": len(trials),
+        "follow_ups": follow_ups_by_hand(record),
+        "calls": sum(one.calls for one in record.standings.values()),
+    }
 
 
 def paper(name: str, place: Path) -> Result:

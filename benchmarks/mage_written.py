@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from etude.mage.facts import Facts
     from etude.mage.loop.book import Record
     from etude.mage.sandbox.protocol import Sandbox
+    from etude.mage.variants import Plan
 
 EXAMPLES: Final = ROOT / "examples"
 ENTRY: Final = "python train.py --seed {seed} --quick"
@@ -44,9 +45,10 @@ def written(
     replies: Path | None,
     *,
     sandbox: Callable[[], Sandbox] | None = None,
-    only: Collection[str] = (),
+    only: Collection[str] | None = None,
     runs: Sequence[Facts] = (),
     choices: Mapping[str, str] = MappingProxyType({}),
+    by_rule: bool = True,
 ) -> Record:
     """Return what the mage has written, once nothing more can be done without a person.
 
@@ -55,9 +57,10 @@ def written(
         root: The project's.
         replies: Where the authored replies are; None if rules are to write all of it.
         sandbox: Gives what programs run in; the default one if left out.
-        only: The variants that are written; empty for all that are planned.
+        only: The variants that are written; None for all that are planned.
         runs: What the untouched program did; empty if it is to be run.
         choices: What goes along with a component, as after ``with=``.
+        by_rule: Whether rules may write; else all is asked for, as of a program that no rule is sure of.
     """
     from etude.mage.backends.scripted import Scripted
     from etude.mage.loop import preparing
@@ -66,6 +69,7 @@ def written(
     from etude.mage.loop.session import read, writing
     from etude.mage.loop.work import Work
     from etude.mage.plan import planning
+    from etude.mage.plan.sharing import shared
     from etude.mage.sandbox.protocol import Limits
 
     setup = Setup(root=str(root), entry=ENTRY, metric="metrics.json:accuracy")
@@ -85,7 +89,8 @@ def written(
         facts = book.record.runs[0]
         plan = planning.plan(book.record.tree, ENTRY, project.annotations, facts=facts, choices=choices)
         assert not plan.remarks, plan.remarks
-        if only:
+        plan = shared(plan if by_rule else asked_for(plan), book.record.tree)
+        if only is not None:
             plan = msgspec.structs.replace(plan, variants=tuple(one for one in plan.variants if one.name in only))
         work.plan(plan)
         work.approve_plan([one.name for one in plan.variants], by="nobody: it is a measurement")
@@ -93,12 +98,27 @@ def written(
     return read(folder)
 
 
+def asked_for(plan: Plan) -> Plan:
+    """Return a plan in which no rule writes."""
+    from etude.mage.variants import Route
+
+    return msgspec.structs.replace(
+        plan, variants=tuple(msgspec.structs.replace(one, route=Route.MODEL) for one in plan.variants)
+    )
+
+
 def follow_ups_by_hand(record: Any) -> int:
-    """Count variants that somebody would have to ask for again, or to mend: those that do not wait with a pass."""
+    """Count variants that somebody would have to ask for again, or to mend: those that do not wait with a pass.
+
+    A change that others share waits for nobody.
+    """
     from etude.mage.backends.scripted import AUTHORED
     from etude.mage.loop.states import Stage
     from etude.mage.verdicts import Outcome
 
     authors = {patch.author.name for name in record.standings if (patch := record.patch_of(name)) is not None}
-    waits = [one.stage is Stage.AWAITING_REVIEW and one.outcome is Outcome.PASSED for one in record.standings.values()]
+    waits = [
+        one.stage in (Stage.AWAITING_REVIEW, Stage.SHARED) and one.outcome is Outcome.PASSED
+        for one in record.standings.values()
+    ]
     return waits.count(False) + len(authors - {AUTHORED, "rule"})

@@ -29,7 +29,7 @@ ARROWS: Final = {
     "ablate": {"core", "analyse"},
     "data": {"core", "frameworks"},
     "fit": {"core", "frameworks", "data", "analyse"},
-    "mage": {"core", "ablate", "store"},  # what it does is written into the study's journal
+    "mage": {"core", "ablate", "store", "system"},  # what it does is written into the study's journal
     "worker": {"core", "wire", "frameworks", "places", "data", "system"},
     "engines": {"core", "wire", "worker", "places"},
     "testing": {"core", "wire", "store", "engines", "tune", "ablate", "worker"},
@@ -75,11 +75,11 @@ MAGE: Final = {
     "plan": {"sources", "networks", "rules"},
     "static": {"sources", "patch"},
     "sandbox": set(),
-    "probe": {"sandbox"},
+    "probe": {"sources", "sandbox"},
     "judge": {"patch"},
     "backends": set(),
     "asking": {"patch", "backends"},
-    "handover": {"patch", "judge"},
+    "handover": {"sources", "patch", "judge"},
     "loop": {
         *{"sources", "patch", "rules", "plan", "static", "sandbox", "probe", "judge", "backends", "asking", "handover"},
     },

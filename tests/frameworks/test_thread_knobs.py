@@ -122,8 +122,24 @@ def test_threads_that_the_training_function_sets_before_anything_is_tuned_are_th
     torch.set_num_threads(1)
     assert knobs.now["threads"] == 1
     knobs.apply({"threads": 2})
+    assert torch.get_num_threads() == 2
+    knobs.apply({"threads": 3})
+    assert torch.get_num_threads() == 2  # its share
+    knobs.apply({})
     assert torch.get_num_threads() == 1
+    knobs.apply({"threads": 2})
     knobs.close()
+    assert torch.get_num_threads() == 1
+
+
+def test_a_function_that_asks_for_one_thread_before_anything_is_looked_at_may_be_given_its_share() -> None:
+    torch.set_num_threads(1)
+    knobs = ThreadKnobs(say=print, share=2)
+    assert knobs.now["threads"] == 1
+    knobs.apply({"threads": 64})
+    assert torch.get_num_threads() == 2
+    knobs.close()
+    assert torch.get_num_threads() == 1
 
 
 def test_who_sets_threads_in_the_middle_has_their_way() -> None:

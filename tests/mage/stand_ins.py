@@ -159,12 +159,12 @@ def check(tree: Tree, patch: Patch, wanted: Variant) -> tuple[Verdict, ...]:
     return (parse, Verdict(rung=Rung.POLICY, outcome=outcome, reasons=reasons, patch=patch.digest))
 
 
-def probe(tree: Tree) -> Facts:
+def probe(tree: Tree, arguments: Sequence[str] = ()) -> Facts:
     """Run the program, and return what it says of itself."""
     with tempfile.TemporaryDirectory() as place:
         for path, content in tree.files.items():
             Path(place, path).write_bytes(content)
-        command = [sys.executable, "-S", "train.py"]
+        command = [sys.executable, "-S", "train.py", *arguments]
         done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
     if done.returncode:
         error, _, message = done.stderr.strip().rpartition("\n")[2].partition(": ")
@@ -289,6 +289,7 @@ def bench(
     tree: Tree = TREE,
     tries: Tries = Tries(),  # noqa: B008 - it is frozen
     approve: Callable[[Book], Callable[[str], Any]] | None = None,
+    wanted: Plan | None = None,
     **changed: Any,
 ) -> Iterator[Bench]:
     """Give a study whose plan is approved, or go on with it if it is there."""
@@ -301,6 +302,7 @@ def bench(
         at_hand = tools(book, backend, **changed)
         work = Work(book, at_hand, sent=("train.py",), tries=tries, approve=decide, say=said.append)
         if is_new:
-            work.plan(plan(*names, route=route))
-            work.approve_plan(names, by="me")
+            wanted = wanted if wanted is not None else plan(*names, route=route)
+            work.plan(wanted)
+            work.approve_plan([one.name for one in wanted.variants], by="me")
         yield Bench(book, work, said)

@@ -9,7 +9,7 @@ import pytest
 
 from etude.core.errors import ConfigError
 from etude.mage.loop.book import Record, digest_of_verdicts
-from etude.mage.loop.machine import Standing
+from etude.mage.loop.standing import Standing
 from etude.mage.patch.blocks import Author, Patch
 from etude.mage.review.approving import Policy, changed_lines, decide, read_policy, who, why_not
 from etude.mage.variants import Plan, Variant

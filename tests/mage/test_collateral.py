@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from etude.mage.facts import Ended, Facts, FitFacts, ModelFacts, ModuleFacts, ParameterFacts
@@ -429,3 +430,115 @@ def test_weights_of_rows_that_a_call_has_made_are_for_a_person(witness: Witness,
     )
     found = verdict(base, after, witness, what=What.TRICK)
     assert found.outcome is outcome, told(found)
+
+
+# --- what parameters begin with, and what they are trained with -----------------------------------
+
+
+def one_row(
+    weight: tuple[float, float] | None = (0.0, 1.0),
+    *,
+    shape: tuple[int, ...] = (4, 4),
+    digest: str = "",
+    group: tuple[int, int] | None = None,
+) -> dict[str, Any]:
+    row = ParameterFacts(shape=shape, got_gradient=True, begins=weight, digest=digest, group=group)
+    model = ModelFacts(type="Net", parameters={"a.weight": row}, modules={"a": ModuleFacts(type="Linear", calls=3)})
+    return {**GONE, "models": (model,)}
+
+
+def of_a(one: dict[str, Any], other: dict[str, Any], *more: Witness) -> Verdict:
+    """Judge a variant without ``b`` by what is seen of ``a``."""
+    with_b = msgspec.structs.replace(
+        one["models"][0],
+        parameters={**one["models"][0].parameters, **net("b").parameters},
+        modules={**one["models"][0].modules, **net("b").modules},
+    )
+    return verdict({**PLAIN, "models": (with_b,)}, other, ModuleGone(path="b"), *more)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (one_row((0.0, 1.0)), one_row((0.3, 1.4))),  # sixteen numbers tell little
+        (one_row((0.0, 0.05), shape=(100, 100)), one_row((0.001, 0.0502), shape=(100, 100))),
+        (one_row((1.0, 0.0)), one_row((1.0, 0.0))),
+        (one_row(None), one_row((0.0, 0.0))),
+        (one_row((0.0, 1.0), digest="x"), one_row((0.0, 0.0), digest="x")),
+    ],
+    ids=["few numbers", "many numbers", "ones", "unknown", "equal to the bit"],
+)
+def test_what_stays_may_begin_with_other_numbers_that_were_drawn_alike(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    assert of_a(before, after).passed
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome", "text"),
+    [
+        (
+            one_row(),
+            one_row((0.0, 0.0)),
+            Outcome.FAILED,
+            "`a.weight` begins with 0 everywhere, and with numbers that were",
+        ),
+        (
+            one_row((0.0, 0.05), shape=(100, 100)),
+            one_row((0.0, 0.07), shape=(100, 100)),
+            Outcome.FOR_A_PERSON,
+            "`a.weight` begins with numbers that were drawn in another way than in the baseline",
+        ),
+        (
+            one_row((0.0, 0.05), shape=(100, 100)),
+            one_row((0.1, 0.05), shape=(100, 100)),
+            Outcome.FOR_A_PERSON,
+            "mean 0.1",
+        ),
+        (one_row((1.0, 0.0)), one_row((0.0, 0.0)), Outcome.FOR_A_PERSON, "has mean 0 and deviation 0, 1 and 0 in the"),
+    ],
+    ids=["one number", "another scale", "another mean", "another constant"],
+)
+def test_what_stays_begins_as_it_did(
+    before: dict[str, Any], after: dict[str, Any], outcome: Outcome, text: str
+) -> None:
+    found = of_a(before, after)
+    assert found.outcome is outcome
+    assert text in told(found)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ((0, 0), (0, 1), "`a.weight` is trained with `lr` 0.01, 0.1 in the baseline, and no claim says so."),
+        ((0, 0), None, ""),  # of a model none of whose groups were seen nobody can say anything
+        ((0, 1), (0, 1), ""),
+    ],
+)
+def test_a_parameter_stays_with_the_values_of_its_group(
+    before: tuple[int, int], after: tuple[int, int] | None, text: str
+) -> None:
+    found = of_a(one_row(group=before), one_row(group=after))
+    assert found.outcome is (Outcome.FAILED if text else Outcome.PASSED)
+    assert text in told(found)
+
+
+def test_a_claim_about_a_value_lets_parameters_have_it_wherever_they_are() -> None:
+    equal = {"optimizers": ((GROUP, {**GROUP, "lr": 0.1}),)}
+    found = of_a(
+        {**one_row(group=(0, 0)), **equal}, {**one_row(group=(0, 1)), **equal}, GroupValue(name="lr", value=0.01)
+    )
+    assert "is trained with" not in told(found)
+
+
+def test_a_parameter_that_no_optimizer_has_any_more_is_told() -> None:
+    def two(group: tuple[int, int] | None) -> dict[str, Any]:
+        rows = {
+            f"{name}.weight": ParameterFacts(shape=(4, 4), got_gradient=True, group=one)
+            for name, one in (("a", (0, 0)), ("c", group))
+        }
+        modules = {name: ModuleFacts(type="Linear", calls=3) for name in ("a", "c")}
+        return {**GONE, "models": (ModelFacts(type="Net", parameters=rows, modules=modules),)}
+
+    assert "`c.weight` is trained by no optimizer, by one in the baseline" in told(of_a(two((0, 1)), two(None)))
+    assert of_a(two((0, 1)), two((0, 1))).passed

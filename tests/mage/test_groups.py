@@ -190,7 +190,7 @@ def holding(what: str) -> None:
 
 def left() -> list[Path]:
     tree = Tree()
-    homes = {home for name in groups.NAMES if (home := tree.home(name)) is not None}
+    homes = {home for name in groups.NAMES if (home := tree.ours.folders.get(name)) is not None}
     return [
         group for home in homes for around in (home, home.parent) for group in around.glob(f"{OURS}{os.getpid()}-*")
     ]

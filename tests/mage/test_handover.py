@@ -25,6 +25,7 @@ from etude.mage.handover.from_tree import functions_of
 from etude.mage.handover.metrics_of import Metric
 from etude.mage.handover.travelling import Files
 from etude.mage.patch.blocks import Author, Patch
+from etude.mage.patch.making import with_arguments
 from etude.mage.tree import Tree, digest_of
 
 SCRIPT = """
@@ -67,7 +68,7 @@ def tree_of(files: dict[str, str]) -> Tree:
     return Tree({path: text.encode() for path, text in files.items()})
 
 
-def accepted(name: str, base: Tree, changed: dict[str, str], *more: str) -> Accepted:
+def accepted(name: str, base: Tree, changed: dict[str, str], *arguments: str) -> Accepted:
     tree = base.with_files({path: text.encode() for path, text in changed.items()})
     lines = [
         line
@@ -78,7 +79,7 @@ def accepted(name: str, base: Tree, changed: dict[str, str], *more: str) -> Acce
     patch = Patch(
         base=base.digest, result=tree.digest, diff=diff, digest=digest_of(diff.encode()), author=Author(name="a person")
     )
-    return Accepted(name, patch, tree, more)
+    return Accepted(name, with_arguments(patch, arguments) if arguments else patch, tree)
 
 
 class Project:

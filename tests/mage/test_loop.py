@@ -12,7 +12,8 @@ from etude.core.errors import TransitionError
 from etude.mage.asking.evidence import Evidence
 from etude.mage.loop import events as loop
 from etude.mage.loop.events import Check, Complete, Draft, Judge, MeasureBaseline, Probe, Review
-from etude.mage.loop.machine import APPROVABLE, NOBODY, Machine, Standing, Tries
+from etude.mage.loop.machine import APPROVABLE, NOBODY, Machine, Tries
+from etude.mage.loop.standing import Standing
 from etude.mage.loop.states import BY_HAND, ENDS, FINAL, NEXT, Stage, Turn, after, diagram
 from etude.mage.variants import Route
 from etude.mage.verdicts import Outcome, Rung

@@ -20,8 +20,8 @@ from etude.cli.mage_told import MageCode, code_of
 from etude.core.errors import SandboxMissing
 from etude.mage.annotations import Mark
 from etude.mage.loop import at_hand
-from etude.mage.loop.machine import Standing
 from etude.mage.loop.session import read
+from etude.mage.loop.standing import Standing
 from etude.mage.loop.states import Stage
 from etude.mage.sandbox.protocol import Limits, Sandbox
 from etude.mage.variants import Plan, Route

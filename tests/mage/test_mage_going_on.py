@@ -259,7 +259,9 @@ def test_a_planner_is_asked_again_where_that_helps_and_within_the_budget(hinted:
     with LLMServer(OVERLOADED, proposing(item())) as server:
         refused = hinted("suggest", "project", *ENTRY, "--planner", at(server), "--max-calls", "0")
         assert refused.code == MageCode.BUDGET
-        assert refused.err.strip().endswith("Stopped before call 1: 0 are allowed.")
+        assert refused.err.strip().endswith(
+            "Stopped before call 1: 0 are allowed. Raise --max-calls, --max-tokens or --max-cost, and say it again."
+        )
         assert not server.seen
         done = hinted("suggest", "project", "--planner", at(server), "--max-calls", "2", "--yes")
         assert done.code == MageCode.AWAITING, done.err

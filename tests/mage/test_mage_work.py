@@ -30,7 +30,7 @@ from stand_ins import (
 
 from etude.core.errors import BackendError, ConfigError
 from etude.mage.asking.budget import Budget, Limits
-from etude.mage.asking.evidence import Evidence, in_order, masked, of_verdict, shortened
+from etude.mage.asking.evidence import Evidence, head_and_tail, in_order, masked, of_verdict
 from etude.mage.backends.protocol import Reply, Request, StopReason
 from etude.mage.facts import Ended, Facts
 from etude.mage.loop.book import Approval, Book
@@ -463,10 +463,10 @@ def test_two_errors_with_other_numbers_are_the_same_error() -> None:
 
 def test_long_outputs_are_told_by_head_and_tail() -> None:
     text = "\n".join(f"line {n}" for n in range(200))
-    told = shortened(text).splitlines()
+    told = head_and_tail(text).splitlines()
     assert len(told) == 60
     assert (told[0], told[30], told[-1]) == ("line 0", "[141 lines left out]", "line 199")
-    assert shortened("one\ntwo") == "one\ntwo"
+    assert head_and_tail("one\ntwo") == "one\ntwo"
 
 
 def test_frames_of_the_project_come_first() -> None:

@@ -18,23 +18,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.mage_written import ENTRY, EXAMPLES, copied, follow_ups_by_hand, written
-from msgspec.structs import replace
+from benchmarks.mage_written import ENTRY, EXAMPLES, asked_for, copied, follow_ups_by_hand, written
 from watched_programs import sandbox_of_tests
 
 import etude
 from etude.mage.backends.scripted import AUTHORED
 from etude.mage.facts import Facts
 from etude.mage.handover.components import Accepted, commands_of, hand_over
-from etude.mage.judge.baseline import compare_runs
 from etude.mage.loop import preparing
 from etude.mage.loop.at_hand import prober
 from etude.mage.loop.book import Record, Setup
-from etude.mage.loop.parametrising import NAME, alike, asked_for, columns_of, entry_with, judge_group, spread
+from etude.mage.loop.states import Stage
 from etude.mage.patch.blocks import Author
 from etude.mage.patch.making import make_patch, patched
 from etude.mage.patch.reply import read_reply
 from etude.mage.plan import planning
+from etude.mage.plan.sharing import NAME, columns_of, shared
 from etude.mage.rules.writing import write
 from etude.mage.sandbox.protocol import Limits
 from etude.mage.static.checking import check
@@ -106,6 +105,8 @@ def accepted_of(record: Record) -> list[Accepted]:
     for name in record.standings:
         patch = record.patch_of(name)
         assert patch is not None
+        if record.variant(name).serves:
+            continue
         found.append(Accepted(name, patch, patched(record.tree, patch)))
     return found
 
@@ -192,7 +193,7 @@ def test_six_features_and_all_pairs_take_no_call_at_all(higgs: Measured, tmp_pat
     plan = higgs.plan()
     assert [len(columns_of(one)) for one in plan.variants] == [1] * 6 + [2] * 15
     assert {one.route for one in plan.variants} == {Route.RULE}  # as the README tells
-    assert alike(plan) is None  # so nobody is to be asked for them together either
+    assert shared(plan, higgs.tree) == plan  # so nobody is to be asked for them together either
     digests = set()
     for variant in plan.variants:
         blocks = write(variant, higgs.tree, higgs.runs[0])
@@ -217,60 +218,66 @@ def test_six_features_and_all_pairs_take_no_call_at_all(higgs: Measured, tmp_pat
         assert not {"EventId", "Weight", "Label"} & {*base, *left}
 
 
-def asked_of_a_model(plan: Plan) -> Plan:
-    """Return a plan as it would be for columns that no rule is sure to find."""
-    return replace(plan, variants=tuple(replace(one, route=Route.MODEL) for one in plan.variants))
+AUTHORED_FOR_HIGGS = EXAMPLES / "mage_higgs" / "authored"
 
 
-def test_six_features_and_all_pairs_come_of_one_reply(higgs: Measured) -> None:
-    tree, group = higgs.tree, alike(asked_of_a_model(higgs.plan()))
-    assert group is not None
-    assert len(group.variants) == 21
-    assert asked_for(group).intent.startswith("The program takes one more argument, `--without NAMES`")
-    reply = (EXAMPLES / "mage_higgs" / "authored" / NAME / "1.md").read_text()
-    patch = make_patch(tree, read_reply(reply).blocks, author=Author(name=AUTHORED), allowed=group.files)
-    few = type(group)(variants=group.variants[:1] + group.variants[-1:], files=group.files)
-    run = group if FULL else few
-    found = judge_group(run, patch, patched(tree, patch), base=compare_runs(higgs.runs), entry=ENTRY, probe=higgs.probe)
-    assert [(one.rung, one.outcome) for one in found.values()] == [
-        (Rung.BASELINE, Outcome.PASSED),
-        *[(Rung.GONE, Outcome.PASSED)] * len(run.variants),
-    ]
-    accepted = spread(group, patch, patched(tree, patch))
-    assert len({(one.identity, one.more) for one in accepted}) == 21
-    train, components = commands_of(
-        accepted[:1], entry=ENTRY, metric="metrics.json:accuracy", base=tree, root=higgs.root, limit_s=300.0
+def test_six_features_and_all_pairs_come_of_one_reply_where_no_rule_is_sure(higgs: Measured, tmp_path: Path) -> None:
+    plan = shared(asked_for(higgs.plan()), higgs.tree)
+    assert len(plan.variants) == 1 + 21
+    assert plan.variants[0].name == NAME
+    assert plan.variants[0].intent.startswith("The program takes one more argument, `--without NAMES`")
+    assert {one.route for one in plan.variants[1:]} == {Route.SHARED}
+    trials = [one.name for one in plan.variants[1:]]
+    run = trials if FULL else [trials[0], trials[-1]]
+    record = written(
+        tmp_path / "study",
+        higgs.root,
+        AUTHORED_FOR_HIGGS,
+        sandbox=sandbox_of_tests,
+        only=None if FULL else [NAME, *run],
+        runs=higgs.runs,
+        by_rule=False,
     )
-    done = hand_over(
-        etude.Experiment(train, metric="accuracy", mode="max"), components, name="higgs", seeds=1, workers=1, force=True
-    )
+    assert {name: one.calls for name, one in record.standings.items()} == {NAME: 1, **dict.fromkeys(run, 0)}
+    assert record.requests == 1
+    assert follow_ups_by_hand(record) == 0
+    assert [one.rung for one in record.verdicts_of(NAME)][-2:] == [Rung.BASELINE, Rung.SHORT_RUN]
+    base = record.runs[0].fits[0].columns
+    for name in run:
+        patch = record.patch_of(name)
+        assert patch is not None
+        assert set(base) - set(record.facts[patch.digest].fits[0].columns) == set(columns_of(record.variant(name)))
+    done = ablated(record, higgs.root, "higgs", 1)
+    assert [arm.name for arm in done.ablation.arms] == ["base", *(f"custom:{name}" for name in run)]
     assert {trial.state for trial in done.ablation.trials} == {"finished"}
 
 
-def test_a_parametrised_program_that_does_something_else_without_its_argument_is_caught(higgs: Measured) -> None:
-    tree, group = higgs.tree, alike(asked_of_a_model(higgs.plan()))
-    assert group is not None
-    reply = (EXAMPLES / "mage_higgs" / "authored" / NAME / "1.md").read_text()
-    reply = reply.replace("*without]).replace(-999.0, np.nan)", "*without]).replace(-999.0, 0.0)").replace(
-        'default=""', 'default="PRI_met"'
+def test_a_parametrised_program_that_does_something_else_without_its_argument_is_mended(
+    higgs: Measured, tmp_path: Path
+) -> None:
+    good = (AUTHORED_FOR_HIGGS / NAME / "1.md").read_text()
+    replies = tmp_path / "replies" / NAME
+    replies.mkdir(parents=True)
+    (replies / "1.md").write_text(
+        good.replace("*without]).replace(-999.0, np.nan)", "*without]).replace(-999.0, 0.0)").replace(
+            'default=""', 'default="PRI_met"'
+        )
     )
-    patch = make_patch(tree, read_reply(reply).blocks, author=Author(name=AUTHORED), allowed=group.files)
-    ran: list[str] = []
-
-    def probe(tree: Tree, entry: str) -> Facts:
-        ran.append(entry)
-        return higgs.probe(tree, entry)
-
-    found = judge_group(group, patch, patched(tree, patch), base=compare_runs(higgs.runs), entry=ENTRY, probe=probe)
-    assert list(found) == [NAME]
-    assert (found[NAME].rung, found[NAME].outcome) == (Rung.BASELINE, Outcome.FAILED)
-    assert found[NAME].reasons
-    assert ran == [ENTRY]  # no variant was run
-
-
-def test_fewer_variants_than_it_is_worth_are_no_group() -> None:
-    assert alike(Plan(base="", entry="")) is None
-    assert entry_with("python train.py", ("--without", "a b")) == "python train.py --without 'a b'"
+    (replies / "2.md").write_text(good)
+    trial = higgs.plan().variants[0].name
+    record = written(
+        tmp_path / "study",
+        higgs.root,
+        replies.parent,
+        sandbox=sandbox_of_tests,
+        only=[NAME, trial],
+        runs=higgs.runs,
+        by_rule=False,
+    )
+    assert (record.standings[NAME].stage, record.standings[NAME].calls) == (Stage.SHARED, 2)
+    assert "baseline" in record.standings[NAME].signatures[0]
+    assert (record.standings[trial].stage, record.standings[trial].calls) == (Stage.AWAITING_REVIEW, 0)
+    assert len(record.standings[trial].patches) == 1  # it was not run with the change that was wrong
 
 
 @pytest.mark.parametrize(("name", "data"), [("mage_cnn", "CIFAR10"), ("mage_graphsage", "CORA")])

@@ -6,7 +6,7 @@ import pytest
 from bases import CNN_FILES
 
 from etude.mage.patch.blocks import Author
-from etude.mage.patch.invisible import lookalike, visible
+from etude.mage.patch.invisible import lookalike, numbered
 from etude.mage.patch.making import PatchRefused, make_patch_of_trees
 from etude.mage.static.checking import check
 from etude.mage.static.constants import family_of
@@ -527,7 +527,7 @@ def test_numbers_are_known_by_their_names(name: str, rule: Rule | None) -> None:
 
 
 def test_what_nobody_sees_is_shown_by_number() -> None:
-    assert visible("a\u202eb\u00e9\t\n") == "a⟨U+202E⟩b\u00e9\t\n"
-    assert visible("\x1b[31m") == "⟨U+001B⟩[31m"
+    assert numbered("a\u202eb\u00e9\t\n") == "a⟨U+202E⟩b\u00e9\t\n"
+    assert numbered("\x1b[31m") == "⟨U+001B⟩[31m"
     assert lookalike("mоdel = 1") == "mоdel"
     assert lookalike("Δt = größe + модель") == ""

@@ -1,4 +1,4 @@
-"""Replies to programs that no check was made with climb all rungs; what is found wrong at first contact is kept.
+"""Replies to programs that no check was made with climb all rungs: the second set of fresh eyes, and the third.
 
 What passes and should not, and what fails and should not, is named here: each is a fault of a rung that is known.
 """
@@ -11,10 +11,12 @@ from functools import cache
 from typing import Any, Final
 
 import pytest
+import third_programs
+import third_replies
+import unseen_programs
+import unseen_replies
 from climbing import Project, climbed, untouched
 from fresh_replies import Fresh
-from unseen_programs import ENTRY, PROGRAMS, write_program
-from unseen_replies import BAD, CORRECT
 
 from etude.mage.loop.ladder import worst
 from etude.mage.verdicts import Outcome
@@ -22,6 +24,9 @@ from etude.mage.verdicts import Outcome
 climbs = pytest.mark.skipif(
     os.environ.get("ETUDE_FRESH") != "full", reason="half an hour of programs that are run and watched: make fresh"
 )
+
+BAD: Final = (*unseen_replies.BAD, *third_replies.BAD)
+CORRECT: Final = (*unseen_replies.CORRECT, *third_replies.CORRECT)
 
 GETS_THROUGH: Final[Mapping[str, str]] = {
     "gated by itself": "a module that stays does the work of the one that goes, by operators that ran before too",
@@ -62,8 +67,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
     @cache
     def of(name: str) -> Project:
-        found = untouched(write_program(name, folder / name), ENTRY, metric=PROGRAMS[name].metric)
-        assert set(found.variants) == set(PROGRAMS[name].variants)
+        programs = third_programs if name in third_programs.PROGRAMS else unseen_programs
+        written, program = programs.write_program(name, folder / name), programs.PROGRAMS[name]
+        found = untouched(written, unseen_programs.ENTRY, metric=program.metric)
+        assert set(found.variants) == set(program.variants)
         return found
 
     yield of

@@ -24,12 +24,13 @@ from etude.analyse.report.scales import Scale, window
 from etude.analyse.report.tables import Table, as_csv, as_latex, as_markdown
 from etude.analyse.report.timeline import timeline
 from etude.analyse.report.varied import varied
-from etude.analyse.report.words import number, safe, shortened
+from etude.analyse.report.words import number, safe
 from etude.analyse.report.writer import drawn, write
 from etude.analyse.threats import threat as threats
 from etude.core.errors import ConfigError
 from etude.core.events import Assigned, Closed, How, Joined, Left, Opened, Outcome, Queued, Settled
 from etude.core.lifecycle import Turn
+from etude.core.text import shortened
 from etude.reported.cautions import cautions
 from etude.reported.comparing import compared
 from etude.reported.gathering import facts_of

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +149,34 @@ def test_killed_again_and_again_it_still_does(
     found, theirs = played(last)
     assert (found, reports + last.reports) == (expected, whole.reports)
     assert all(torch.equal(weights[name], theirs[name]) for name in weights)
+
+
+CHAIN = """
+import sys
+{imports}
+from pathlib import Path
+from etude.frameworks import state_file
+from etude.frameworks.trees import take_apart
+from etude.worker.kept import Keeper
+
+keeper = Keeper()
+keeper.keep({{}})
+{before}
+state_file.write(Path(sys.argv[2]), *take_apart(keeper.rest(), path=""))
+{after}
+"""
+GOES_ON = "keeper.bring_back({}, state_file.read(Path(sys.argv[1])))"
+
+
+def test_what_torch_would_draw_comes_through_a_process_that_has_not_loaded_torch(tmp_path: Path) -> None:
+    """Workers of one study may differ in what they have loaded, and a trial goes on in any of them."""
+
+    def run(nth: int, imports: str, before: str, after: str) -> str:
+        script = CHAIN.format(imports=imports, before=before, after=after)
+        command = [sys.executable, "-c", script, f"{tmp_path}/{nth - 1}", f"{tmp_path}/{nth}"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    draw = "print(torch.rand(3).tolist())"
+    first = run(1, "import torch", "torch.manual_seed(3)", draw)
+    assert run(2, "", GOES_ON, "print('torch' in sys.modules)") == "False\n"
+    assert run(3, "import torch", GOES_ON, draw) == first

@@ -384,7 +384,7 @@ def replay(
         with studies.taken_up(study) as (setup, book):
             work = studies.work(book, setup, None)
             for one in found:
-                if work.standings[one.variant].stage in (Stage.ACCEPTED, Stage.AWAITING_REVIEW):
+                if work.standings[one.variant].stage in (Stage.ACCEPTED, Stage.SHARED, Stage.AWAITING_REVIEW):
                     work.judge_anew(one.variant, one.verdicts)
     if as_json:
         print_json([told.plain(one) for one in found])
@@ -420,9 +420,12 @@ def run(
     with studies.taken_up(study) as (setup, book):
         studies.work(book, setup, None).handed_over(record.accepted())
     if as_json:
-        print_json({"study": study, "variants": list(record.accepted()), "told": str(came)})
+        variants = list(record.accepted())
+        print_json({"study": study, "variants": variants, "told": str(came), "failed": dict(came.failed)})
     else:
         print(came)
+    if came.failed:
+        raise typer.Exit(MageCode.GAVE_UP)
 
 
 @app.command()

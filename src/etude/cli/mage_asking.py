@@ -59,7 +59,7 @@ def said(
         budget=limits(asking),
         repairs=repairs,
         most_bytes=plan.most_bytes,
-        short=runs.short or "",
+        short=runs.short,
         short_s=runs.short_limit,
     )
 

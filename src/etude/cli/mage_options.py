@@ -29,7 +29,7 @@ Short = Annotated[
     typer.Option(
         "--short",
         metavar="ARGS",
-        help="What shortens a run to the end: arguments added to --entry there, as in '--epochs 1'.",
+        help="What shortens a run to the end: arguments added to --entry there, as in '--epochs 1'; '' for none.",
     ),
 ]
 ShortLimit = Annotated[

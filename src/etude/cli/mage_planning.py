@@ -12,6 +12,7 @@ from etude.cli.mage_asking import backend
 from etude.cli.mage_studies import work
 from etude.cli.mage_told import MageCode, say, show, tell
 from etude.core.errors import BaselineError, ConfigError
+from etude.core.text import visible
 
 if TYPE_CHECKING:
     from etude.mage.backends.protocol import Backend, Request
@@ -29,7 +30,7 @@ def planned(project: Project, setup: Setup, *, base: Facts | None = None) -> Pla
         ConfigError: Nothing is planned.
     """
     from etude.mage.plan.planning import plan
-    from etude.mage.review.screen import visible
+    from etude.mage.plan.sharing import shared
 
     tree = project.reading.tree
     found = plan(tree, setup.entry, project.annotations, columns=setup.columns, choices=dict(setup.choices), facts=base)
@@ -39,7 +40,7 @@ def planned(project: Project, setup: Setup, *, base: Facts | None = None) -> Pla
             f"Nothing is planned: no component is marked, and no hint names any.{remarks}\n"
             "`etude mage suggest` proposes marks."
         )
-    return found
+    return shared(found, tree)
 
 
 def plan_anew(book: Book, project: Project, setup: Setup) -> None:
@@ -93,6 +94,7 @@ def drafted(record: Record, project: Project, setup: Setup, base: Facts | None, 
     from etude.mage.loop.aside import known_plan, plan_question
     from etude.mage.plan.planning import plan_of_marks
     from etude.mage.plan.replying import from_reply, joined
+    from etude.mage.plan.sharing import shared
 
     asked = backend(setup.planner, setup, is_asked=False)
     assert asked is not None, "a planner was named"
@@ -124,7 +126,7 @@ def drafted(record: Record, project: Project, setup: Setup, base: Facts | None, 
             f"Nothing is planned: {asked.name} proposes nothing, and no component is marked. Mark what is to go, or "
             "give a document that says it: --doc."
         )
-    return found
+    return shared(found, tree)
 
 
 def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool) -> None:

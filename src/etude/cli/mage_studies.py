@@ -49,9 +49,9 @@ def heeded(folder: Path, now: Setup) -> Setup:
 
 def refuse_short(setup: Setup) -> None:
     """Refuse arguments for what takes none."""
-    from etude.mage.probe.run import EXPERIMENT
+    from etude.mage.sources.entry import experiment_of
 
-    if setup.short and EXPERIMENT.match(setup.entry.strip()):
+    if setup.short and experiment_of(setup.entry) is not None:
         raise ConfigError(
             f"--short {setup.short!r} is added to a command, and --entry {setup.entry} is none: an experiment takes no "
             "arguments. Give its training function smaller defaults, or a longer time with --short-limit."
@@ -159,6 +159,7 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
     import etude
     from etude.files import scripts
     from etude.mage.handover.components import commands_of, components_of, hand_over
+    from etude.mage.sources.entry import experiment_of
     from etude.mage.sources.reading import read_tree
 
     setup = record.setup
@@ -171,8 +172,7 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
         )
     accepted = accepted_in(record)
     experiment: Any  # of its many forms of ``ablate`` one is needed
-    file, colon, _ = setup.entry.partition(":")
-    if colon and file.endswith(".py") and " " not in setup.entry:
+    if experiment_of(setup.entry) is not None:
         experiment, _ = scripts.load(str(root / setup.entry))
         components = components_of(accepted, entry=setup.entry, base=tree, root=root, experiment=experiment)
     else:

@@ -11,11 +11,12 @@ from typer.core import TyperGroup
 
 from etude.cli.shell import BY_A_PROGRAM, print_json, print_table
 from etude.core.errors import BackendError, BaselineError, BudgetSpent, EtudeError, SandboxMissing
+from etude.core.text import visible, visible_lines
 
 if TYPE_CHECKING:
     from etude.mage.loop.book import Record
-    from etude.mage.loop.machine import Standing
     from etude.mage.loop.preparing import Project
+    from etude.mage.loop.standing import Standing
     from etude.mage.loop.work import Work
 
 
@@ -31,8 +32,9 @@ class MageCode(IntEnum):
     SANDBOX = 8
 
 
+RAISE: Final = "Raise --max-calls, --max-tokens or --max-cost"
 HOW_IT_GOES_ON: Final = {
-    MageCode.BUDGET: "Raise --max-calls, --max-tokens or --max-cost, and it goes on: etude mage resume {study}",
+    MageCode.BUDGET: f"{RAISE}, and it goes on: etude mage resume {{study}}",
     MageCode.BACKEND: "Once it can be asked again, it goes on: etude mage resume {study}",
 }
 
@@ -51,23 +53,20 @@ class MageShell(TyperGroup):
         try:
             return super().invoke(ctx)
         except tuple(codes) as error:
+            mend = f" {RAISE}, and say it again." if isinstance(error, BudgetSpent) else ""
             if ctx.meta.get(BY_A_PROGRAM):
-                print_json({"error": str(error)})
-            typer.echo(str(error), err=True)
+                print_json({"error": f"{error}{mend}"})
+            typer.echo(visible_lines(f"{error}{mend}"), err=True)
             raise typer.Exit(next(code for kind, code in codes.items() if isinstance(error, kind))) from None
 
 
 def say(text: str) -> None:
     """Tell a person what happens, on standard error."""
-    from etude.mage.review.screen import visible_lines
-
     typer.echo(visible_lines(text), err=True)
 
 
 def show(text: str) -> None:
     """Print what comes of a project: its texts may be anybody's, so what would move a terminal is spelled out."""
-    from etude.mage.review.screen import visible_lines
-
     print(visible_lines(text))
 
 
@@ -88,8 +87,6 @@ def tell(work: Work, record: Record, *, as_json: bool, study: str = "", more: Ma
         study: The study's name, to say how it goes on if it was broken off.
         more: What is in the document for programs besides.
     """
-    from etude.mage.review.screen import visible
-
     standings = work.standings
     if as_json:
         found = {"variants": [plain(one) for one in standings.values()], "told": work.told(), "usage": record.usage}
@@ -121,7 +118,7 @@ def code_of(standings: Mapping[str, Standing]) -> MageCode:
     for code, stages in codes.items():
         if found & stages:
             return code
-    return MageCode.OK if found <= {Stage.ACCEPTED, Stage.HANDED_OVER} else MageCode.AWAITING
+    return MageCode.OK if found <= {Stage.ACCEPTED, Stage.HANDED_OVER, Stage.SHARED} else MageCode.AWAITING
 
 
 def plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from etude.core.errors import ConfigError, EtudeError
+from etude.core.text import visible_lines
 
 if TYPE_CHECKING:
     from etude.results.search import Search, TrialResult
@@ -173,7 +174,7 @@ def _error_as_document(wanted: bool) -> Iterator[None]:
 def _complained(error: EtudeError, code: Code) -> typer.Exit:
     from rich.console import Console
 
-    Console(stderr=True).print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=True).print(visible_lines(str(error)), style="red", markup=False, highlight=False, soft_wrap=True)
     return typer.Exit(code)
 
 

@@ -29,6 +29,38 @@ def seconds(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text of ``most`` characters at most, its middle left out if it is longer.
+
+    Example:
+        >>> shortened("a_very_long_name", 9)
+        'a_ver…ame'
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 1) * 2 // 5
+    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}" if tail else f"{text[: most - 1]}…"
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    r"""Return a text in which what cannot be seen, moves other text or is no text is spelled out.
+
+    Args:
+        text: Anybody's: a name of a file, an answer, what a program printed.
+        keep: Characters that stay as they are all the same.
+
+    Example:
+        >>> visible("a\x1b[31mb\u202ec\n")
+        'a\\x1b[31mb\\u202ec\\n'
+    """
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+def visible_lines(text: str) -> str:
+    """Return a text of several lines in which each is visible; line ends and tabs stay."""
+    return visible(text, keep="\n\t")
+
+
 def p_value(p: float) -> str:
     """Return a p-value as it stands in sentences: ``p = 0.012``, ``p < 0.001``."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"  # noqa: PLR2004

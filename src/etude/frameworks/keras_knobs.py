@@ -30,8 +30,9 @@ class KerasKnobs(ThreadKnobs):
 
     Args:
         say: Called with a line where something goes wrong.
+        share: As for ``ThreadKnobs``.
     """
 
-    def __init__(self, *, say: Callable[[str], None]) -> None:
-        super().__init__(say=say)
+    def __init__(self, *, say: Callable[[str], None], share: int = 0) -> None:
+        super().__init__(say=say, share=share)
         self.lacks |= LACKS

@@ -28,23 +28,26 @@ POOLS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 class ThreadKnobs:
     """Sets how many threads compute, and on how many cores.
 
-    What the process had before the first setting is its share: no setting gives it more. Where the training function
-    sets threads itself after that, it has its way, and they are left alone from then on.
+    No setting gives the process more than its share, or than it had when this was made. Where the training function
+    asks for fewer threads before the first setting, that is what it has by default. Where it sets threads itself after
+    that, it has its way, and they are left alone from then on.
 
     Args:
         say: Called with a line where something goes wrong.
+        share: How many threads it may compute with; 0 for as many as it has now.
 
     Attributes:
         lacks: Knob -> why it cannot be set, and the mend.
     """
 
-    def __init__(self, *, say: Callable[[str], None]) -> None:
+    def __init__(self, *, say: Callable[[str], None], share: int = 0) -> None:
         self._say = say
         self._cpus = allowed_cpus()
         self._masks: dict[int, set[int]] = {}  # of threads that were moved
         self._limits: Any = None
         self._set: tuple[int, int] | None = None
         self._share = (threads_now(len(self._cpus)), len(self._cpus))
+        self._most = (max(share, self._share[0]), self._share[1])
         self.lacks: dict[str, str] = {}
         if not self._cpus:
             self.lacks["cores"] = "this system does not say on which cores a process may run; Linux does."
@@ -63,8 +66,8 @@ class ThreadKnobs:
         """
         self._look()
         threads, cores = (
-            min(int(setting.get(name) or most), most) if name not in self.lacks else most
-            for name, most in zip(NAMES, self._share, strict=True)
+            min(int(setting.get(name) or own), max(own, most)) if name not in self.lacks else own
+            for name, own, most in zip(NAMES, self._share, self._most, strict=True)
         )
         wanted = (min(threads, cores) if cores else threads, cores)
         if wanted == (self._set or self._share):

@@ -17,6 +17,7 @@ from etude.core.errors import StateError
 from etude.core.streams import stream_seed
 from etude.frameworks.coats import Coat, put_on, wears, worn
 from etude.frameworks.loading import Loaded, Parts, match
+from etude.frameworks.sources import Source
 from etude.frameworks.torch_marks import mark, passes_of
 
 T = TypeVar("T")
@@ -29,12 +30,17 @@ def random_state() -> tuple[torch.Tensor, list[torch.Tensor]]:
 
 
 def restore_random_state(state: tuple[torch.Tensor, list[torch.Tensor]]) -> None:
-    """Put the state of torch's global generators back."""
-    torch.set_rng_state(state[0])
+    """Put the state of torch's global generators back; a process without torch may have handed it on, as arrays."""
+    torch.set_rng_state(torch.as_tensor(state[0]))
     if state[1]:
-        torch.cuda.set_rng_state_all(state[1])
+        torch.cuda.set_rng_state_all(list(map(torch.as_tensor, state[1])))
     else:  # CUDA had not been started, so nobody had drawn from it since it was to be seeded like the CPU
         _seed_cuda(torch.initial_seed())
+
+
+def source_of(generator: torch.Generator) -> Source:
+    """Return how the state of a generator is read and set; it takes arrays as well, as above."""
+    return Source(generator.get_state, lambda state: generator.set_state(torch.as_tensor(state)))
 
 
 def seed(value: int) -> None:

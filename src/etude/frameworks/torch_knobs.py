@@ -41,12 +41,13 @@ class TorchKnobs:
         stepped: Called for each batch of a loader in hand that is drawn while gradients are enabled, with the seconds
             since the batch before (for the first one of a pass: since the pass began), and the seconds that the
             training waited for this one.
+        share: How many threads it may compute with; 0 for as many as it has now.
     """
 
-    def __init__(self, *, say: Callable[[str], None], stepped: Callable[[float, float], None]) -> None:
+    def __init__(self, *, say: Callable[[str], None], stepped: Callable[[float, float], None], share: int = 0) -> None:
         self._say = say
         self._stepped = stepped
-        self._threads = ThreadKnobs(say=say)
+        self._threads = ThreadKnobs(say=say, share=share)
         self._feeds: list[Feeding] = []
         self._models: list[torch.nn.Module] = []
         self._optimizers: list[torch.optim.Optimizer] = []

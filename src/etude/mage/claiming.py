@@ -1,4 +1,4 @@
-"""Claims in words, for the person who approves a plan."""
+"""Claims in words: in a sentence for the person who approves a plan, and in a few words for reasons."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from etude.mage.witnesses import (
     ModuleValue,
     Resized,
     SettingValue,
+    Untouched,
     Witness,
 )
 
@@ -53,8 +54,35 @@ def claimed(claim: Witness) -> str:  # noqa: C901, PLR0911 - one for each kind
             return f"`{claim.path}.{claim.name}` is {claim.value!r}"
         case SettingValue():
             return f"`{claim.name}` is {claim.value!r} when it runs"
+        case Untouched():
+            return "without its argument the program does exactly what it does now"
         case Holds():
             return f"`{claim.expression}` holds"
+
+
+def briefly(claim: Witness) -> str:  # noqa: PLR0911 - one for each kind
+    """Return a claim in a few words.
+
+    Example:
+        >>> briefly(ModuleGone(path="conv2")), briefly(ColumnsGone(columns=("age",)))
+        ('`conv2` is gone', 'columns `age` gone')
+    """
+    match claim:
+        case ModuleGone():
+            return f"`{claim.path}` is gone"
+        case ModuleReplaced():
+            return f"`{claim.path}` is replaced"
+        case Resized():
+            return f"{listed(claim.shapes)} resized"
+        case ColumnsGone():
+            return f"columns {listed(claim.columns)} gone"
+        case CallGone():
+            return f"`{claim.name}` is not called"
+        case CallChanged(times=None):
+            return f"`{claim.name}` is called fewer times"
+        case GroupValue():
+            return f"`{claim.name}` is {claim.value!r}"
+    return claimed(claim)
 
 
 def size(shape: Sequence[int | None] | None) -> str:

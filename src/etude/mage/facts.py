@@ -17,6 +17,9 @@ class ParameterFacts(Value, frozen=True):
         digest: Of the values that it begins with; empty where nobody could tell.
         got_gradient: Whether it had a gradient that is not 0 in some watched step; None if no step was seen.
         moved: Whether its values were others after the watched steps; None where nobody looked.
+        begins: Mean and standard deviation of the values that it begins with, of numbers that lie evenly among them;
+            None where nobody could tell.
+        group: Which optimizer has it, and in which of its groups, by number; None where none has it or nobody looked.
     """
 
     shape: tuple[int, ...]
@@ -24,6 +27,8 @@ class ParameterFacts(Value, frozen=True):
     digest: str = ""
     got_gradient: bool | None = None
     moved: bool | None = None
+    begins: tuple[float, float] | None = None
+    group: tuple[int, int] | None = None
 
 
 class ModuleFacts(Value, frozen=True):

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from etude.mage.annotations import Remark
 from etude.mage.values import Value
-from etude.mage.witnesses import Witness
+from etude.mage.witnesses import Untouched, Witness
 
 
 class What(StrEnum):
@@ -27,6 +27,7 @@ class Route(StrEnum):
 
     RULE = "rule"
     MODEL = "model"
+    SHARED = "shared"
     PERSON = "person"
 
 
@@ -62,6 +63,8 @@ class Variant(Value, frozen=True):
         quote: The line of the hint that asks for it; empty without one.
         unclear: Ways to read it, if there are several and nobody has chosen; then it is not written.
         settings: For a rule: what is set to what.
+        shares: The variant whose change it is, run with ``arguments``; empty if its change is its own.
+        arguments: What the program is called with besides.
     """
 
     name: str
@@ -74,6 +77,13 @@ class Variant(Value, frozen=True):
     quote: str = ""
     unclear: tuple[str, ...] = ()
     settings: Mapping[str, object] = {}
+    shares: str = ""
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is no variant by itself, but the change that others share."""
+        return any(isinstance(one, Untouched) for one in self.witnesses)
 
 
 class Plan(Value, frozen=True):

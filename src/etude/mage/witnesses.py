@@ -119,6 +119,10 @@ class SettingValue(Tagged, frozen=True):
     value: Any
 
 
+class Untouched(Tagged, frozen=True):
+    """The program does exactly what it does now: a change that others run with arguments, run without any."""
+
+
 class Holds(Tagged, frozen=True):
     """An expression over the facts is true, such as ``len(variant.optimizers) == 1``.
 
@@ -140,6 +144,7 @@ Witness = (
     | GroupValue
     | ModuleValue
     | SettingValue
+    | Untouched
     | Holds
 )
 """A claim of one kind or another."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -20,7 +20,7 @@ class Groups:
     Attributes:
         version: Of the control groups; 0 if there are none. In version 1 each controller has groups of its own, in
             version 2 all have the same.
-        folders: Controller -> the folder of the group that the process is in, for those of ours that there are. A
+        folders: Controller -> the folder of the group that the process is in, for those asked for that there are. A
             container may see only a part of the tree, whose root then is its group.
     """
 
@@ -28,15 +28,23 @@ class Groups:
     folders: Mapping[str, Path] = field(default_factory=dict)
 
 
-def groups_of(pid: int | str = "self", *, proc: Path = PROC, groups: Path = GROUPS) -> Groups:
+def groups_of(
+    pid: int | str = "self",
+    *,
+    proc: Path = PROC,
+    groups: Path = GROUPS,
+    controllers: Sequence[str] = CONTROLLERS,
+) -> Groups:
     """Return the groups that a process is in; what cannot be read is not there.
 
     Args:
         pid: The process.
         proc: Where /proc is.
         groups: Where control groups are mounted.
+        controllers: Those that are asked for.
     """
-    version = 2 if (groups / "cgroup.controllers").exists() else 1 if (groups / "cpu").exists() else 0
+    one = any((groups / name).exists() for name in controllers)
+    version = 2 if (groups / "cgroup.controllers").exists() else 1 if one else 0
     if version == 0:
         return Groups(0)
     places: dict[str, PurePosixPath] = {}  # controllers, none in version 2 -> where the process is
@@ -44,7 +52,7 @@ def groups_of(pid: int | str = "self", *, proc: Path = PROC, groups: Path = GROU
         _, names, group = line.split(":", 2)
         places |= dict.fromkeys(names.split(","), PurePosixPath("/", group))
     found = {}
-    for name in CONTROLLERS:
+    for name in controllers:
         place = places.get(name if version == 1 else "")
         root = groups / name if version == 1 else groups
         if place is not None and (folder := _nearest(root, place)) is not None:
@@ -54,11 +62,15 @@ def groups_of(pid: int | str = "self", *, proc: Path = PROC, groups: Path = GROU
 
 def kills_for_memory(folder: Path) -> int:
     """Return how many processes the kernel has killed for memory in a group, of either version; 0 if nobody tells."""
-    for name in ("memory.events", "memory.oom_control"):
-        for line in text(folder / name).splitlines():
-            said, _, count = line.partition(" ")
-            if said == "oom_kill" and count.isdecimal():
-                return int(count)
+    return counted(folder / "memory.events", "oom_kill") or counted(folder / "memory.oom_control", "oom_kill")
+
+
+def counted(file: Path, name: str) -> int:
+    """Return what a file of a group counts under a name; 0 if nobody tells."""
+    for line in text(file).splitlines():
+        said, _, count = line.partition(" ")
+        if said == name and count.isdecimal():
+            return int(count)
     return 0
 
 

@@ -75,12 +75,18 @@ class Appliers:
         stepped: Called after each step of training, with its seconds, and those that it waited for data.
         say: Tells users something.
         barred: Knob -> why it is not to be set here.
+        cores: How many there are for this attempt.
     """
 
     def __init__(
-        self, *, stepped: Callable[[float, float], None], say: Callable[[str], None], barred: Mapping[str, str]
+        self,
+        *,
+        stepped: Callable[[float, float], None],
+        say: Callable[[str], None],
+        barred: Mapping[str, str],
+        cores: int = 0,
     ) -> None:
-        self._stepped, self._say = stepped, say
+        self._stepped, self._say, self._cores = stepped, say, cores
         self._saves = Saves()
         self._found: Any = None
         self._host: Applier | None = None
@@ -155,11 +161,11 @@ class Appliers:
         """What sets knobs of the framework that the user's code has loaded by now, threads and cores among them."""
         if self._found is None:
             if torch_adapter() is not None:
-                self._found = torch_knobs_adapter()(say=self._say, stepped=self._stepped)
+                self._found = torch_knobs_adapter()(say=self._say, stepped=self._stepped, share=self._cores)
             elif keras_adapter() is not None:
-                self._found = KerasKnobs(say=self._say)
+                self._found = KerasKnobs(say=self._say, share=self._cores)
             else:
-                self._found = ThreadKnobs(say=self._say)
+                self._found = ThreadKnobs(say=self._say, share=self._cores)
         return self._found
 
 

@@ -23,7 +23,6 @@ from etude.core.signature import Kind, Signature, variant_of
 from etude.data.counted import derive
 from etude.data.without import check_left_out, without
 from etude.frameworks import torch_adapter
-from etude.frameworks.sources import Source
 from etude.worker.beginnings import Beginning
 from etude.worker.importance import Importance
 from etude.worker.run import Run
@@ -157,8 +156,7 @@ class Bound:
             if torch:
                 self._run.importance.see(found)
                 for number, generator in enumerate(torch.generators(found)):
-                    source = Source(generator.get_state, generator.set_state)
-                    self._run.keeper.add_source(f"loader {number}", source)
+                    self._run.keeper.add_source(f"loader {number}", torch.source_of(generator))
                 if self._run.probing is not None:
                     self._run.probing.cut(found, over=self._run.end_reported_probe)
             self._data.append(found)

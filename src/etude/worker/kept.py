@@ -91,7 +91,7 @@ class Keeper:
         self._handles.update({name: found for name, found in handles.items() if found is not None})
         for name in handles:
             for number, generator in enumerate(generators_of(things[name])):
-                self.add_source(f"kept {name} {number}", Source(generator.get_state, generator.set_state))
+                self.add_source(f"kept {name} {number}", torch_adapter().source_of(generator))
         return self.kept
 
     def add_source(self, name: str, source: Source) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 
 from etude.core.errors import StateError
 from etude.core.text import brief, count
+from etude.frameworks import torch_adapter
 from etude.frameworks.kinds import Stateful
 from etude.frameworks.sources import Source
 from etude.worker.kept import Keeper, generators_of
@@ -184,7 +185,7 @@ class Within:
         loader.load_state_dict(place["loader"])
         found: Iterator[Any] = iter(loader)  # type: ignore[call-overload] # a loader that has a state
         for generator, state in zip(generators_of(loader), place["generators"], strict=False):
-            generator.set_state(state)
+            torch_adapter().source_of(generator).set(state)
         for source, state in zip(self._sources, place["made"], strict=False):
             source.set(state)
         self._keeper.bring_back_generators(ahead.rest)

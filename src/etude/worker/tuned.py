@@ -84,7 +84,8 @@ class Tuning:
         self._clock = clock or WallClock()
         self._order = order or Order({}, Phase.PROFILE, "")
         self._counted = Counted()
-        self._appliers = Appliers(stepped=self._stepped, say=say, barred={} if ranks == 1 else OF_ONE_RANK)
+        barred = {} if ranks == 1 else OF_ONE_RANK
+        self._appliers = Appliers(stepped=self._stepped, say=say, barred=barred, cores=cores)
         named = (*(watched.knobs or ()), *(watched.setting or ()))
         self._machine = tunable(cores, gpus)
         self._appliers.of_the_host(named, self._machine)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from etude.analyse.report.palette import FONT, LIGHT, classes
-from etude.analyse.report.words import safe, shortened
+from etude.analyse.report.words import safe
+from etude.core.text import shortened
 
 WIDE: Final = 440
 """Pixels of a usual figure: it is not made much smaller on a phone, and two or three stand side by side elsewhere."""

@@ -25,19 +25,6 @@ def safe(value: object) -> str:
     return html.escape(_TURNING.sub("", _UNPRINTABLE.sub("\ufffd", str(value))))
 
 
-def shortened(text: str, most: int) -> str:
-    """Return a text of ``most`` characters at most, its middle left out if it is longer.
-
-    Example:
-        >>> shortened("a_very_long_name", 9)
-        'a_ver…ame'
-    """
-    if len(text) <= most:
-        return text
-    tail = (most - 1) * 2 // 5
-    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}" if tail else f"{text[: most - 1]}…"
-
-
 def number(value: float, digits: int = 4) -> str:
     """Return a number with so many significant digits, the sign of a negative one as a minus.
 

@@ -44,7 +44,7 @@ def of_verdict(verdict: Verdict, *, ended: Ended | None = None) -> Evidence:
     """
     text = "\n".join(_told(reason) for reason in verdict.reasons) or f"It failed at the rung {_name(verdict.rung)}."
     if ended is not None and ended.error:
-        frames = shortened(in_order(ended.traceback))
+        frames = head_and_tail(in_order(ended.traceback))
         text = f"{text}\n\n{frames}" if frames and frames not in text else text
         return Evidence(rung=verdict.rung, text=text, signature=_signature_of(ended, verdict.rung))
     signs = (f"{reason.claim}: {masked(reason.text)}" for reason in verdict.reasons)
@@ -68,7 +68,7 @@ def masked(message: str) -> str:
     return NUMBER.sub("#", message)
 
 
-def shortened(text: str, lines: int = LINES) -> str:
+def head_and_tail(text: str, lines: int = LINES) -> str:
     """Return a text of at most so many lines: its head and its tail, and how many are left out between them."""
     every = text.splitlines()
     if len(every) <= lines:

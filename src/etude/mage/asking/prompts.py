@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from etude.mage.asking.evidence import Evidence, shortened
+from etude.mage.asking.evidence import Evidence, head_and_tail
 from etude.mage.backends.protocol import Message, Request
 from etude.mage.claiming import claimed
 from etude.mage.facts import Facts, ModelFacts
@@ -204,7 +204,7 @@ def told_repair(evidence: Evidence, touched: Mapping[str, str], *, tag: str) -> 
         if evidence.rung is Rung.PERSON
         else f"It failed at the check {_name(evidence.rung)}"
     )
-    parts = [f"{by}:", _delimited("evidence", _name(evidence.rung), shortened(evidence.text), tag)]
+    parts = [f"{by}:", _delimited("evidence", _name(evidence.rung), head_and_tail(evidence.text), tag)]
     parts += [_delimited("untouched", name, text, tag) for name, text in touched.items()]
     return "\n\n".join([*parts, "Answer with all blocks of the mended change."])
 

@@ -38,18 +38,16 @@ class Accepted:
         name: The variant's name: what its arm is called.
         patch: The patch that was approved.
         tree: What the project's tree becomes by it.
-        more: Arguments that its command has beside those of the entry; empty but for parametrised programs.
     """
 
     name: str
     patch: Patch
     tree: Tree
-    more: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
         """What the numbers of its trials depend on."""
-        return f"patch {self.patch.digest} of {self.patch.base}" + (f" with {self.more!r}" if self.more else "")
+        return f"patch {self.patch.digest} of {self.patch.base}"
 
 
 class Ablates(Protocol):
@@ -73,6 +71,11 @@ class HandedOver:
     ablation: Any
     first: Any
     pulled: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Arms of which a trial failed, those that were pulled among them, and why."""
+        return {**self.pulled, **(_failed(self.ablation) if self.ablation is not None else {})}
 
     def __str__(self) -> str:
         told = [f"{name} was pulled: its first trial failed. {why}" for name, why in self.pulled.items()]
@@ -132,12 +135,14 @@ def commands_of(
     _check(accepted, base)
     search = search_in(root, _script(entry, base))
 
-    def command(tree: Tree, more: tuple[str, ...]) -> Command:
+    def command(tree: Tree, arguments: tuple[str, ...] = ()) -> Command:
         files = Files.of(tree, root=root)
-        return Command.read(entry, metric, files, more=more, search=search, limit_s=limit_s)
+        return Command.read(entry, metric, files, more=arguments, search=search, limit_s=limit_s)
 
-    untouched = command(base, ()).trained(f"base {base.digest}")
-    return untouched, [custom(one.name, train=command(one.tree, one.more).trained(one.identity)) for one in accepted]
+    untouched = command(base).trained(f"base {base.digest}")
+    return untouched, [
+        custom(one.name, train=command(one.tree, one.patch.arguments).trained(one.identity)) for one in accepted
+    ]
 
 
 def hand_over(

@@ -13,6 +13,7 @@ from etude.core.errors import ConfigError
 from etude.core.text import count
 from etude.mage.handover.components import Accepted
 from etude.mage.handover.travelling import Files
+from etude.mage.sources.entry import experiment_of
 from etude.mage.tree import Tree
 
 BASE: Final = "base"
@@ -64,7 +65,7 @@ def export(
             Files.of(variant.tree, root=root).lay(place)
         place.mkdir(parents=True, exist_ok=True)
         (place / "patch.diff").write_text(variant.patch.diff, encoding="utf-8", newline="")
-    is_command = not _is_experiment(entry)
+    is_command = experiment_of(entry) is None
     if one:
         (into / ONE).write_text(_script(accepted, entry, is_command=is_command), encoding="utf-8")
     if not is_command:
@@ -80,14 +81,9 @@ def changed(base: Tree, tree: Tree) -> list[str]:
     return [path for path in tree if base.files.get(path) != tree.files[path]]
 
 
-def _is_experiment(entry: str) -> bool:
-    script, colon, name = entry.strip().rpartition(":")
-    return bool(colon) and script.endswith(".py") and name.isidentifier()
-
-
 def _script(accepted: Sequence[Accepted], entry: str, *, is_command: bool) -> str:
     command = shlex.split(entry) if is_command else ["python", f"../../{ALONE}", entry, "--seed", "{seed}"]
-    table = {one.name: list(one.more) for one in accepted}
+    table = {one.name: list(one.patch.arguments) for one in accepted}
     return _ONE_SCRIPT.replace("COMMAND = []", f"COMMAND = {json.dumps(command)}").replace(
         "VARIANTS = {}", f"VARIANTS = {json.dumps(table, indent=4)}"
     )
@@ -169,7 +165,7 @@ def _told(
     for variant in accepted:
         files = ", ".join(f"`{path}`" for path in changed(base, variant.tree))
         intent = f" {intents[variant.name]}" if variant.name in intents else ""
-        more = f" It is run with `{shlex.join(variant.more)}`." if variant.more else ""
+        more = f" It is run with `{shlex.join(variant.patch.arguments)}`." if variant.patch.arguments else ""
         lines += [
             f"### {variant.name}",
             "",
@@ -185,7 +181,7 @@ def _told(
 
 
 def _folders(accepted: Sequence[Accepted]) -> list[tuple[str, tuple[str, ...]]]:
-    return [(BASE, ()), *((f"{VARIANTS}/{one.name}", one.more) for one in accepted)]
+    return [(BASE, ()), *((f"{VARIANTS}/{one.name}", one.patch.arguments) for one in accepted)]
 
 
 def _run_line(folder: str, entry: str, more: tuple[str, ...], *, is_command: bool) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from etude.mage.claiming import briefly
 from etude.mage.facts import Facts
 from etude.mage.judge.comparing import counted, listed, names_call, same, shown, times
 from etude.mage.judge.findings import Finding, fails, for_a_person, unclear
 from etude.mage.judge.licence import called, settings_named
 from etude.mage.judge.rows import MOVES
-from etude.mage.judge.saying import said
 from etude.mage.variants import Variant, What
 from etude.mage.witnesses import CallChanged, CallGone, GroupValue, SettingValue
 
@@ -20,14 +20,14 @@ def call_gone(claim: CallGone, variant: Variant, base: Facts, facts: Facts) -> I
     if not before:
         yield unclear(
             f"The baseline does not call `{claim.name}` in {base.steps} steps, so that nothing can be shown.",
-            claim=said(claim),
+            claim=briefly(claim),
         )
         return
     if after:
         yield fails(
             f"Variant {variant.name} still calls `{claim.name}` ({after:,} calls in {facts.steps} steps, {before:,} in "
             "the baseline): the component is not removed.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected="no call",
             found=f"{after:,} calls",
         )
@@ -37,7 +37,7 @@ def call_gone(claim: CallGone, variant: Variant, base: Facts, facts: Facts) -> I
             yield fails(
                 f"`{name}` is called {times(called(name, facts))}, {times(called(name, base))} in the baseline: only "
                 f"`{claim.name}` was to go.",
-                claim=said(claim),
+                claim=briefly(claim),
                 expected=times(called(name, base)),
                 found=times(called(name, facts)),
             )
@@ -57,7 +57,7 @@ def _under_another_name(claim: CallGone, variant: Variant, before: int, base: Fa
         yield fails(
             f"`{claim.name}` is not called, but {listed(stands_in)} is, as often as it was and never in the baseline: "
             "it has another name and is not removed.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected="nothing in its place",
             found=f"{listed(stands_in)}, {before:,} calls",
         )
@@ -65,7 +65,7 @@ def _under_another_name(claim: CallGone, variant: Variant, before: int, base: Fa
         yield fails(
             f"`{claim.name}` is not called, but no operator runs less often than in the baseline: what it computed is "
             "still computed.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected="fewer operators",
             found="as many as in the baseline",
         )
@@ -73,7 +73,7 @@ def _under_another_name(claim: CallGone, variant: Variant, before: int, base: Fa
         yield for_a_person(
             f"`{claim.name}` is not called, and no operator runs less often than in the baseline. If it works on "
             "tensors, what it did is still done; if it does not, nothing of that can be seen here.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected="fewer operators",
             found="as many as in the baseline",
         )
@@ -84,13 +84,13 @@ def call_changed(claim: CallChanged, variant: Variant, base: Facts, facts: Facts
     before, after = called(claim.name, base), called(claim.name, facts)
     if not before or (claim.times is not None and before == claim.times):
         yield unclear(
-            f"The baseline calls `{claim.name}` {times(before)}, so that nothing can be shown.", claim=said(claim)
+            f"The baseline calls `{claim.name}` {times(before)}, so that nothing can be shown.", claim=briefly(claim)
         )
     elif (claim.times is None and not 0 <= after < before) or (claim.times is not None and after != claim.times):
         wanted = f"fewer than {before:,} times" if claim.times is None else times(claim.times)
         yield fails(
             f"Variant {variant.name} calls `{claim.name}` {times(after)}; it was to be called {wanted}.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected=wanted,
             found=times(after),
         )
@@ -105,15 +105,15 @@ def group_value(claim: GroupValue, base: Facts, facts: Facts) -> Iterator[Findin
         yield unclear(
             f"No optimizer of the baseline has a value `{claim.name}`, so that nothing can be shown. They have "
             f"{listed(known) if known else 'none'}.",
-            claim=said(claim),
+            claim=briefly(claim),
         )
     elif all(same(group[claim.name], claim.value) for group in groups):
-        yield unclear(f"{said(claim)}: in the baseline already, so that nothing is shown.", claim=said(claim))
+        yield unclear(f"{briefly(claim)}: in the baseline already, so that nothing is shown.", claim=briefly(claim))
     elif not found or not all(same(value, claim.value) for value in found):
         yield fails(
             f"`{claim.name}` of the optimizer is {shown(found)} and was to become {shown(claim.value)} "
             f"({shown([group[claim.name] for group in groups])} in the baseline).",
-            claim=said(claim),
+            claim=briefly(claim),
             expected=shown(claim.value),
             found=shown(found),
         )
@@ -127,15 +127,15 @@ def setting_value(claim: SettingValue, base: Facts, facts: Facts) -> Iterator[Fi
             f"Neither run shows a setting `{claim.name}`. They have {listed(sorted(base.settings)) or 'none'}."
             if base.settings
             else f"No settings were seen, `{claim.name}` neither.",
-            claim=said(claim),
+            claim=briefly(claim),
         )
     elif before and all(same(value, claim.value) for value in before.values()):
-        yield unclear(f"{said(claim)}: in the baseline already, so that nothing is shown.", claim=said(claim))
+        yield unclear(f"{briefly(claim)}: in the baseline already, so that nothing is shown.", claim=briefly(claim))
     elif not found or not all(same(value, claim.value) for value in found.values()):
         value = shown(next(iter(found.values()))) if len(found) == 1 else shown(found) if found else "not there"
         yield fails(
             f"The setting `{claim.name}` is {value} when the program runs and was to be {shown(claim.value)}.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected=shown(claim.value),
             found=value,
         )

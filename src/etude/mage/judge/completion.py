@@ -254,7 +254,9 @@ def _rest(variant: Variant, base: Baseline, whole: Completion, found: Completion
     """Yield what differs by the rules that hold for the first steps, as what a person has to look at."""
     one, other = (msgspec.structs.replace(run.facts, metrics=_only(run)) for run in (whole, found))
     verdict = judge(variant, msgspec.structs.replace(base, facts=one), other)
-    weigh = unclear if verdict.outcome is Outcome.INCONCLUSIVE else for_a_person
+    # what a change that others share does without its argument is no question of learning
+    odd = fails if variant.serves else for_a_person
+    weigh = unclear if verdict.outcome is Outcome.INCONCLUSIVE else odd
     for reason in verdict.reasons:
         yield weigh(f"Until its end: {reason.text}", claim=reason.claim, expected=reason.expected, found=reason.found)
 

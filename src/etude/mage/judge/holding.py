@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from etude.core.errors import ExpressionError, MissingFactError
+from etude.mage.claiming import briefly
 from etude.mage.facts import Facts
 from etude.mage.judge import gone
 from etude.mage.judge.calling import call_changed, call_gone, group_value, setting_value
@@ -13,7 +14,6 @@ from etude.mage.judge.comparing import listed, same, shown
 from etude.mage.judge.expression import holds
 from etude.mage.judge.findings import Finding, alarm, fails, unclear
 from etude.mage.judge.lacking import columns_gone
-from etude.mage.judge.saying import said
 from etude.mage.judge.tables import Pair, has
 from etude.mage.variants import Variant
 from etude.mage.witnesses import (
@@ -51,7 +51,7 @@ def hold(variant: Variant, pairs: Sequence[Pair], base: Facts, facts: Facts) -> 
     for claim in variant.witnesses:
         missing = [text for text in (*base.unseen, *facts.unseen) if _is_about(text, LOOKS_AT.get(type(claim), ()))]
         if missing:
-            yield unclear(f"{said(claim)}: that could not be watched ({'; '.join(missing)}).", claim=said(claim))
+            yield unclear(f"{briefly(claim)}: that could not be watched ({'; '.join(missing)}).", claim=briefly(claim))
         yield from _hold(claim, variant, pairs, base, facts)
 
 
@@ -90,9 +90,9 @@ def _of_models(
 ) -> Iterator[Finding]:
     if not base.models:
         yield unclear(
-            f"{said(claim)}: no model was seen in the baseline, so that nothing can be said about it. The probe knows "
-            "what torch, Keras and scikit-learn build.",
-            claim=said(claim),
+            f"{briefly(claim)}: no model was seen in the baseline, so that nothing can be said about it. The probe "
+            "knows what torch, Keras and scikit-learn build.",
+            claim=briefly(claim),
         )
         return
     if isinstance(claim, ModuleValue):
@@ -104,7 +104,7 @@ def _of_models(
         known = sorted({name for model in base.models for name in model.modules if name})
         yield unclear(
             f"The baseline has no {what}, so that nothing can be shown. It has {listed(known) if known else 'none'}.",
-            claim=said(claim),
+            claim=briefly(claim),
         )
     for pair in about:
         match claim:
@@ -134,17 +134,17 @@ def _module_value(claim: ModuleValue, pairs: Sequence[Pair]) -> Iterator[Finding
     if not having:
         yield unclear(
             f"No module `{claim.path}` of the baseline has a value `{claim.name}`, so that nothing can be shown.",
-            claim=said(claim),
+            claim=briefly(claim),
         )
     for pair in having:
         before, found = _values(pair.base, claim.path)[claim.name], _values(pair.variant, claim.path).get(claim.name)
         if same(before, claim.value):
-            yield unclear(f"{said(claim)}: in the baseline already, so that nothing is shown.", claim=said(claim))
+            yield unclear(f"{briefly(claim)}: in the baseline already, so that nothing is shown.", claim=briefly(claim))
         elif not same(found, claim.value):
             yield fails(
                 f"`{claim.name}` of `{claim.path}` is {shown(found)} and was to become {shown(claim.value)} "
                 f"({shown(before)} in the baseline).",
-                claim=said(claim),
+                claim=briefly(claim),
                 expected=shown(claim.value),
                 found=shown(found),
             )

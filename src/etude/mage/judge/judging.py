@@ -21,6 +21,7 @@ from etude.mage.judge.baseline import Baseline, digest_of_facts, ended_well
 from etude.mage.judge.collateral import rest_of_run
 from etude.mage.judge.comparing import counted, listed, same, shown
 from etude.mage.judge.findings import Finding, Weight, alarm, fails, outcome_of, unclear
+from etude.mage.judge.grouping import grouping
 from etude.mage.judge.holding import hold
 from etude.mage.judge.licence import licence_of
 from etude.mage.judge.rows import rest_of_models
@@ -46,10 +47,12 @@ def judge(variant: Variant, base: Baseline, facts: Facts, *, patch: Patch | None
         patch: The patch, which the verdict then names.
 
     Returns:
-        The verdict of rung GONE; that of an earlier rung if the variant does not run. Where no metric was seen, since
-        both runs were watched for their first steps alone, it says that rung SHORT_RUN was not run: how long is
-        trained and how it is measured was not seen then.
+        The verdict of rung GONE, or of rung BASELINE for a change that others share; that of an earlier rung if the
+        variant does not run. Where no metric was seen, since both runs were watched for their first steps alone, it
+        says that rung SHORT_RUN was not run: how long is trained and how it is measured was not seen then.
     """
+    if variant.serves:
+        return judge_baseline(base, facts, patch=patch)
     digest = patch.digest if patch is not None else ""
     if not ended_well(facts):
         return _with_patch(judge_first_step(facts), digest)
@@ -115,6 +118,7 @@ def _findings(variant: Variant, base: Baseline, facts: Facts) -> Iterator[Findin
     held = list(hold(variant, both, base.facts, facts))
     yield from held
     yield from rest_of_models(both, licence)
+    yield from grouping(both, base.facts, facts, licence)
     yield from rest_of_traces(both, base.facts, facts, licence, varies)
     yield from rest_of_run(base.facts, facts, licence, varies)
     yield from _first_loss(variant, base, facts)
@@ -299,6 +303,7 @@ def _untouched(base: Baseline, facts: Facts) -> Iterator[Finding]:
     both = pairs(base.facts, facts, ())
     licence = licence_of(Variant(name="off", intent=""), both, base.facts, facts)
     yield from rest_of_models(both, licence)
+    yield from grouping(both, base.facts, facts, licence)
     yield from rest_of_traces(both, base.facts, facts, licence, varies)
     yield from rest_of_run(base.facts, facts, licence, varies)
     yield from _begin(base, facts)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from etude.mage.claiming import briefly
 from etude.mage.facts import Facts, FitFacts
 from etude.mage.judge.comparing import listed, same, shown
 from etude.mage.judge.feeding import named_fit
 from etude.mage.judge.findings import Finding, fails, for_a_person, unclear
-from etude.mage.judge.saying import said
 from etude.mage.witnesses import ColumnsGone
 
 
@@ -24,7 +24,7 @@ def columns_gone(claim: ColumnsGone, base: Facts, facts: Facts) -> Iterator[Find
         yield unclear(
             f"No call of fit in the baseline has the column {listed(columns)}; the first has "
             f"{listed(_names(base.fits[0], base)) if base.fits[0].columns else 'none'}.",
-            claim=said(claim),
+            claim=briefly(claim),
         )
         return
     for nth, (before, after) in enumerate(zip(base.fits, facts.fits, strict=False)):
@@ -53,7 +53,7 @@ def _chosen_anew(claim: ColumnsGone, before: FitFacts, after: FitFacts) -> Findi
     return for_a_person(
         f"Something chooses the columns that reach {named_fit(after)}, and chooses others without "
         f"{listed(claim.columns)}: {len(after.columns)} columns, {len(before.columns)} in the baseline.",
-        claim=said(claim),
+        claim=briefly(claim),
         expected=f"{len(before.columns)} columns",
         found=f"{len(after.columns)}",
     )
@@ -62,7 +62,7 @@ def _chosen_anew(claim: ColumnsGone, before: FitFacts, after: FitFacts) -> Findi
 def _still(claim: ColumnsGone, still: Sequence[str], after: FitFacts) -> Finding:
     return fails(
         f"{listed(still)} still reaches {named_fit(after)}: it was to go.",
-        claim=said(claim),
+        claim=briefly(claim),
         expected="without it",
         found=f"{len(after.columns)} columns with it",
     )
@@ -100,7 +100,7 @@ def _columns_of_fit(
         yield fails(
             f"{len(after.columns)} columns reach {named_fit(after)}, {len(before.columns)} in the baseline: "
             f"{len(claim.columns)} were to go.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected=f"{expected} columns",
             found=f"{len(after.columns)}",
         )
@@ -110,7 +110,7 @@ def _columns_of_fit(
             f"The columns that reach {named_fit(after)} differ in more than {listed(claim.columns)}: "
             f"{listed(odd or list(after.columns))}"
             f"{'' if odd else ' in another order'}.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected=", ".join(wanted),
             found=", ".join(after.columns),
         )
@@ -120,7 +120,7 @@ def _columns_of_fit(
     elif numbered and not before.digests and found_names != wanted:
         yield fails(
             f"The setting that lists the columns has lost others than {listed(claim.columns)}.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected=", ".join(wanted),
             found=", ".join(found_names),
         )
@@ -131,7 +131,7 @@ def _which_unknown(claim: ColumnsGone, before: FitFacts, after: FitFacts) -> Ite
     yield unclear(
         f"{len(after.columns)} columns reach {named_fit(after)} in place of {len(before.columns)}, but they have no "
         f"names there: nobody can tell whether it is {listed(claim.columns)} that went.",
-        claim=said(claim),
+        claim=briefly(claim),
         expected=f"without {listed(claim.columns)}",
         found=f"{len(after.columns)} columns without names",
     )
@@ -150,7 +150,7 @@ def _contents(claim: ColumnsGone, before: FitFacts, after: FitFacts, names: Sequ
         yield fails(
             f"{listed(odd)} reaches {named_fit(after)} with other values than in the baseline: other columns than "
             f"{listed(claim.columns)} went, or were changed.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected="equal values in all columns that stay",
             found=f"others in {len(odd)}",
         )
@@ -159,9 +159,9 @@ def _contents(claim: ColumnsGone, before: FitFacts, after: FitFacts, names: Sequ
 def _columns_of_batches(claim: ColumnsGone, base: Facts, facts: Facts) -> Iterator[Finding]:
     if not base.batches:
         yield unclear(
-            f"{said(claim)}: neither a call of fit nor a batch was seen in the baseline, so that nothing can be said "
-            "about columns.",
-            claim=said(claim),
+            f"{briefly(claim)}: neither a call of fit nor a batch was seen in the baseline, so that nothing can be "
+            "said about columns.",
+            claim=briefly(claim),
         )
         return
     widths = [
@@ -174,7 +174,7 @@ def _columns_of_batches(claim: ColumnsGone, base: Facts, facts: Facts) -> Iterat
         yield fails(
             f"The first batch is as wide as {shown([after for _, after in widths])}, "
             f"{shown([before for before, _ in widths])} in the baseline: {len(claim.columns)} columns were to go.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected=f"{len(claim.columns)} columns fewer",
             found=shown([after for _, after in widths]),
         )
@@ -182,7 +182,7 @@ def _columns_of_batches(claim: ColumnsGone, base: Facts, facts: Facts) -> Iterat
         yield unclear(
             f"The first batch is {len(claim.columns)} narrower, but its columns have no names: nobody can tell whether "
             f"it is {listed(claim.columns)} that went.",
-            claim=said(claim),
+            claim=briefly(claim),
             expected=f"without {listed(claim.columns)}",
             found="columns without names",
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from etude.mage.facts import ModelFacts, ModuleFacts
+from etude.mage.judge.beginning import beginning
 from etude.mage.judge.comparing import counted, listed, owner, same, shown, times, under
 from etude.mage.judge.findings import Finding, alarm, fails, for_a_person
 from etude.mage.judge.learning import learning
@@ -47,6 +48,7 @@ def rest_of_models(pairs: tuple[Pair, ...], licence: Licence) -> Iterator[Findin
         yield from _table(pair, table, licence)
         yield from _modules(pair, table, licence)
         yield from learning(pair, licence)
+        yield from beginning(pair, licence)
 
 
 def _type(pair: Pair) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import sleep
 from typing import Final
@@ -25,17 +25,18 @@ from etude.mage.judge.completion import Completion
 from etude.mage.judge.judging import judge, judge_first_step
 from etude.mage.loop.aside import Aside
 from etude.mage.loop.book import Answers, Book, Setup
-from etude.mage.loop.work import Tools
+from etude.mage.loop.work import Run, Tools
 from etude.mage.patch.making import make_patch, patched
 from etude.mage.patch.rendering import GRAMMAR
 from etude.mage.patch.reply import read_reply
 from etude.mage.probe.laying import hidden, lay, reached
 from etude.mage.probe.metrics import written
 from etude.mage.probe.removing import remove
-from etude.mage.probe.run import EXPERIMENT, ROWS, probe
+from etude.mage.probe.run import ROWS, probe
 from etude.mage.rules.writing import write
 from etude.mage.sandbox import finding
 from etude.mage.sandbox.protocol import Limits, Sandbox, Tier
+from etude.mage.sources.entry import experiment_of
 from etude.mage.static.checking import check
 from etude.mage.tree import Tree
 
@@ -96,16 +97,17 @@ def aside(book: Book, backend: Backend, budget: Budget, *, say: Callable[[str], 
     return Aside(book, _asker(book, answers, backend, budget, say), answers)
 
 
-def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Callable[[Tree], Facts]:
+def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Run[Facts]:
     """Return what runs the first steps of a tree in a sandbox and tells what it did."""
 
-    def run(tree: Tree) -> Facts:
+    def run(tree: Tree, arguments: Sequence[str] = ()) -> Facts:
         with _laid(tree, setup) as folder:
             return _watched(
                 tree,
                 setup,
                 folder,
                 setup.entry,
+                arguments,
                 sandbox=sandbox(),
                 steps=setup.steps,
                 other_seed=setup.seed + 1,
@@ -115,19 +117,21 @@ def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Call
     return run
 
 
-def completer(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Callable[[Tree], Completion] | None:
+def completer(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Run[Completion] | None:
     """Return what runs a tree to its end in a sandbox, and tells what it did and left; None if nobody wants that."""
     if not setup.end_s:
         return None
     limits = dataclasses.replace(limits, wall_s=setup.end_s)
 
-    def run(tree: Tree) -> Completion:
+    def run(tree: Tree, arguments: Sequence[str] = ()) -> Completion:
         entry = setup.to_its_end
         with _laid(tree, setup) as folder:
-            facts = _watched(tree, setup, folder, entry, sandbox=sandbox(), steps=EVERY, limits=limits, rows=None)
+            facts = _watched(
+                tree, setup, folder, entry, arguments, sandbox=sandbox(), steps=EVERY, limits=limits, rows=None
+            )
             file, _, name = setup.metric.rpartition(":")
             # what is printed does not stand for a file that was to be written
-            left = written(folder / file) if file and not EXPERIMENT.match(setup.entry.strip()) else facts.metrics
+            left = written(folder / file) if file and experiment_of(setup.entry) is None else facts.metrics
             metric = left_under(name, left)
         return Completion(entry=entry, limit_s=setup.end_s, facts=facts, name=name, metric=metric)
 
@@ -165,6 +169,7 @@ def _watched(
     setup: Setup,
     folder: Path,
     entry: str,
+    arguments: Sequence[str],
     *,
     sandbox: Sandbox,
     steps: int,
@@ -184,6 +189,7 @@ def _watched(
         reads=reads,
         hides=hidden(reads),
         metric_file=setup.metric.partition(":")[0] if ":" in setup.metric else "",
+        arguments=arguments,
         rows=rows,
     )
 

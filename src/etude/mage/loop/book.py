@@ -24,7 +24,7 @@ from etude.mage.asking.budget import Budget
 from etude.mage.backends.protocol import Reply, Usage
 from etude.mage.facts import Facts
 from etude.mage.judge.completion import Completion
-from etude.mage.loop.machine import Standing
+from etude.mage.loop.standing import Standing
 from etude.mage.loop.states import Stage
 from etude.mage.patch.blocks import Patch
 from etude.mage.scrubbing import scrub_all
@@ -94,7 +94,8 @@ class Setup(Value, frozen=True):
         budget: What may be spent.
         repairs: Repairs of one draft, at most; None for as many as usual.
         most_bytes: So many bytes of files are sent at most; None for as many as usual.
-        short: Arguments that are added to the entry where programs are run to their end: what makes that shorter.
+        short: Arguments that are added to the entry where programs are run to their end: what makes that shorter;
+            empty for none, None if nobody said.
         short_s: Seconds that such a run may take; 0 for no such runs, None for as many as usual.
     """
 
@@ -115,13 +116,13 @@ class Setup(Value, frozen=True):
     budget: Budget = Budget()
     repairs: int | None = None
     most_bytes: int | None = None
-    short: str = ""
+    short: str | None = None
     short_s: float | None = None
 
     @property
     def to_its_end(self) -> str:
         """How the program is run to its end."""
-        return f"{self.entry} {self.short}".strip()
+        return f"{self.entry} {self.short or ''}".strip()
 
     @property
     def end_s(self) -> float:
@@ -244,6 +245,8 @@ class Record:
         """Return the patches that are approved as they stand, by variant, in the plan's order."""
         found = {}
         for variant in self.plan.variants if self.plan is not None else ():
+            if variant.serves:
+                continue  # it is no variant by itself
             standing, patch = self.standings.get(variant.name), self.patch_of(variant.name)
             if standing is not None and patch is not None and standing.stage in (Stage.ACCEPTED, Stage.HANDED_OVER):
                 found[variant.name] = patch

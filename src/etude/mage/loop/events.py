@@ -17,6 +17,7 @@ class Planned(Tagged, frozen=True):
     digest: str
     route: Route = Route.MODEL
     unclear: str = ""
+    shares: str = ""
 
 
 class PlanApproved(Tagged, frozen=True):

@@ -18,6 +18,7 @@ import msgspec
 
 from etude.core.errors import TransitionError
 from etude.mage.asking.evidence import Evidence
+from etude.mage.loop import sharing
 from etude.mage.loop.events import (
     Accepted,
     Asked,
@@ -50,7 +51,8 @@ from etude.mage.loop.events import (
     Review,
     TakenUp,
 )
-from etude.mage.loop.states import ENDS, Stage, Turn, after
+from etude.mage.loop.standing import Standing
+from etude.mage.loop.states import Stage, Turn, after
 from etude.mage.values import Value
 from etude.mage.variants import Route
 from etude.mage.verdicts import Outcome, Rung
@@ -73,49 +75,6 @@ class Tries(Value, frozen=True):
     def calls(self) -> int:
         """So often a variant is asked for, at most."""
         return self.drafts * (1 + self.repairs)
-
-
-class Standing(Value, frozen=True):
-    """How far a variant is.
-
-    Attributes:
-        variant: Its name.
-        digest: That of what is wanted: another one is another variant.
-        stage: Where it stands.
-        route: Who writes it now.
-        why: Why it stands there, where there is something to say.
-        calls: How often somebody was asked for it.
-        draft: Which draft it is, from 1; 0 before the first one by whoever is asked.
-        repairs: How many repairs of this draft there were.
-        evidence: What the next repair is told.
-        notes: What reviewers have said; each draft is told.
-        patch: The digest of the patch that is looked at.
-        patches: Those of all that there were.
-        signatures: Of all that failed in this draft.
-        verdict: The digest of what the ladder says of the patch; empty until it says something.
-        outcome: What that is.
-    """
-
-    variant: str
-    digest: str = ""
-    stage: Stage = Stage.SCANNED
-    route: Route = Route.MODEL
-    why: str = ""
-    calls: int = 0
-    draft: int = 0
-    repairs: int = 0
-    evidence: Evidence | None = None
-    notes: tuple[str, ...] = ()
-    patch: str = ""
-    patches: tuple[str, ...] = ()
-    signatures: tuple[str, ...] = ()
-    verdict: str = ""
-    outcome: Outcome | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether the loop does nothing more for it."""
-        return self.stage in ENDS
 
 
 NOBODY: Final = "nobody was there who could be asked; name somebody with --backend"
@@ -179,7 +138,8 @@ class Machine:
             return not self._has_baseline
         standing = self._standings[command.variant]
         if isinstance(command, Draft):
-            return standing.stage is Stage.DRAFTING and standing.route is command.route
+            is_due = standing.route is not Route.SHARED or standing in sharing.due(self._standings, standing.shares)
+            return standing.stage is Stage.DRAFTING and standing.route is command.route and is_due
         return _COMMAND_AT.get(standing.stage) is type(command)
 
     # --- events -----------------------------------------------------------------------------------
@@ -241,7 +201,7 @@ class Machine:
         before = self._standings.get(event.variant)
         if before is not None and before.digest == event.digest:
             return []  # it is wanted already
-        standing = Standing(variant=event.variant, digest=event.digest, route=event.route)
+        standing = Standing(variant=event.variant, digest=event.digest, route=event.route, shares=event.shares)
         standing = self._turn(standing, Turn.PLANNED)
         if event.unclear:
             self._turn(standing, Turn.FOUND_UNCLEAR, why=event.unclear)
@@ -250,7 +210,7 @@ class Machine:
     def _begin(self, standing: Standing) -> list[Command]:
         if standing.route is Route.PERSON:
             return []  # it waits for a patch
-        first = 0 if standing.route is Route.RULE else 1
+        first = 1 if standing.route is Route.MODEL else 0
         return self._draft(self._turn(standing, Turn.BEGUN, draft=first))
 
     def _draft(self, standing: Standing) -> list[Command]:
@@ -262,7 +222,14 @@ class Machine:
             if self._down is not None:
                 self._turn(standing, self._down, why=self._why_down)
                 return []
+        if standing.route is Route.SHARED and standing not in sharing.due(self._standings, standing.shares):
+            self._set(standing, why=sharing.WAITS.format(shares=standing.shares))
+            return []
         return [Draft(variant=standing.variant, route=standing.route)]
+
+    def _draft_shared(self, change: str) -> list[Command]:
+        """Give the commands for those that share a change, as far as it is their turn."""
+        return [Draft(variant=one.variant, route=one.route) for one in sharing.due(self._standings, change)]
 
     def _asked(self, standing: Standing) -> list[Command]:
         if standing.stage is not Stage.DRAFTING or standing.route is not Route.MODEL or not self._may_ask(standing):
@@ -295,10 +262,10 @@ class Machine:
             )
         turn = Turn.JUDGED if isinstance(event, Judged) else Turn.COMPLETED
         standing = self._turn(standing, turn, verdict=event.verdict, outcome=event.outcome, why="")
-        return self._go_on(standing)
+        return [*self._go_on(standing), *(self._draft_shared(standing.shares) if standing.shares else [])]
 
     def _judged_anew(self, standing: Standing, event: JudgedAnew) -> list[Command]:
-        if standing.stage is Stage.ACCEPTED and event.verdict == standing.verdict:
+        if standing.stage in sharing.SERVES and event.verdict == standing.verdict:
             return []
         standing = self._turn(standing, Turn.VOIDED, verdict=event.verdict, outcome=event.outcome)
         return self._go_on(standing)
@@ -318,15 +285,38 @@ class Machine:
             signatures=(*standing.signatures, evidence.signature),
             **_NOT_JUDGED,
         )
+        if standing.route is Route.SHARED:
+            return self._change_failed(standing, evidence)
         return self._try_again(standing, may_repair=not again)
 
+    def _change_failed(self, standing: Standing, evidence: Evidence) -> list[Command]:
+        """Have the change mended that failed for one of those that share it; if nobody can, only that one is given up.
+
+        All whose course is not ended go back, and take the mended change; those that passed with it keep theirs.
+        """
+        change = self._standings[standing.shares]
+        if change.stage not in sharing.SERVES:  # it is being mended already
+            self._turn(standing, Turn.TRIED_AGAIN)
+            return []
+        if not self._may_mend(change):
+            return [*self._give_up(standing, standing.why), *self._draft_shared(change.variant)]
+        self._turn(standing, Turn.TRIED_AGAIN)
+        for other in sharing.at_work(self._standings, change.variant):
+            self._turn(self._turn(other, Turn.FAILED, **_NOT_JUDGED), Turn.TRIED_AGAIN)
+        told = msgspec.structs.replace(evidence, text=f"Called for {standing.variant}: {evidence.text}")
+        return self._failed(self._turn(change, Turn.VOIDED), told, change.patch)
+
+    def _may_mend(self, change: Standing) -> bool:
+        more = change.repairs < self._tries.repairs or change.draft < self._tries.drafts
+        return change.route is Route.MODEL and self._tries.writer and self._may_ask(change) and more
+
     def _try_again(self, standing: Standing, *, may_repair: bool = True) -> list[Command]:
-        by_rule = standing.route is Route.RULE
+        unasked = standing.route in (Route.RULE, Route.SHARED)
         noted = standing.evidence is not None and standing.evidence.rung is Rung.PERSON
         if standing.route is Route.PERSON and not noted:  # it is theirs to mend, and they are told why
             return self._give_up(standing, standing.why)
         could = self._may_ask(standing)
-        if could and not by_rule and may_repair and standing.repairs < self._tries.repairs:
+        if could and not unasked and may_repair and standing.repairs < self._tries.repairs:
             repairs, draft = standing.repairs + 1, max(1, standing.draft)
             standing = self._turn(standing, Turn.TRIED_AGAIN, route=Route.MODEL, repairs=repairs, draft=draft)
             return self._draft(standing)
@@ -378,7 +368,7 @@ class Machine:
         if standing.outcome not in APPROVABLE or (standing.outcome is not Outcome.PASSED and not event.despite):
             raise TransitionError(f"variant {standing.variant} has not passed, and nobody has accepted it knowingly.")
         self._turn(standing, Turn.ACCEPTED, why="")
-        return []
+        return self._draft_shared(standing.variant)
 
     def _rejected(self, standing: Standing, note: str) -> list[Command]:
         if not note.strip():
@@ -399,17 +389,22 @@ class Machine:
             case Stage.PLAN_APPROVED:
                 return self._begin(standing)
             case Stage.DRAFTING:
-                if standing.route is Route.MODEL and not self._may_ask(standing):
-                    return self._give_up(
-                        self._turn(standing, Turn.FAILED), "asked as often as may be, without an answer"
-                    )
-                return self._draft(standing)
+                return self._draft_again(standing)
             case Stage.REPAIRING:  # its writer ended between two facts
                 return self._try_again(standing)
+            case Stage.COMPLETED if standing.outcome is Outcome.PASSED and sharing.is_shared(self._standings, standing):
+                self._turn(standing, Turn.SHARED)
+                return self._draft_shared(standing.variant)
             case Stage.COMPLETED:
                 standing = self._turn(standing, Turn.SHOWN)
         command = _COMMAND_AT.get(standing.stage)
         return [command(variant=standing.variant)] if command is not None else []
+
+    def _draft_again(self, standing: Standing) -> list[Command]:
+        """Go on with a draft that was under way when its writer ended."""
+        if standing.route is Route.MODEL and not self._may_ask(standing):
+            return self._give_up(self._turn(standing, Turn.FAILED), "asked as often as may be, without an answer")
+        return self._draft(standing)
 
     def _measure(self) -> list[Command]:
         """Have the untouched program measured, once for all variants."""

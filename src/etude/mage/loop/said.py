@@ -72,14 +72,19 @@ def plan_said(setup: Setup) -> str:
 
 
 def _newest(before: S, now: S) -> S:
-    """Return what was said last of each part."""
-    empty = {name: getattr(before, name) for name in before.__struct_fields__ if _is_unsaid(getattr(now, name))}
-    return msgspec.structs.replace(now, **empty)
+    """Return what was said last of each part; what is as it is by itself nobody has said."""
+    unsaid = {
+        field.name: getattr(before, field.name)
+        for field in msgspec.structs.fields(before)
+        if getattr(now, field.name) == _by_itself(field)
+    }
+    return msgspec.structs.replace(now, **unsaid)
 
 
-def _is_unsaid(value: Any) -> bool:
-    """Say whether nobody has said a value: 0 is a number as any other."""
-    return value is None or (isinstance(value, msgspec.Struct) and value == type(value)()) or value in ("", (), {})
+def _by_itself(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return "" if field.default is msgspec.NODEFAULT else field.default
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -27,6 +27,7 @@ class Stage(StrEnum):
     PROBED = "probed"
     JUDGED = "judged"
     COMPLETED = "completed"
+    SHARED = "shared"
     AWAITING_REVIEW = "awaiting review"
     ACCEPTED = "accepted"
     HANDED_OVER = "handed over"
@@ -52,6 +53,7 @@ class Turn(StrEnum):
     PROBED = "probed"
     JUDGED = "judged"
     COMPLETED = "completed"
+    SHARED = "shared"
     SHOWN = "shown"
     FAILED = "failed"
     TRIED_AGAIN = "tried again"
@@ -88,6 +90,8 @@ NEXT: Final[Mapping[tuple[Stage, Turn], Stage]] = MappingProxyType(
         (Stage.PROBED, Turn.JUDGED): Stage.JUDGED,
         (Stage.JUDGED, Turn.COMPLETED): Stage.COMPLETED,  # run to its end, or it is known why not
         (Stage.COMPLETED, Turn.SHOWN): Stage.AWAITING_REVIEW,
+        (Stage.COMPLETED, Turn.SHARED): Stage.SHARED,  # what others share waits for nobody: each of them does
+        (Stage.SHARED, Turn.VOIDED): Stage.AWAITING_REVIEW,  # judged anew, or of no use to those that share it
         **{(stage, Turn.FAILED): Stage.REPAIRING for stage in (*_WORK, Stage.AWAITING_REVIEW)},
         (Stage.REPAIRING, Turn.TRIED_AGAIN): Stage.DRAFTING,
         (Stage.REPAIRING, Turn.GIVEN_UP): Stage.GAVE_UP,

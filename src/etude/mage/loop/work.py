@@ -12,7 +12,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -30,9 +30,11 @@ from etude.mage.loop import events as loop
 from etude.mage.loop import ladder
 from etude.mage.loop.book import Answers, Approval, Book, Did, digest_of_variant, digest_of_verdicts
 from etude.mage.loop.ladder import worst
-from etude.mage.loop.machine import Machine, Standing, Tries
+from etude.mage.loop.machine import Machine, Tries
+from etude.mage.loop.standing import Standing
 from etude.mage.loop.states import ENDS, Stage
 from etude.mage.patch.blocks import Author, Block, Patch
+from etude.mage.patch.making import with_arguments
 from etude.mage.tree import Tree
 from etude.mage.variants import Plan, Route, Variant
 from etude.mage.verdicts import Outcome, Reason, Rung, Verdict
@@ -56,6 +58,17 @@ class Written(Protocol):
         ...
 
 
+Told_co = TypeVar("Told_co", covariant=True)
+
+
+class Run(Protocol[Told_co]):
+    """Runs a program, and tells what it did."""
+
+    def __call__(self, tree: Tree, arguments: Sequence[str] = (), /) -> Told_co:
+        """Run a tree, with arguments besides those of its entry."""
+        ...
+
+
 @dataclass(frozen=True)
 class Tools:
     """What the loop works with.
@@ -66,11 +79,11 @@ class Tools:
         make_patch: Tree, blocks, author, names of definitions that may go -> a patch.
         patched: Tree, patch -> tree.
         check: Tree, patch, variant -> what can be said without running it.
-        probe: Tree -> what the program did.
+        probe: Tree, arguments besides -> what the program did.
         compare: What the untouched program did, twice or more -> the baseline.
         judge_first_step: Facts -> whether it came so far.
         judge: Variant, baseline, facts, patch -> whether it is what was wanted.
-        complete: Tree -> what the program did when it was run to its end; None if no program is.
+        complete: The same, where it is run to its end; None if no program is.
         grammar: How a change is written.
         asks: Who is asked; None for nobody.
         answers: Where answers are kept, which has to be told for whom is asked.
@@ -84,11 +97,11 @@ class Tools:
     make_patch: Callable[..., Patch]
     patched: Callable[[Tree, Patch], Tree]
     check: Callable[[Tree, Patch, Variant], Sequence[Verdict]]
-    probe: Callable[[Tree], Facts]
+    probe: Run[Facts]
     compare: Callable[[Sequence[Facts]], Baseline]
     judge_first_step: Callable[[Facts], Verdict]
     judge: Callable[..., Verdict]
-    complete: Callable[[Tree], Completion] | None = None
+    complete: Run[Completion] | None = None
     grammar: str = ""
     asks: Asker | None = None
     answers: Answers | None = None
@@ -145,8 +158,15 @@ class Work:
         for variant in plan.variants:
             unclear = "It can be read in several ways: " + "; ".join(variant.unclear) if variant.unclear else ""
             digest = digest_of_variant(variant, plan.base)
-            route = variant.route
-            self._machine.handle(loop.Planned(variant=variant.name, digest=digest, route=route, unclear=unclear))
+            self._machine.handle(
+                loop.Planned(
+                    variant=variant.name,
+                    digest=digest,
+                    route=variant.route,
+                    unclear=unclear,
+                    shares=variant.shares,
+                )
+            )
         self._book.write(Did.PLANNED, plan=plan, standings=self._changed(before))
 
     def approve_plan(self, names: Iterable[str], *, by: str) -> None:
@@ -252,6 +272,8 @@ class Work:
                 self._measure()
             case loop.Draft(variant=name, route=Route.RULE):
                 self._write_by_rule(name)
+            case loop.Draft(variant=name, route=Route.SHARED):
+                self._share(name)
             case loop.Draft(variant=name):
                 self._ask(name)
             case loop.Check(variant=name):
@@ -324,6 +346,14 @@ class Work:
             self._happened(loop.CannotBeWritten(variant=name, why=why), Did.PATCHED, name, why=why)
             return
         self._make(name, blocks, Author(name="rule"))
+
+    def _share(self, name: str) -> None:
+        """Take the change that a variant shares with others, with its own arguments."""
+        record, variant = self._book.record, self._book.record.variant(name)
+        change = record.patch_of(variant.shares)
+        assert change is not None, "a change that serves others is there"
+        patch = with_arguments(change, variant.arguments)
+        self._happened(loop.Patched(variant=name, patch=patch.digest), Did.PATCHED, name, patch=patch)
 
     def _ask(self, name: str) -> None:
         asks, standing = self.tools.asks, self.standings[name]
@@ -430,7 +460,7 @@ class Work:
             self._happened(loop.Probed(variant=name), Did.PROBED, name, patch=patch.digest)  # not run: see _judge
             return
         self._say(f"{name}: running it")
-        facts = self.tools.probe(self.tools.patched(record.tree, patch))
+        facts = self.tools.probe(self.tools.patched(record.tree, patch), patch.arguments)
         first = self.tools.judge_first_step(facts)
         if first.outcome is Outcome.FAILED:
             self._failed(name, of_verdict(first, ended=facts.ended), Did.PROBED, patch=patch.digest, facts=facts)
@@ -469,7 +499,7 @@ class Work:
         self._complete_baseline()
         if complete is not None and ladder.needs_run(record, patch):
             self._say(f"{name}: running it to its end")
-            completion = complete(self.tools.patched(record.tree, patch))
+            completion = complete(self.tools.patched(record.tree, patch), patch.arguments)
             self._book.write(Did.COMPLETED, name, patch=patch.digest, completion=completion)
         end = ladder.to_the_end(record, variant, patch, self._base)
         verdicts = ladder.with_end(self.judged_now(variant, patch), end)
@@ -528,5 +558,5 @@ def reasons_of(error: EtudeError) -> tuple[Reason, ...]:
 
 
 def is_done(standing: Standing) -> bool:
-    """Say whether a variant needs nothing more: it is accepted, or ended for good."""
-    return standing.stage is Stage.ACCEPTED or standing.stage in ENDS
+    """Say whether a variant needs nothing more: it is accepted, serves others, or ended for good."""
+    return standing.stage in (Stage.ACCEPTED, Stage.SHARED) or standing.stage in ENDS

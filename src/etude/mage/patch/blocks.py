@@ -60,8 +60,9 @@ class Patch(Value, frozen=True):
         base: The digest of the tree.
         result: The digest of what it becomes.
         diff: The canonical unified diff.
-        digest: The digest of that: what an approval binds to.
+        digest: The digest of that, and of the arguments: what an approval binds to.
         author: Who wrote it.
+        arguments: What its program is called with besides; empty but where several variants share one change.
         blocks: What it was made of.
         mended: What was tolerated: trailing white space, line ends.
     """
@@ -71,6 +72,7 @@ class Patch(Value, frozen=True):
     diff: str
     digest: str
     author: Author
+    arguments: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
     mended: tuple[str, ...] = ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import Final
 
 _BLANK: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\u180b\u180c\u180d\u180f")
@@ -21,14 +22,14 @@ def is_invisible(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp", "Zs", "Cs", "Co", "Cn")
 
 
-def visible(text: str) -> str:
-    r"""Return a text in which such characters are shown by number.
+def numbered(text: str, odd: Callable[[str], bool] = is_invisible) -> str:
+    r"""Return a text in which odd characters are shown by number.
 
     Example:
-        >>> visible("admin\u202e")
+        >>> numbered("admin\u202e")
         'admin⟨U+202E⟩'
     """
-    return "".join(f"⟨U+{ord(c):04X}⟩" if is_invisible(c) else c for c in text)
+    return "".join(f"⟨U+{ord(c):04X}⟩" if odd(c) else c for c in text)
 
 
 def lookalike(text: str) -> str:

@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from etude.mage.patch.blocks import Author, Block, Patch, Search, Symbol, Whole
 from etude.mage.patch.diffs import apply_diff, diff_of, reversed_diff
 from etude.mage.patch.elisions import elided
@@ -22,7 +24,15 @@ from etude.mage.sources.indenting import flush
 from etude.mage.tree import Tree, digest_of
 from etude.mage.verdicts import Outcome, Reason, Rung
 
-__all__ = ["NOT_PLANNED", "PatchRefused", "make_patch", "make_patch_of_trees", "patched", "reversed_patch"]
+__all__ = [
+    "NOT_PLANNED",
+    "PatchRefused",
+    "make_patch",
+    "make_patch_of_trees",
+    "patched",
+    "reversed_patch",
+    "with_arguments",
+]
 
 NOT_PLANNED: Final = "This patch changes {file}, which the plan does not allow. Sent to you, not to the model."
 
@@ -80,6 +90,12 @@ def make_patch_of_trees(base: Tree, new: Tree, author: Author) -> Patch:
     changed = [path for path in new if base.files.get(path) != new.files[path]]
     blocks = tuple(Whole(file=path, text=_text_of(path, new.files[path])) for path in changed)
     return _patch_of(base, new, author, blocks=blocks)
+
+
+def with_arguments(patch: Patch, arguments: Sequence[str]) -> Patch:
+    """Return a patch whose program is called with arguments besides: to approve it is to approve them."""
+    digest = digest_of(msgspec.json.encode([patch.digest, *arguments]))
+    return msgspec.structs.replace(patch, arguments=tuple(arguments), digest=digest)
 
 
 def patched(tree: Tree, patch: Patch) -> Tree:

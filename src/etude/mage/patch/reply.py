@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from etude.core.text import shortened
 from etude.mage.patch.blocks import Block, Search, Symbol, Whole
 from etude.mage.patch.refusals import BadReply
 from etude.mage.patch.rendering import WITHOUT_NEWLINE
@@ -24,6 +25,8 @@ __all__ = ["BadReply", "Written", "read_reply"]
 
 CANNOT: Final = "CANNOT:"
 KINDS: Final = ("search", "whole", "replace")
+MOST: Final = 120
+"""So many characters of what was not understood are told."""
 _OPENS: Final = re.compile(r"(`{3,})([^`]*)$")
 _ASTRAY: Final = re.compile(r"[\s>*+-]*(?:`{3,}|~{3,})[^`]*$")
 _WORD: Final = re.compile(r'([A-Za-z_-]+)=("(?:[^"\\]|\\.)*"|[^\s"]+)(?=\s|$)|(\S+)')
@@ -89,15 +92,10 @@ def read_reply(text: str, *, cut_off: bool = False, most_tokens: int = 0) -> Wri
             f"symbol, or one line that begins with {CANNOT} and says why there can be none.",
             claim="a reply holds a change",
             expected="at least one block",
-            found=shortened(" ".join(" ".join(prose).split())) or "nothing",
+            found=shortened(" ".join(" ".join(prose).split()), MOST) or "nothing",
         )
     blocks = tuple(_blocks(fences))
     return Written(blocks=blocks, prose="\n".join(prose).strip(), cannot=cannot)
-
-
-def shortened(text: str, most: int = 120) -> str:
-    """Return the beginning of a text."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _fences(text: str, prose: list[str]) -> Iterator[_Fence]:
@@ -111,8 +109,8 @@ def _fences(text: str, prose: list[str]) -> Iterator[_Fence]:
         if opens is None:
             if _ASTRAY.match(line):
                 raise _bad(
-                    f"Line {at} of the reply looks like a fence, and is none: {shortened(line)!r}; nothing applied. "
-                    "Fences are three or more backticks at the left edge of a line.",
+                    f"Line {at} of the reply looks like a fence, and is none: {shortened(line, MOST)!r}; nothing "
+                    "applied. Fences are three or more backticks at the left edge of a line.",
                     claim="every fence begins at the left edge",
                     found=line,
                 )

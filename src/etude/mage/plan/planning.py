@@ -6,6 +6,7 @@ choose in (``choices``), and approve.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -118,7 +119,8 @@ def told(plan: Plan) -> str:
         if one.unclear:
             lines.append("  not written    until it is chosen")
         else:
-            lines.append(f"  written by     {WRITERS[one.route]}; may change {', '.join(one.files) or 'nothing'}")
+            writer = WRITERS[one.route].format(shares=one.shares, arguments=shlex.join(one.arguments))
+            lines.append(f"  written by     {writer}; may change {', '.join(one.files) or 'nothing'}")
     if plan.remarks:
         lines += ["", "To know:"]
         lines += [f"  {remark}" for remark in plan.remarks]
@@ -128,6 +130,7 @@ def told(plan: Plan) -> str:
 WRITERS = {
     Route.RULE: "a rule, without any model",
     Route.MODEL: "a language model, a program or a person",
+    Route.SHARED: "nobody: it is {shares}, called with {arguments}",
     Route.PERSON: "a person",
 }
 

@@ -20,11 +20,11 @@ from etude.mage.probe.interpreters import files_of
 from etude.mage.probe.laying import free
 from etude.mage.probe.reading import facts_of
 from etude.mage.sandbox.protocol import Job, Limits, Sandbox
+from etude.mage.sources.entry import experiment_of
 
 HERE: Final = Path(__file__).resolve().parent
 FIRST: Final = HERE / "first"
 INSIDE: Final = HERE / "inside"
-EXPERIMENT: Final = re.compile(r"([^\s:]+\.py):([A-Za-z_]\w*)$")
 PYTHON: Final = re.compile(r"python(\d+(\.\d+)?)?$")
 PASSED: Final = (
     *("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "KERAS_BACKEND"),
@@ -47,6 +47,7 @@ def probe(
     reads: Sequence[Path] = (),
     hides: Sequence[Path] = (),
     metric_file: str = "",
+    arguments: Sequence[str] = (),
     interpreter: str = sys.executable,
     rows: int | None = ROWS,
     environment: Mapping[str, str] | None = None,
@@ -70,6 +71,7 @@ def probe(
         hides: What of that it is not to find (see ``laying.hidden``).
         metric_file: The JSON file, relative to the folder, that it writes its metrics into. One of an earlier run is
             taken away first.
+        arguments: What a command has besides, word by word.
         interpreter: Which Python runs it.
         rows: An estimator is fitted on at most so many rows, evenly spaced; None for all. Numbers differ then, and
             ``unseen`` says so.
@@ -82,7 +84,7 @@ def probe(
     if steps < 1 or (rows is not None and rows < 1):
         raise ConfigError(f"steps={steps}, rows={rows}: nothing can be seen of less than 1. Pass 1 or more.")
     folder = folder.absolute()
-    is_experiment = EXPERIMENT.match(entry.strip()) is not None
+    is_experiment = experiment_of(entry) is not None
 
     def run(seed: int) -> Facts:
         token = secrets.token_hex(8)
@@ -93,7 +95,7 @@ def probe(
         own = [FIRST, INSIDE, *([_etude()] if is_experiment else [])]
         spec = {"out": str(out), "steps": steps, "rows": rows, "folder": str(folder), "path": _path()}
         job = Job(
-            command=command_of(entry, seed=seed, interpreter=interpreter, metrics=returned),
+            command=[*command_of(entry, seed=seed, interpreter=interpreter, metrics=returned), *arguments],
             folder=folder,
             reads=list(dict.fromkeys([*files_of(interpreter, _path()), *own, *reads])),
             hides=hides,
@@ -119,9 +121,9 @@ def command_of(entry: str, *, seed: int, interpreter: str, metrics: Path) -> lis
     Raises:
         ConfigError: It is no command.
     """
-    if named := EXPERIMENT.match(entry.strip()):
+    if (named := experiment_of(entry)) is not None:
         return [
-            *(interpreter, str(INSIDE / "driver.py"), named[1], named[2], str(seed), str(metrics)),
+            *(interpreter, str(INSIDE / "driver.py"), *named, str(seed), str(metrics)),
             str(_etude()),
         ]
     try:

@@ -7,17 +7,17 @@ spelled out. An approval is of the patch and the verdict that were on the screen
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TextIO
 
 from etude.core.errors import ConfigError
-from etude.core.text import count
+from etude.core.text import count, visible, visible_lines
 from etude.mage.facts import Facts
 from etude.mage.loop.book import Record
 from etude.mage.tree import Tree
@@ -73,6 +73,7 @@ def screen(record: Record, name: str, *, coloured: bool = False, all_facts: bool
     lines += [f"   from the hint: {visible(variant.quote)}"] if variant.quote else []
     if patch is not None:
         lines += ["", f"written by {visible(patch.author.name)}; patch {patch.digest[:12]}"]
+        lines += [f"called with {visible(shlex.join(patch.arguments))}"] if patch.arguments else []
         lines += [f"tolerated: {visible(one)}" for one in patch.mended]
         lines += ["", *coloured_diff(patch.diff, coloured=coloured)]
         lines += [
@@ -94,16 +95,6 @@ def told_cost(record: Record, name: str) -> str:
     return f"{calls}; {known}{unknown}"
 
 
-def visible(text: str) -> str:
-    r"""Return a text in which what cannot be seen, or moves other text, is spelled out.
-
-    Example:
-        >>> visible("a\x1b[31mb\u202ec")
-        'a\\x1b[31mb\\u202ec'
-    """
-    return "".join(one if _is_visible(one) else one.encode("unicode_escape").decode() for one in text)
-
-
 def coloured_diff(diff: str, *, coloured: bool = False) -> list[str]:
     """Return the lines of a diff, with what is added and gone in colours."""
     lines = []
@@ -111,7 +102,7 @@ def coloured_diff(diff: str, *, coloured: bool = False) -> list[str]:
         if line == "" and diff.endswith("\n"):
             continue
         style = "hunk" if line.startswith("@@") else "added" if line.startswith("+") else "gone"
-        plain = visible(line)
+        plain = visible_lines(line)
         lines.append(_styled(plain, style, coloured) if line.startswith(("@@", "+", "-")) else plain)
     return lines
 
@@ -243,11 +234,6 @@ class Terminal:
         self._into.flush()
 
 
-def visible_lines(text: str) -> str:
-    """Return a text of several lines in which each is visible."""
-    return "\n".join(visible(line) for line in text.split("\n"))
-
-
 def edited(tree: Tree, files: Iterable[str], *, environment: Mapping[str, str] = os.environ) -> Tree:
     """Let a person edit files of a tree in their editor, and return what came of it.
 
@@ -271,10 +257,6 @@ def edited(tree: Tree, files: Iterable[str], *, environment: Mapping[str, str] =
 
 def _words() -> set[str]:
     return {word for name, choice in Choice.__members__.items() for word in (name.lower(), choice.value)}
-
-
-def _is_visible(one: str) -> bool:
-    return one == "\t" or unicodedata.category(one) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
 def _styled(text: str, style: str, coloured: bool) -> str:

@@ -17,10 +17,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from etude.mage.sandbox.protocol import Limits
+from etude.system.groups import GROUPS, PROC, Groups, counted, groups_of, kills_for_memory, text
 
 NAMES: Final = {"pids": "processes", "memory": "memory"}
 """Controller -> what it limits, in a word."""
@@ -48,38 +49,28 @@ class Tree:
         remove: Removes it.
     """
 
-    proc: Path = Path("/proc")
-    groups: Path = Path("/sys/fs/cgroup")
+    proc: Path = PROC
+    groups: Path = GROUPS
     make: Callable[[Path], None] = os.mkdir
     remove: Callable[[Path], None] = os.rmdir
 
     @property
-    def version(self) -> int:
-        """Of the control groups."""
-        return TWO if (self.groups / "cgroup.controllers").exists() else 1
-
-    def home(self, controller: str) -> Path | None:
-        """Return the folder of the group that we are in, or of the nearest around it that we can see."""
-        root, wanted = (self.groups, "") if self.version == TWO else (self.groups / controller, controller)
-        for line in _text(self.proc / "self" / "cgroup").splitlines():
-            _, names, group = line.split(":", 2)
-            if wanted in names.split(","):
-                place = PurePosixPath("/", group)
-                around = (Path(f"{root}{one}") for one in (place, *place.parents))
-                return next((folder for folder in around if folder.is_dir()), None)
-        return None
+    def ours(self) -> Groups:
+        """The groups that we are in, or the nearest around them that we can see."""
+        return groups_of(proc=self.proc, groups=self.groups, controllers=tuple(NAMES))
 
     def parents(self, controller: str) -> Iterator[Path]:
         """Give the groups in which one could be made that limits something."""
-        home = self.home(controller)
+        ours = self.ours
+        home = ours.folders.get(controller)
         if home is None:
             return
-        if self.version != TWO:
+        if ours.version != TWO:
             yield home
             return
-        is_free = home != self.groups and all(_text(home / name)[:3] in ("", "max") for name in LIMITING)
+        is_free = home != self.groups and all(text(home / name)[:3] in ("", "max") for name in LIMITING)
         for around in (home, home.parent) if is_free else (home,):
-            if controller in _text(around / HANDED_ON).split():
+            if controller in text(around / HANDED_ON).split():
                 yield around
 
 
@@ -114,11 +105,9 @@ class Group:
 
     def refused(self) -> str:
         """Return which limit the kernel had to hold, in words; empty if none."""
-        if (folder := self.folders.get("memory")) and (
-            _count(folder / "memory.events", "oom_kill") or _count(folder / "memory.oom_control", "oom_kill")
-        ):
+        if (folder := self.folders.get("memory")) and kills_for_memory(folder):
             return f"more than {self.limits.memory_mb:,} MB of memory in all"
-        if (folder := self.folders.get("pids")) and _count(folder / "pids.events", "max"):
+        if (folder := self.folders.get("pids")) and counted(folder / "pids.events", "max"):
             return f"more than {most_tasks(self.limits):,} processes and threads"
         return ""
 
@@ -128,7 +117,7 @@ class Group:
         left = set(self.folders.values())
         while left:
             for folder in list(left):
-                for pid in map(int, _text(folder / PROCESSES).split()):
+                for pid in map(int, text(folder / PROCESSES).split()):
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, signal.SIGKILL) if pid > 0 else None
                 if self._remove(folder):
@@ -162,7 +151,7 @@ def make(limits: Limits, tree: Tree = Tree()) -> Group | None:
     """Return a new group that holds limits, as far as this machine lets us make one; None where it does not at all."""
     group = Group(tree, limits)
     name = f"{OURS}{os.getpid()}-{secrets.token_hex(4)}"
-    for controller, files in _wanted(limits, tree.version).items():
+    for controller, files in _wanted(limits, tree.ours.version).items():
         for around in tree.parents(controller):
             _sweep(around, tree)
             folder = around / name
@@ -212,17 +201,3 @@ def _write(file: Path, said: str) -> None:
         os.write(handle, said.encode())
     finally:
         os.close(handle)
-
-
-def _count(file: Path, name: str) -> int:
-    for line in _text(file).splitlines():
-        said, _, count = line.partition(" ")
-        if said == name and count.isdecimal():
-            return int(count)
-    return 0
-
-
-def _text(file: Path) -> str:
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        return file.read_text().strip()
-    return ""

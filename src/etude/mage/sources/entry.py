@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from typing import Final
 
 from etude.core.errors import ConfigError
 from etude.mage.near import listed, nearest
 from etude.mage.tree import Tree
+
+EXPERIMENT: Final = re.compile(r"([^\s:]+\.py):([A-Za-z_]\w*)$")
+
+
+def experiment_of(entry: str) -> tuple[str, str] | None:
+    """Return the file and the name of the experiment of Étude that an entry is; None if it is a command.
+
+    Example:
+        >>> experiment_of("train.py:experiment"), experiment_of("python train.py --seed {seed}")
+        (('train.py', 'experiment'), None)
+    """
+    named = EXPERIMENT.match(entry.strip())
+    return (named[1], named[2]) if named is not None else None
 
 
 def entry_file(entry: str, tree: Tree) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from etude.core.errors import ConfigError
+from etude.core.text import visible
 from etude.mage.sources.entry import entry_file, words_of
 from etude.mage.sources.sorting import why_not_content, why_not_folder, why_not_name
 from etude.mage.tree import Tree
@@ -192,7 +193,7 @@ def _walk(root: Path, ignored: frozenset[str]) -> Iterator[tuple[str, str]]:
             why = _why_not(root, one, path, ignored)
             if why or not one.is_dir(follow_symlinks=False):
                 is_folder = one.is_dir(follow_symlinks=False)
-                yield f"{spelled(path)}/" if is_folder else spelled(path), why
+                yield f"{visible(path)}/" if is_folder else visible(path), why
             else:
                 inner.append(f"{path}/")
         folders += reversed(inner)
@@ -223,16 +224,6 @@ def _why_not_link(root: Path, link: Path) -> str:
     if target.is_relative_to(root):
         return "a symbolic link; what it leads to is read where it is"
     return "a symbolic link out of the project"
-
-
-def spelled(path: str) -> str:
-    r"""Return a path in which what cannot be seen, or is no text, is spelled out.
-
-    Example:
-        >>> spelled("a\n\x1b[31mb.py")
-        'a\\n\\x1b[31mb.py'
-    """
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in path)
 
 
 def _ignored(root: Path) -> frozenset[str]:

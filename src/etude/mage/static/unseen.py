@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 
-from etude.mage.patch.invisible import is_invisible, lookalike, looks_latin, visible
+from etude.mage.patch.invisible import is_invisible, lookalike, looks_latin, numbered
 from etude.mage.patch.lines import bare
 from etude.mage.static.policy import Broken, Change, Rule
 
@@ -20,13 +20,13 @@ def find_invisible(change: Change) -> Iterator[Broken]:
         if odd:
             yield Broken(
                 Rule.INVISIBLE,
-                f"{change.path}, line {number}, holds {', '.join(odd)}, which nobody sees: {visible(text.strip())!s}. "
+                f"{change.path}, line {number}, holds {', '.join(odd)}, which nobody sees: {numbered(text.strip())}. "
                 "Write such characters as escapes, if they are meant.",
                 expected="characters that are seen",
                 found=", ".join(odd),
             )
         elif word := lookalike(text):
-            shown = "".join(f"⟨U+{ord(c):04X}⟩" if looks_latin(c) else c for c in word)
+            shown = numbered(word, looks_latin)
             yield Broken(
                 Rule.INVISIBLE,
                 f"{change.path}, line {number}, has the name {word}, in which letters only look Latin: {shown}.",

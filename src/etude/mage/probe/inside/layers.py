@@ -22,6 +22,7 @@ class Layers:
         self._keras: Any = None
         self._calls: dict[int, list[Any]] = {}
         self._models: list[tuple[Any, dict[str, Any]]] = []
+        self._looked_at: set[int] = set()
         self._steps = 0
         self._depth = 0
 
@@ -110,20 +111,25 @@ class Layers:
             self._seen.facts["optimizers"].append(
                 [{"type": type(optimizer).__name__, **plain.plain_items(config.items())}]
             )
-        self._look_at(variables)
+        if not {id(one) for one in variables} <= self._looked_at:
+            self._looked_at |= {id(one) for one in variables}
+            self._look_at(variables)
+        rows: dict[int, list[dict[str, Any]]] = {}
+        for _, facts in self._models:
+            for row in facts["parameters"].values():
+                rows.setdefault(row["variable"], []).append(row)
         for variable, gradient in zip(variables, grads, strict=False):
-            got = gradient is not None and bool((gradient.detach() != 0).any())
-            for _, facts in self._models:
-                for row in facts["parameters"].values():
-                    if row["variable"] == id(variable):
-                        row["got_gradient"] = bool(row["got_gradient"]) or got
+            if waiting := [row for row in rows.get(id(variable), ()) if not row["got_gradient"]]:
+                got = gradient is not None and bool((gradient.detach() != 0).any())
+                for row in waiting:
+                    row["got_gradient"] = got
 
     def _after_step(self) -> None:
         self._steps += 1
         self._seen.facts["steps"] = self._steps
         if self._steps >= self._seen.steps_wanted:
             self._seen.enough()
-        self._seen.write()
+        self._seen.write_steps()
 
     def _look_at(self, variables: list[Any]) -> None:
         wanted = {id(one) for one in variables}
@@ -145,6 +151,7 @@ class Layers:
                 "shape": [int(size) for size in one.shape],
                 "trainable": trainable,
                 "digest": plain.digest(plain.bytes_of(one.value)),
+                "begins": plain.moments(one.value),
                 "got_gradient": False if trainable else None,
                 "variable": id(one),
             }

@@ -130,11 +130,14 @@ class Modules:
             self._look_at_gradients()
         self._steps[id(optimizer)] += 1
         total = seen.facts["steps"] = sum(self._steps.values())
-        waiting = len(self._alive(self._torch.optim.Optimizer)) > len(self._steps)
-        is_enough = min(self._steps.values()) >= seen.steps_wanted and not waiting
+        is_enough = min(self._steps.values()) >= seen.steps_wanted and not self._others_wait()
         if is_enough or total >= MOST_STEPS * seen.steps_wanted:
             seen.enough()
-        seen.write()
+        seen.write_steps()
+
+    def _others_wait(self) -> bool:
+        """Say whether there are optimizers that have made no step so far: all objects are looked through for that."""
+        return len(self._alive(self._torch.optim.Optimizer)) > len(self._steps)
 
     def _scheduled(self, scheduler: Any) -> None:
         self._seen.facts["scheduled"].append(type(scheduler).__name__)
@@ -153,6 +156,7 @@ class Modules:
             rows = {str(nth): self._parameter(one) for nth, one in enumerate(bare)}
             self._bare += zip(bare, rows.values(), strict=True)
             self._seen.facts["models"].append({"type": "Tensor", "parameters": rows, "modules": {}})
+        self._note_groups()
         self._seen.write()
 
     def _roots_of(self, wanted: set[int]) -> tuple[list[Any], set[int]]:
@@ -207,6 +211,8 @@ class Modules:
             "digest": "" if is_lazy else self._digest_of(parameter),
             "got_gradient": None,
             "moved": None,
+            "begins": None if is_lazy else self._moments_of(parameter),
+            "group": None,
         }
 
     def _digest_of(self, parameter: Any) -> str:
@@ -215,6 +221,23 @@ class Modules:
             return str(self._seen.plain.digest(self._seen.plain.bytes_of(parameter)))
         except Exception:
             return ""
+
+    def _moments_of(self, parameter: Any) -> list[float] | None:
+        try:
+            found: list[float] | None = self._seen.plain.moments(parameter)
+        except Exception:
+            return None
+        return found
+
+    def _note_groups(self) -> None:
+        """Note which optimizer has a parameter, and in which group."""
+        groups: dict[int, list[int]] = {}
+        for nth, optimizer in enumerate(self._optimizers):
+            for number, group in enumerate(optimizer.param_groups):
+                for parameter in group["params"]:
+                    groups.setdefault(id(parameter), [nth, number])
+        for parameter, row in self._pairs():
+            row["group"] = groups.get(id(parameter))
 
     def _pairs(self) -> list[tuple[Any, dict[str, Any]]]:
         """Return all parameters, and what is kept of them."""

@@ -36,6 +36,7 @@ class Seen:
         self.is_on = True
         self.is_busy = False
         self.is_ending = False
+        self._next_step = 0
         self._ways: dict[str, list[str]] = {}
         self.facts: dict[str, Any] = {"why": "", "steps": 0, "unseen": []}
         self.before_writing: list[Callable[[], object]] = []
@@ -99,6 +100,13 @@ class Seen:
             self.note(f"facts could not be written: {type(error).__name__}: {error}")
         finally:
             self.is_busy = was_busy
+
+    def write_steps(self) -> None:
+        """Write everything down after a step; the more there were, the more seldom, since each time all is written."""
+        steps = self.facts["steps"]
+        if steps >= self._next_step:
+            self._next_step = steps + max(1, steps // 4)
+            self.write()
 
     def enough(self) -> None:
         """End this process: nothing of the program runs any more, and so nothing of it can go wrong."""
