@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -234,13 +235,13 @@ class Killed(BaseException):
 def test_a_study_that_is_killed_goes_on_and_asks_for_no_answer_twice(tmp_path: Path) -> None:
     backend, kills = Backend([BROKEN, GOOD]), [3, 1]
 
-    def deadly(tree: Tree) -> Facts:
+    def deadly(tree: Tree, arguments: Sequence[str] = ()) -> Facts:
         if kills:
             kills[0] -= 1
             if not kills[0]:
                 kills.pop(0)
                 raise Killed
-        return probe(tree)
+        return probe(tree, arguments)
 
     for _ in range(2):
         with pytest.raises(Killed), bench(tmp_path / "s", backend, probe=deadly) as at:

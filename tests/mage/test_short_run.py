@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -233,9 +233,9 @@ class Ends:
         self.timed_out = timed_out
         self.ran: list[Tree] = []
 
-    def __call__(self, tree: Tree) -> Completion:
+    def __call__(self, tree: Tree, arguments: Sequence[str] = ()) -> Completion:
         self.ran.append(tree)
-        facts = msgspec.structs.replace(probe(tree), ended=ENDED)
+        facts = msgspec.structs.replace(probe(tree, arguments), ended=ENDED)
         if self.timed_out:
             facts = msgspec.structs.replace(facts, ended=Ended(code=None, why="time limit"))
         return ended(facts, self.metrics.pop(0) if self.metrics else 0.5, limit_s=SHORT_S)
@@ -283,7 +283,7 @@ class Killed(BaseException):
 def test_a_study_that_is_killed_runs_nothing_to_its_end_twice(tmp_path: Path) -> None:
     ends = Ends()
 
-    def deadly(tree: Tree) -> Completion:
+    def deadly(tree: Tree, arguments: Sequence[str] = ()) -> Completion:
         if len(ends.ran) == 1:
             ends.ran.append(tree)
             raise Killed

@@ -136,6 +136,9 @@ def test_columns_leave_or_join_lists(source: str, names: tuple[str, ...], wanted
         ("a = a.drop(columns=['id'])\nb = a.drop(columns=['label'])\n", ("x",)),  # which of them?
         ("a = a.drop(['x', 'y'])\n", ("z",)),  # rows
         ("X = data[['a', 'b']]\n", ("a", "z")),
+        ("t = pandas.DataFrame(numbers, columns=['a', 'b'])\n", ("a",)),  # it names them
+        ("t = pandas.read_csv('t.csv', names=['a', 'b'])\n", ("a",)),
+        ("C = ['a', 'b']\nt = DataFrame(numbers, columns=C)\nX = t[C]\n", ("a",)),
     ],
 )
 def test_where_it_is_not_clear_how_columns_come_in_no_rule_is_sure(source: str, names: tuple[str, ...]) -> None:
@@ -483,8 +486,9 @@ def test_blocks_have_a_text_that_occurs_once_and_put_in_what_was_meant(parts: li
     wanted = edited(text, edits)
     if found is None:
         return
-    new = text
+    placed = []
     for block in found:
         assert text.count(block.search) == 1
-        new = new.replace(block.search, block.text)
-    assert new == wanted
+        at = text.index(block.search)  # in the untouched text, where each block is placed
+        placed.append(Edit(at, at + len(block.search), block.text))
+    assert edited(text, placed) == wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Final
 
 from etude.mage.patch.blocks import Search
 from etude.mage.patch.editing import Edit, edited, searches
@@ -12,7 +13,11 @@ from etude.mage.sources.literals import literal
 from etude.mage.sources.source import Source, plain_name, sources
 from etude.mage.tree import Tree
 
-SELECTS = ("usecols", "columns", "feature_names", "include")
+SELECTS: Final = ("usecols", "columns", "feature_names", "include")
+"""Arguments that pick columns."""
+NAMES: Final = ("names",)
+MAKES: Final = ("DataFrame", "DMatrix", "QuantileDMatrix", "Dataset", "from_records")
+"""What gives columns of numbers their names: there the same arguments pick nothing."""
 
 
 def without_columns(names: Sequence[str], tree: Tree) -> tuple[Search, ...] | None:
@@ -63,8 +68,12 @@ def selects(texts: Texts) -> bool:
                 if not isinstance(one.ctx, ast.Load):
                     return False
                 picks = True
-        elif isinstance(one, ast.keyword) and one.arg in SELECTS and _is(one.value, node, name):
-            picks = True
+        elif isinstance(one, ast.Call):
+            for keyword in one.keywords:
+                if keyword.arg in (*SELECTS, *NAMES) and _is(keyword.value, node, name):
+                    if keyword.arg in NAMES or plain_name(one.func).rpartition(".")[2] in MAKES:
+                        return False
+                    picks = True
     return picks
 
 
