@@ -158,11 +158,12 @@ def _live(live: Mapping[str, Any], drawn: Mapping[str, str]) -> Iterator[str]:
     head = ("beside V1", "type", "tuning", "V2's tuning", "energy", "training, times as fast", "beside V2", "accuracy")
     yield table(head, told)
     yield paragraph(
-        "A search of this size has 78 epochs, few of one trial, and its best settings save little (but for one thread):",
-        "what one seed shows lies within what epochs of one setting spread by. Jacobi's lie further apart: each sweep makes",
-        "new arrays, and whether the process keeps their memory or gives it back to the system in between is up to its",
-        "allocator, by chance of what else is there. With the same setting, threads and all, its epochs take several times",
-        "as long where it is given back. So this row tells of no approach. The targets are held on replay, by many seeds.",
+        "A search of this size has 78 epochs, few of one trial, and its best settings save little (but for one",
+        "thread): what one seed shows lies within what epochs of one setting spread by. Jacobi's lie further apart.",
+        "Each sweep makes new arrays, and whether the process keeps their memory or gives it back to the system in",
+        "between is up to its allocator, by chance of what else is there. With the same setting, threads and all, its",
+        "epochs take several times as long where it is given back, so this row tells of no approach. The targets are",
+        "held on replay, by many seeds.",
     )
 
 
