@@ -298,6 +298,10 @@ def test_accepted_variants_are_trained_in_the_same_study_and_written_out(mage: M
     Path("policy.toml").write_text("most_lines = 40\n")
     Path("project/train.py").write_text(TRAIN + TRAINED)
     assert mage.written("--approve", "policy.toml", "--metric", "metrics.json:accuracy").code == 0
+    done = mage("run", "project", "--seeds", "2")
+    assert (done.code, done.out) == (2, "")
+    assert "Nothing was started" in done.err
+    assert etude.open("project").counts() == {}
     done = mage("run", "project", "--seeds", "6", "--workers", "1")
     assert done.code == 0, done.err
     assert "custom:without-conv2" in done.out

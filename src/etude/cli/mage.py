@@ -406,6 +406,7 @@ def run(
     *,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds each variant is trained with.")] = 10,
     workers: Annotated[int | None, typer.Option("--workers", help="How many trials run at a time.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run it although so few seeds can decide nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train the accepted variants beside the untouched program: an ordinary ablation in the same study."""
@@ -416,7 +417,8 @@ def run(
     record = read(folder)
     if not record.accepted():
         raise ConfigError(f"No variant of {study} is accepted. Review them first: etude mage review {study}")
-    came = studies.train(folder, record, seeds=seeds, **({"workers": workers} if workers is not None else {}))
+    options = {"seeds": seeds, "force": force, **({"workers": workers} if workers is not None else {})}
+    came = studies.train(folder, record, **options)
     with studies.taken_up(study) as (setup, book):
         studies.work(book, setup, None).handed_over(record.accepted())
     if as_json:

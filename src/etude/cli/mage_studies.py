@@ -155,12 +155,17 @@ def accepted_in(record: Record) -> list[Accepted]:
 
 
 def train(folder: Path, record: Record, **options: Any) -> Any:
-    """Run the ablation of the accepted variants in the study's folder."""
+    """Run the ablation of the accepted variants in the study's folder.
+
+    Raises:
+        ConfigError: The project was edited since, nothing says where the metric is, or nothing could be decided.
+    """
     import etude
     from etude.files import scripts
     from etude.mage.handover.components import commands_of, components_of, hand_over
     from etude.mage.sources.entry import experiment_of
     from etude.mage.sources.reading import read_tree
+    from etude.verbs.ablation_draft import check_decides
 
     setup = record.setup
     assert setup is not None, "variants were accepted, so it was begun"
@@ -181,6 +186,8 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
         train, components = commands_of(accepted, entry=setup.entry, metric=setup.metric, base=tree, root=root)
         mode: Any = setup.mode or "max"
         experiment = etude.Experiment(train, metric=setup.metric.rpartition(":")[2], mode=mode)
+    # said before the first trials run, which are forced
+    check_decides(experiment.ablate(components, dry_run=True, **options), force=bool(options.get("force")))
     return hand_over(experiment, components, name=folder.name, **options)
 
 
