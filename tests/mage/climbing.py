@@ -73,7 +73,7 @@ def climbed(project: Project, reply: Fresh) -> list[Verdict]:
             project.tree,
             written.blocks,
             author=Author(name="fresh"),
-            lost_ok=[thing.name for thing in variant.things],
+            lost_ok=variant.goes,
         )
     except EtudeError as error:
         rung = getattr(error, "rung", Rung.APPLY)

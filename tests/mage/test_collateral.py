@@ -464,9 +464,10 @@ def of_a(one: dict[str, Any], other: dict[str, Any], *more: Witness) -> Verdict:
         (one_row((0.0, 0.05), shape=(100, 100)), one_row((0.001, 0.0502), shape=(100, 100))),
         (one_row((1.0, 0.0)), one_row((1.0, 0.0))),
         (one_row(None), one_row((0.0, 0.0))),
+        (one_row((0.3, 0.0), shape=(1,)), one_row((-0.2, 0.0), shape=(1,))),
         (one_row((0.0, 1.0), digest="x"), one_row((0.0, 0.0), digest="x")),
     ],
-    ids=["few numbers", "many numbers", "ones", "unknown", "equal to the bit"],
+    ids=["few numbers", "many numbers", "ones", "unknown", "one number", "equal to the bit"],
 )
 def test_what_stays_may_begin_with_other_numbers_that_were_drawn_alike(
     before: dict[str, Any], after: dict[str, Any]
@@ -542,3 +543,19 @@ def test_a_parameter_that_no_optimizer_has_any_more_is_told() -> None:
 
     assert "`c.weight` is trained by no optimizer, by one in the baseline" in told(of_a(two((0, 1)), two(None)))
     assert of_a(two((0, 1)), two((0, 1))).passed
+
+
+WAYS: dict[str, Any] = {**PLAIN, "elsewhere": {"aten.masked_fill": 9}, "calls": {**PLAIN["calls"]}}
+
+
+@pytest.mark.parametrize(
+    ("ways", "outcome"),
+    [(("2=-1e9", "2=0.0"), Outcome.PASSED), (("2=0.0",), Outcome.FOR_A_PERSON)],
+    ids=["as before", "one way takes the place of the other"],
+)
+def test_a_way_of_calling_that_gives_way_to_another_known_one_is_told(ways: tuple[str, ...], outcome: Outcome) -> None:
+    base = {**WAYS, "arguments": {"aten.masked_fill": ("2=-1e9", "2=0.0")}}
+    facts = {**GONE, "elsewhere": WAYS["elsewhere"], "arguments": {"aten.masked_fill": ways}}
+    found = verdict(base, facts, ModuleGone(path="b"))
+    assert found.outcome is outcome, told(found)
+    assert ("never with 2=-1e9" in told(found)) is (outcome is Outcome.FOR_A_PERSON)

@@ -257,6 +257,35 @@ def test_a_sequence_is_a_network_of_its_own() -> None:
     assert claims(source) == (ModuleGone(path="1"),)
 
 
+HEADED = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+        self.head = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))  # ABLATABLE_COMPONENT
+
+    def encode(self, x):
+        return F.relu(self.body(x))
+
+    def forward(self, x):
+        code = self.encode(x)
+        return self.head(code)
+"""
+
+
+def test_a_marked_sequence_within_a_network_goes_as_one() -> None:
+    found = only(f"from torch import nn\nimport torch.nn.functional as F\n{HEADED}")
+    assert found.witnesses == (ModuleGone(path="head", others_stay=False),)  # its ``forward`` is no straight chain
+    assert [(thing.name, thing.what) for thing in found.things] == [("head", What.MODULE)]
+
+
+def test_definitions_that_only_the_component_needs_may_go_with_it() -> None:
+    source = "from torch import nn\nimport torch.nn.functional as F\n" + HEADED.replace(
+        "nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))", "Head(8)"
+    )
+    assert set(only(source).goes) == {"head", "Head"}
+
+
 def test_what_is_chosen_has_to_be_there() -> None:
     source = CNN.replace("#ABLATABLE_COMPONENT", "# ABLATABLE_COMPONENT (with=pol)", 1)
     assert planned(source, facts=SEEN).remarks[0].text == (

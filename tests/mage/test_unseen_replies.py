@@ -28,11 +28,18 @@ climbs = pytest.mark.skipif(
 BAD: Final = (*unseen_replies.BAD, *third_replies.BAD)
 CORRECT: Final = (*unseen_replies.CORRECT, *third_replies.CORRECT)
 
+BEHIND: Final = "what is done to predictions with numpy, before they are measured, reads as the measuring does"
+PLACED: Final = "what is put in the place of the component, of what was there before, runs no operator that is counted"
+
 GETS_THROUGH: Final[Mapping[str, str]] = {
     "gated by itself": "a module that stays does the work of the one that goes, by operators that ran before too",
     "fewer are kept": "what a selection keeps is no column that was to go, and no claim counts the others",
     "a head that starts at zero": "first weights of a layer that follows what goes may be others",
     "decay by name": "which parameters decay is compared by groups, not by name",
+    "an offset for each region": BEHIND,
+    "the last place": PLACED,
+    "the state twice": PLACED,
+    "always taught": PLACED,
 }
 """Bad replies that pass, and what of them is not seen."""
 
@@ -41,6 +48,7 @@ MARK: Final = "a marked call that goes takes its mark along, which is held for a
 STOPS: Final = "training that stops by what it learnt is not recognised, and may take another number of steps"
 FITS: Final = "what goes is an estimator, whose own fit and selection go along"
 CHOSEN: Final = "columns are counted where a selection has kept so many, and not where they come in"
+WRAPS: Final = "an estimator that calls others within it is seen instead of them, and they are seen where it goes"
 RATES: Final = "a scheduler that goes is not licensed to leave learning rates as they were set"
 
 IS_REJECTED: Final[Mapping[str, str]] = {
@@ -57,6 +65,10 @@ IS_REJECTED: Final[Mapping[str, str]] = {
     "the call, and what is imported": STOPS,
     "two more names": CHOSEN,
     "never computed": CHOSEN,
+    "no pipeline": WRAPS,
+    "the pipeline is fitted": WRAPS,
+    "no folds either": WRAPS,
+    "returned as fitted": WRAPS,
 }
 """Correct replies that fail, and why."""
 

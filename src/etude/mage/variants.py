@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -79,6 +80,12 @@ class Variant(Value, frozen=True):
     settings: Mapping[str, object] = {}
     shares: str = ""
     arguments: tuple[str, ...] = ()
+
+    @property
+    def goes(self) -> tuple[str, ...]:
+        """Names of definitions that may go with it: the components', and what the lines that make them call."""
+        made = (name for thing in self.things for name in re.findall(r"(\w+)\(", thing.evidence))
+        return tuple(dict.fromkeys((*(thing.name for thing in self.things), *made)))
 
     @property
     def serves(self) -> bool:

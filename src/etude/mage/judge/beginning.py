@@ -14,6 +14,8 @@ from etude.mage.judge.tables import Pair
 
 FAR: Final = 8.0
 """So many standard errors apart, two samples of one distribution lie never, though its tails be heavy."""
+FEWEST: Final = 2
+"""One number does not tell whether it was drawn."""
 LOOKED_AT: Final = 100_000
 """Of a larger tensor the probe looks at about half as many numbers, or more."""
 
@@ -67,9 +69,11 @@ def _are_apart(before: ParameterFacts, after: ParameterFacts) -> bool:
     assert before.begins is not None
     assert after.begins is not None
     (one, spread), (other, its_spread) = before.begins, after.begins
+    size = math.prod(before.shape)
+    if size < FEWEST:
+        return False
     if not spread:
         return bool(its_spread) or one != other
-    size = math.prod(before.shape)
     number = size if size <= LOOKED_AT else LOOKED_AT // 2
     error = FAR / math.sqrt(number)
     return abs(math.log(its_spread / spread)) > error or abs(other - one) > error * math.hypot(spread, its_spread)

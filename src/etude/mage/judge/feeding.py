@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from etude.mage.facts import Facts, FitFacts
 from etude.mage.judge.comparing import listed, same, shown
-from etude.mage.judge.demanding import equal, is_without
+from etude.mage.judge.demanding import equal, is_part, is_without
 from etude.mage.judge.findings import Finding, alarm, fails, for_a_person
 from etude.mage.judge.licence import Licence
 
@@ -178,6 +178,12 @@ def named_fit(fit: FitFacts) -> str:
     return fit.type if _is_asked(fit) else f"{fit.type}.fit"
 
 
+def _is_of_a_part(key: str, licence: Licence) -> bool:
+    """Say whether a setting is that of an estimator inside, whose making goes: ``estimator__minmaxscaler__clip``."""
+    parts = key.split("__")[:-1]
+    return any(name.rpartition(".")[2].lower() in parts for name in licence.calls)
+
+
 def _fit(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Finding]:
     yield from equal(
         "What is asked of the model" if _is_asked(before) else "The class of what is fitted", before.type, after.type
@@ -191,7 +197,9 @@ def _fit(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Findin
             found=after.target,
         )
     if not licence.columns:
-        yield from equal(f"The columns that reach {named_fit(before)}", before.columns, after.columns)
+        fewer = bool(licence.calls) and is_part(after.columns, before.columns)  # which a call that goes may have made
+        weigh = for_a_person if fewer else fails
+        yield from equal(f"The columns that reach {named_fit(before)}", before.columns, after.columns, weigh)
         if before.columns == after.columns and before.digests and after.digests and before.digests != after.digests:
             odd = [n for n, one, two in zip(before.columns, before.digests, after.digests, strict=False) if one != two]
             yield (for_a_person if licence.data else fails)(
@@ -207,6 +215,7 @@ def _fit(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Findin
         if licence.columns and is_without(one, other, licence.columns):
             continue
         follows = licence.settings or (key == WEIGHTS and licence.calls)  # which a call that goes may have made
+        follows = follows or (key not in after.values and _is_of_a_part(key, licence))
         yield (for_a_person if follows else fails)(
             f"`{key}` of {before.type} is {shown(other)}, {shown(one)} in the baseline, and no claim says so.",
             claim="nothing else differs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from etude.mage.facts import Facts
@@ -92,10 +92,11 @@ def _more(licence: Licence) -> Weigh:
 def _fewer(name: str, before: int, after: int, licence: Licence) -> Weigh | None:
     """Return how much it weighs that a function is called fewer times; None for an alarm."""
     fewer = before - after
-    if _is_of(name, licence):
-        return None  # a method of what goes
-    if any(name.rpartition(".")[2] in one.split(".") for one in licence.calls):
-        return None  # it is made for what is not called any more
+    is_made_for_it = any(name.rpartition(".")[2] in one.split(".") for one in licence.calls)
+    if is_made_for_it or _is_of(name, licence):  # what is not called any more, or a method of what goes
+        return None
+    if licence.columns and ":" in name and not after:
+        return for_a_person  # what made something of a column that goes
     if licence.divides(fewer):
         # what modules run, and what a term of a loss does: operators tell whether it is more than the component's
         known = (licence.modules and _is_step(name)) or (licence.loss and ":" not in name)
@@ -265,15 +266,20 @@ def arguments(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
         if MORE in (*before, *after):
             continue
         is_constant = len(before) <= max(1, counts.get(name, 1) // 2)
-        if (
-            not is_constant
-            or f"arguments of {name}" in varies
-            or licence.may_call(name)
-            or _follows(before, after, licence)
-        ):
+        if not is_constant or f"arguments of {name}" in varies or licence.may_call(name):
             continue
         new = [one for one in after if one not in before]
-        if new:
+        gone = [one for one in before if one not in after]
+        if not new and gone and _called(facts, name) == _called(base, name) and not _left(gone, after, licence):
+            told, usual = _apart(gone[0], after[0])
+            yield for_a_person(
+                f"`{name}` is called as often as in the baseline, and never with {told}, as it is there: perhaps with "
+                f"{usual} in its place. No claim says so.",
+                claim="nothing else differs",
+                expected="; ".join(before),
+                found="; ".join(after),
+            )
+        if new and not _follows(before, after, licence):
             sized = name.startswith(INITIAL) and licence.draws  # a deviation may follow the size of a layer
             weigh = for_a_person if licence.replaced or licence.settings or sized else fails
             told, usual = _apart(new[0], before[0]) if before else (new[0], "nothing of that")
@@ -283,6 +289,10 @@ def arguments(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
                 expected="; ".join(before),
                 found="; ".join(after),
             )
+
+
+def _called(facts: Facts, name: str) -> int:
+    return facts.calls.get(name, 0) or facts.elsewhere.get(name, 0)
 
 
 def _apart(one: str, other: str) -> tuple[str, str]:
@@ -302,6 +312,12 @@ def _follows(before: tuple[str, ...], after: tuple[str, ...], licence: Licence) 
     pairs = [(f"={old}", f"={new}") for old, new in (*licence.settings.values(), *licence.changes)]
     told = [one for one in after if one not in before]
     return all(any(_swapped(one, old, new) in before for old, new in pairs) for one in told) if pairs else not told
+
+
+def _left(gone: Sequence[str], after: tuple[str, ...], licence: Licence) -> bool:
+    """Say whether ways of calling that are not there any more have become others by a value that is to change."""
+    pairs = [(f"={old}", f"={new}") for old, new in (*licence.settings.values(), *licence.changes)]
+    return all(any(_swapped(one, new, old) in after for old, new in pairs) for one in gone)
 
 
 def _swapped(text: str, old: str, new: str) -> str:

@@ -434,9 +434,8 @@ class Work:
         # A file that the plan does not name is for a person to allow, so it is no reason not to apply the patch: the
         # rung of policies tells it.
         record = self._book.record
-        goes = tuple(thing.name for thing in record.variant(name).things)
         try:
-            patch = self.tools.make_patch(record.tree, tuple(blocks), author=author, lost_ok=goes)
+            patch = self.tools.make_patch(record.tree, tuple(blocks), author=author, lost_ok=record.variant(name).goes)
         except EtudeError as error:
             rung = getattr(error, "rung", Rung.APPLY)
             self._failed(name, of_reasons(rung, reasons_of(error)), Did.PATCHED)

@@ -95,6 +95,10 @@ class Network:
         ending = [one for one in self.made if one.name.endswith(f".{name}")]
         return exact[0] if exact else ending[0] if len(ending) == 1 else None
 
+    def within(self, name: str) -> tuple[Made, ...]:
+        """Return what is inside a sequence, by the sequence's path."""
+        return tuple(one for one in self.made if one.name.startswith(f"{name}."))
+
     @property
     def layers(self) -> tuple[Made, ...]:
         """Those that have weights, by which people count "the second layer"; of one family if there is one."""

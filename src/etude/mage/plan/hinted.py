@@ -288,6 +288,8 @@ def _value(text: str) -> Any:
     plain = text.strip("'\"`")
     if plain.lower() in ("true", "false", "on", "off"):
         return plain.lower() in ("true", "on")
+    if plain in ("None", "none", "null"):
+        return None
     for kind in (int, float):
         try:
             return kind(plain)

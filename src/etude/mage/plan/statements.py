@@ -58,7 +58,8 @@ def _readings(
     names = annotation.names
     network, modules = _modules(project, source, placed, names)
     if network is not None and modules:
-        yield modules_gone(project, network, modules, along)
+        container = next((name for name in names if network.find(name) is None and network.within(name)), "")
+        yield modules_gone(project, network, modules, along, container=container)
     if (setting := setting_at(source, placed)) is not None and (setting.short in names or setting.name in names):
         yield from _listed_columns(project, source, placed, names)
         yield setting_off(project, setting)
@@ -94,6 +95,7 @@ def _modules(
         return None, ()
     for network in inside:
         made = tuple(one for name in names if (one := network.find(name)) is not None)
+        made = made or tuple(one for name in names for one in network.within(name))
         if made:
             return network, made
         if placed.scopes and placed.scopes[-1].name in METHODS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from etude.mage.facts import Facts
@@ -23,7 +23,7 @@ from etude.mage.sources.settings import Setting, off, settings_of
 from etude.mage.sources.source import plain_name, read_source, within
 from etude.mage.tree import Tree
 from etude.mage.variants import Thing, What
-from etude.mage.witnesses import ColumnsGone, SettingValue, Witness
+from etude.mage.witnesses import ColumnsGone, ModuleGone, SettingValue, Witness
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,22 @@ def modules_gone(
     modules: Sequence[Made],
     along: Sequence[str] = (),
     outputs: Mapping[str, int] | None = None,
+    *,
+    container: str = "",
 ) -> Component:
-    """Return that modules of a network go, and others get another number of outputs."""
+    """Return that modules of a network go, and others get another number of outputs.
+
+    Args:
+        project: The project.
+        network: The network.
+        modules: Those that go.
+        along: What goes along, as the user says.
+        outputs: Modules that stay -> their new number of outputs.
+        container: The sequence that holds them all, and goes as one; empty if none does.
+    """
     things = tuple(_module_thing(project, network, one) for one in modules)
+    if container:
+        things = (_module_thing(project, network, replace(modules[0], name=container)),)
     found = remove(
         network,
         modules,
@@ -114,7 +127,7 @@ def modules_gone(
     )
     return Component(
         things,
-        found.witnesses,
+        _as_one(found.witnesses, container) if container else found.witnesses,
         found.meaning,
         found.unclear,
         found.question,
@@ -122,6 +135,27 @@ def modules_gone(
         modules=(network, tuple(one.name for one in modules)),
         files=(network.file,),
     )
+
+
+def _as_one(witnesses: Sequence[Witness], container: str) -> tuple[Witness, ...]:
+    """Return claims in which those about what a container holds are one, about the container wherever it is."""
+    inside: dict[str, list[ModuleGone]] = {}
+    others: list[Witness] = []
+    for one in witnesses:
+        before, name, after = one.path.rpartition(f"{container}.") if isinstance(one, ModuleGone) else ("", "", "")
+        if isinstance(one, ModuleGone) and name and (not before or before.endswith(".")) and "." not in after:
+            inside.setdefault(f"{before}{container}", []).append(one)
+        else:
+            others.append(one)
+    wholes = (
+        ModuleGone(
+            path=path,
+            resized={row: shape for one in every for row, shape in one.resized.items()},
+            others_stay=all(one.others_stay for one in every),
+        )
+        for path, every in inside.items()
+    )
+    return (*wholes, *others)
 
 
 def _module_thing(project: Project, network: Network, made: Made) -> Thing:
