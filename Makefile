@@ -139,7 +139,7 @@ chaos: setup ## Let 200 faults fall on a study, and stop everything for a minute
 	@ETUDE_CHAOS=full $(BIN)/python -m pytest -q -s tests/study/test_chaos.py \
 	    tests/study/test_policy.py::test_a_laptop_that_sleeps_costs_no_attempt
 
-fresh: setup sandbox ## Let replies of fresh eyes climb all rungs of the mage, and all variants of the paper: about an hour
+fresh: setup sandbox ## Let replies of fresh eyes climb all rungs of the mage, and all variants of the paper: more than an hour
 	@ETUDE_FRESH=full $(BIN)/python -m pytest -q tests/mage/test_fresh_replies.py \
 	    tests/mage/test_unseen_replies.py tests/mage/test_paper_experiments.py
 

@@ -49,7 +49,6 @@ STOPS: Final = "training that stops by what it learnt is not recognised, and may
 FITS: Final = "what goes is an estimator, whose own fit and selection go along"
 CHOSEN: Final = "columns are counted where a selection has kept so many, and not where they come in"
 WRAPS: Final = "an estimator that calls others within it is seen instead of them, and they are seen where it goes"
-RATES: Final = "a scheduler that goes is not licensed to leave learning rates as they were set"
 
 IS_REJECTED: Final[Mapping[str, str]] = {
     "neither made nor used": APART,
