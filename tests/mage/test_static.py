@@ -531,3 +531,67 @@ def test_what_nobody_sees_is_shown_by_number() -> None:
     assert numbered("\x1b[31m") == "⟨U+001B⟩[31m"
     assert lookalike("mоdel = 1") == "mоdel"
     assert lookalike("Δt = größe + модель") == ""
+
+
+# --- what stands in the place of a component ------------------------------------------------------
+
+WRITER = """\
+class Writer(nn.Module):
+    def forward(self, state, memory, target):
+        written = []
+        for place in range(3):
+            context = self.attention(state, memory)
+            written.append(self.output(torch.cat([state, context], dim=1)))
+            letter = teach(written[-1], target[:, place])
+            state = self.cell(letter) + self.skip(state)[0]
+        return self.head(state)
+"""
+
+
+@pytest.mark.parametrize(
+    ("gone", "comes"),
+    [
+        ("            context = self.attention(state, memory)\n", ""),
+        ("context = self.attention(state, memory)", "context = state"),
+        ("torch.cat([state, context], dim=1)", "state"),
+        ("teach(written[-1], target[:, place])", "written[-1]"),
+        (" + self.skip(state)[0]", ""),
+        ("self.skip(state)[0]", "state"),
+        ("return self.head(state)", "return state"),
+        ("state = self.cell(letter)", "state = self.cell(letter.detach())"),  # nothing that is about it
+    ],
+)
+def test_what_went_into_a_component_may_go_on_in_its_place(gone: str, comes: str) -> None:
+    new = WRITER.replace(gone, comes)
+    if "context" in gone:
+        new = new.replace("            context = self.attention(state, memory)\n", "").replace(
+            "torch.cat([state, context], dim=1)", "state"
+        )
+    names = ("attention", "teach", "skip", "head") if "detach" not in comes else ("attention",)
+    _, policy = checked(WRITER, new, *names)
+    assert Rule.STAND_IN.value not in claims(policy), policy.reasons
+
+
+@pytest.mark.parametrize(
+    ("gone", "comes", "told"),
+    [
+        ("self.attention(state, memory)", "memory[:, -1]", "`memory[:, -1]` stands where the component was used"),
+        ("self.attention(state, memory)", "memory", "`memory` stands where the component was used"),
+        ("self.attention(state, memory)", "torch.zeros_like(state)", "`torch.zeros_like(state)` stands"),
+        ("teach(written[-1], target[:, place])", "target[:, place]", "`target[:, place]` stands"),
+        ("return self.head(state)", "return state[:, :4]", "`state[:, :4]` stands"),
+        ("self.skip(state)[0]", "state.mean(1)", "stands where the component was used"),
+    ],
+)
+def test_what_takes_the_place_of_a_component_is_for_a_person(gone: str, comes: str, told: str) -> None:
+    _, policy = checked(WRITER, WRITER.replace(gone, comes), "attention", "teach", "skip", "head")
+    assert policy.outcome is Outcome.FOR_A_PERSON
+    (reason,) = [one for one in policy.reasons if one.claim == Rule.STAND_IN.value]
+    assert told in reason.text
+
+
+def test_what_was_made_by_a_component_that_goes_is_not_made_up_for_elsewhere() -> None:
+    new = WRITER.replace("            context = self.attention(state, memory)\n", "").replace("context]", "state]")
+    _, policy = checked(WRITER, new, "attention")
+    assert claims(policy) == {Rule.STAND_IN.value}
+    assert "`written.append(self.output(torch.cat([state, state], dim=1)))` stands" in policy.reasons[0].text

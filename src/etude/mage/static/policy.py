@@ -26,6 +26,7 @@ merely learn to hide: a change of what variants are judged by.
 | the type of numbers stays | a person |
 | how gradients are clipped stays | a person |
 | training and evaluation are called as in the base | a person |
+| nothing takes the place of what goes | a person |
 
 What the variant itself names, by its things, settings or witnesses, may change. Other constants that change are told
 as alarms: a shape that is mended often is one.
@@ -74,6 +75,7 @@ class Rule(StrEnum):
     PRECISION = "the type of numbers stays"
     CLIPPING = "how gradients are clipped stays"
     TRAINED_ONCE = "training and evaluation are called as in the base"
+    STAND_IN = "nothing takes the place of what goes"
 
 
 GOES_TO: Final[Mapping[Rule, Outcome]] = MappingProxyType(
@@ -98,6 +100,7 @@ GOES_TO: Final[Mapping[Rule, Outcome]] = MappingProxyType(
         Rule.PRECISION: Outcome.FOR_A_PERSON,
         Rule.CLIPPING: Outcome.FOR_A_PERSON,
         Rule.TRAINED_ONCE: Outcome.FOR_A_PERSON,
+        Rule.STAND_IN: Outcome.FOR_A_PERSON,
     }
 )
 """Rule -> to whom it goes when it is broken."""
