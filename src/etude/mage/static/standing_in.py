@@ -26,41 +26,43 @@ class _Use:
     target: str
     value: ast.expr
     line: int
+    leaves: tuple[str, ...]
 
 
 def find_stand_ins(change: Change, named: Named) -> Iterator[Broken]:
     """Yield what stands where a component was used, and is not made of what stood there."""
     if not change.python or not change.after:
         return
+    modules = _imported(change.old) | _imported(change.new)
     after = dict(_functions(change.new))
     for name, function in _functions(change.old):
         if name not in after:
             continue
-        old, new = list(_uses(function)), list(_uses(after[name]))
+        old, new = list(_uses(function, modules)), list(_uses(after[name], modules))
         assigned = {one.target for one in new}
         for use in old:
             if not _calls(use.value, named):
                 continue
-            yield from _odd(change, use, _without(use.value, named), old, new, named)
+            passed_on = _PassedOn(named).visit(ast.parse(ast.unparse(use.value), mode="eval").body)
+            yield from _odd(change, use, Counter(_leaves(passed_on, modules)), old, new, named)
             if use.target not in assigned and use.target != RETURNED:  # it is gone, and others have used it
                 for other in old:
-                    if other is not use and _mentions(other.value, use.target):
-                        yield from _odd(change, other, other.value, old, new, named, but=use.target)
+                    if other is not use and use.target in other.leaves:
+                        may = Counter(other.leaves)
+                        del may[use.target]
+                        yield from _odd(change, other, may, old, new, named)
 
 
 def _odd(
-    change: Change, use: _Use, may_be: ast.expr | None, old: list[_Use], new: list[_Use], named: Named, *, but: str = ""
+    change: Change, use: _Use, may: Counter[str], old: list[_Use], new: list[_Use], named: Named
 ) -> Iterator[Broken]:
-    known = Counter(ast.dump(one.value) for one in old if one.target == use.target)
-    may = Counter(_leaves(may_be)) if may_be is not None else Counter[str]()
-    may.pop(but, None)
+    known = Counter(one.leaves for one in old if one.target == use.target)
     for one in new:
         if one.target != use.target or _calls(one.value, named):  # where it is still used, whether it is gone is asked
             continue
-        said = ast.dump(one.value)
-        if known[said]:
-            known[said] -= 1
-        elif Counter(_leaves(one.value)) - may:
+        if known[one.leaves]:
+            known[one.leaves] -= 1
+        elif Counter(one.leaves) - may:
             yield Broken(
                 Rule.STAND_IN,
                 f"{change.path}, line {one.line}: `{ast.unparse(one.value)}` stands where the component was used "
@@ -68,6 +70,12 @@ def _odd(
                 expected=ast.unparse(use.value),
                 found=ast.unparse(one.value),
             )
+
+
+def _imported(module: ast.Module) -> frozenset[str]:
+    """Return the names that imports give."""
+    imports = (node for node in ast.walk(module) if isinstance(node, ast.Import | ast.ImportFrom))
+    return frozenset((one.asname or one.name).partition(".")[0] for node in imports for one in node.names)
 
 
 def _functions(module: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -82,14 +90,17 @@ def _functions(module: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.
                     yield name, inner
 
 
-def _uses(function: ast.AST) -> Iterator[_Use]:
+def _uses(function: ast.AST, modules: frozenset[str]) -> Iterator[_Use]:
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            yield _Use(node.targets[0].id, node.value, node.lineno)
+            target, value = node.targets[0].id, node.value
         elif isinstance(node, ast.Return) and node.value is not None:
-            yield _Use(RETURNED, node.value, node.lineno)
+            target, value = RETURNED, node.value
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            yield _Use(f"{ast.unparse(node.value.func)}()", node.value, node.lineno)
+            target, value = f"{ast.unparse(node.value.func)}()", node.value
+        else:
+            continue
+        yield _Use(target, value, node.lineno, tuple(_leaves(value, modules)))
 
 
 def _is_component(node: ast.AST, named: Named) -> bool:
@@ -98,10 +109,6 @@ def _is_component(node: ast.AST, named: Named) -> bool:
 
 def _calls(value: ast.expr, named: Named) -> bool:
     return any(_is_component(node, named) for node in ast.walk(value))
-
-
-def _mentions(value: ast.expr, name: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(value))
 
 
 class _PassedOn(ast.NodeTransformer):
@@ -124,20 +131,28 @@ class _PassedOn(ast.NodeTransformer):
         return node.value if is_of_it else node
 
 
-def _without(value: ast.expr, named: Named) -> ast.expr | None:
-    copy = ast.parse(ast.unparse(value), mode="eval").body
-    found = _PassedOn(named).visit(copy)
-    return found if isinstance(found, ast.expr) else None
+def _leaves(node: ast.AST, modules: frozenset[str]) -> Iterator[str]:
+    """Yield what an expression is made of: names with what is taken of them, numbers, and functions that it calls.
 
-
-def _leaves(node: ast.AST) -> Iterator[str]:
-    """Yield what an expression is made of: names with what is taken of them, numbers, and functions that it calls."""
-    if isinstance(node, ast.Name | ast.Constant) or (
-        isinstance(node, ast.Attribute | ast.Subscript) and not any(isinstance(one, ast.Call) for one in ast.walk(node))
-    ):
+    A function is called by its last name, however its module is called.
+    """
+    is_plain = isinstance(node, ast.Attribute | ast.Subscript) and not _has_calls(node)
+    if isinstance(node, ast.Name | ast.Constant) or is_plain:
         yield ast.unparse(node)
         return
-    if isinstance(node, ast.Attribute):
-        yield f".{node.attr}"
-    for inner in ast.iter_child_nodes(node):
-        yield from _leaves(inner)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield f"{node.func.attr}()"
+        if _has_calls(node.func) or plain_name(node.func).partition(".")[0] not in modules | {"self"}:
+            yield from _leaves(node.func.value, modules)
+        rest: list[ast.AST] = [*node.args, *node.keywords]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        yield f"{node.func.id}()"
+        rest = [*node.args, *node.keywords]
+    else:
+        rest = list(ast.iter_child_nodes(node))
+    for inner in rest:
+        yield from _leaves(inner, modules)
+
+
+def _has_calls(node: ast.AST) -> bool:
+    return any(isinstance(one, ast.Call) for one in ast.walk(node))
