@@ -145,12 +145,6 @@ GOOD: Final[dict[str, str]] = {
         "        self.conv3 = nn.Conv2d(in_channels=32, out_channels=128, kernel_size=3, padding=1)\n",
     )
     + search(CALL, "        x = self.pool(x)\n"),
-    "the pooling moved into a helper that is new": search(CONV2 + CONV3, CONV3.replace("64, 128", "32, 128"))
-    + search(CALL, "        x = self.shrink(x)\n")
-    + search(
-        "    def forward(self, x):\n",
-        "    def shrink(self, x):\n        return self.pool(x)\n\n    def forward(self, x):\n",
-    ),
     "with a remark and prose": "conv3 now gets the 32 channels of conv1; nothing else changes.\n\n"
     + search(CONV2 + CONV3, "        # conv3 gets what conv1 gives\n" + CONV3.replace("64, 128", "32, 128"))
     + search(CALL, "        x = self.pool(x)  # unchanged: the pooling stays\n"),
@@ -493,6 +487,28 @@ BAD: Final[tuple[BadReply, ...]] = (
         "`train(test_loader)`",
         Outcome.FOR_A_PERSON,
         "training and evaluation are called as in the base",
+    ),
+    BadReply(
+        "something in its place",
+        search(CONV2 + CONV3, CONV3.replace("64, 128", "32, 128"))
+        + search(CALL, "        x = self.pool(torch.tanh(x))\n"),
+        Rung.POLICY,
+        "`self.pool(torch.tanh(x))` stands where the component was used (`self.pool(F.relu(self.conv2(x)))`)",
+        Outcome.FOR_A_PERSON,
+        "nothing takes the place of what goes",
+    ),
+    BadReply(
+        "a helper that is new in its place, though it does what stays",
+        search(CONV2 + CONV3, CONV3.replace("64, 128", "32, 128"))
+        + search(CALL, "        x = self.shrink(x)\n")
+        + search(
+            "    def forward(self, x):\n",
+            "    def shrink(self, x):\n        return self.pool(x)\n\n    def forward(self, x):\n",
+        ),
+        Rung.POLICY,
+        "`self.shrink(x)` stands where the component was used",
+        Outcome.FOR_A_PERSON,
+        "nothing takes the place of what goes",
     ),
     BadReply(
         "far too much",
