@@ -214,9 +214,9 @@ def _fit(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Findin
             continue
         if licence.columns and is_without(one, other, licence.columns):
             continue
-        follows = licence.settings or (key == WEIGHTS and licence.calls)  # which a call that goes may have made
-        follows = follows or (key not in after.values and _is_of_a_part(key, licence))
-        yield (for_a_person if follows else fails)(
+        weighed = key == WEIGHTS and licence.calls  # which a call that goes may have made
+        inside = key not in after.values and _is_of_a_part(key, licence)
+        yield (for_a_person if licence.settings or weighed or inside else fails)(
             f"`{key}` of {before.type} is {shown(other)}, {shown(one)} in the baseline, and no claim says so.",
             claim="nothing else differs",
             expected=shown(one),
