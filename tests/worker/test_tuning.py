@@ -55,7 +55,7 @@ class Appliers:
     checkpoint_every = 1
     lacks: Mapping[str, str] = {}
 
-    def __init__(self, *, stepped: Any, say: Any, barred: Any) -> None:
+    def __init__(self, *, stepped: Any, say: Any, barred: Any, cores: int) -> None:
         self.stepped, self.say = stepped, say
         self.now: dict[str, SettingValue] = {"threads": 2}
         self.set: list[dict[str, SettingValue]] = []

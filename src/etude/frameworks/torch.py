@@ -31,16 +31,20 @@ def random_state() -> tuple[torch.Tensor, list[torch.Tensor]]:
 
 def restore_random_state(state: tuple[torch.Tensor, list[torch.Tensor]]) -> None:
     """Put the state of torch's global generators back; a process without torch may have handed it on, as arrays."""
-    torch.set_rng_state(torch.as_tensor(state[0]))
+    torch.set_rng_state(_as_tensor(state[0]))
     if state[1]:
-        torch.cuda.set_rng_state_all(list(map(torch.as_tensor, state[1])))
+        torch.cuda.set_rng_state_all(list(map(_as_tensor, state[1])))
     else:  # CUDA had not been started, so nobody had drawn from it since it was to be seeded like the CPU
         _seed_cuda(torch.initial_seed())
 
 
 def source_of(generator: torch.Generator) -> Source:
     """Return how the state of a generator is read and set; it takes arrays as well, as above."""
-    return Source(generator.get_state, lambda state: generator.set_state(torch.as_tensor(state)))
+    return Source(generator.get_state, lambda state: generator.set_state(_as_tensor(state)))
+
+
+def _as_tensor(state: Any) -> Any:
+    return torch.from_numpy(state) if type(state).__module__ == "numpy" else state
 
 
 def seed(value: int) -> None:
