@@ -59,8 +59,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
     @cache
     def of(name: str) -> Project:
-        programs = third_programs if name in third_programs.PROGRAMS else unseen_programs
-        written, program = programs.write_program(name, folder / name), programs.PROGRAMS[name]
+        program = {**unseen_programs.PROGRAMS, **third_programs.PROGRAMS}[name]
+        written = unseen_programs.write_program(program, folder / name)
         found = untouched(written, unseen_programs.ENTRY, metric=program.metric)
         assert set(found.variants) == set(program.variants)
         return found

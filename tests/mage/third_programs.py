@@ -8,12 +8,11 @@ codes of signals from contrasts alone, and ``LOANS`` fits a calibrated classifie
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from unseen_programs import ENTRY, Program
 
-__all__ = ["ENTRY", "LOANS", "PROGRAMS", "RINGS", "WAVES", "WORDS", "write_program"]
+__all__ = ["ENTRY", "LOANS", "PROGRAMS", "RINGS", "WAVES", "WORDS"]
 
 RINGS: Final = "rings"
 WORDS: Final = "words"
@@ -594,11 +593,3 @@ PROGRAMS: Final[Mapping[str, Program]] = {
     ),
 }
 """The programs, by their names."""
-
-
-def write_program(name: str, folder: Path) -> Path:
-    """Write the files of one of these programs into a folder and return it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, text in PROGRAMS[name].files.items():
-        (folder / path).write_text(text, encoding="utf-8")
-    return folder

@@ -576,9 +576,9 @@ PROGRAMS: Final[Mapping[str, Program]] = {
 """The programs, by their names."""
 
 
-def write_program(name: str, folder: Path) -> Path:
+def write_program(program: Program, folder: Path) -> Path:
     """Write the files of a program into a folder and return it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for path, text in PROGRAMS[name].files.items():
+    for path, text in program.files.items():
         (folder / path).write_text(text, encoding="utf-8")
     return folder

@@ -17,6 +17,11 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
+def times(number: int) -> str:
+    """Return how often, in words for once and never."""
+    return {0: "not at all", 1: "once"}.get(number, f"{number:,} times")
+
+
 def seconds(value: float) -> str:
     """Return a duration as people say it: ``0.35 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
     if value < 10:  # noqa: PLR2004

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from etude.core.text import times
 from etude.mage.near import listed
 from etude.mage.witnesses import (
     CallChanged,
@@ -46,8 +47,7 @@ def claimed(claim: Witness) -> str:  # noqa: C901, PLR0911 - one for each kind
             still = f", and {listed(claim.still)} as often as before" if claim.still else ""
             return f"`{claim.name}` is not called any more{still}"
         case CallChanged():
-            often = "less often" if claim.times is None else f"{claim.times} times"
-            return f"`{claim.name}` is called {often}"
+            return f"`{claim.name}` is called {'less often' if claim.times is None else times(claim.times)}"
         case GroupValue():
             return f"`{claim.name}` of the optimizer's groups is {claim.value:g}"
         case ModuleValue():

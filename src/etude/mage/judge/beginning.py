@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
-from etude.mage.facts import ParameterFacts
-from etude.mage.judge.comparing import listed, shown, under
+from etude.mage.judge.comparing import listed, shown
 from etude.mage.judge.findings import Finding, fails, for_a_person
 from etude.mage.judge.licence import Licence
 from etude.mage.judge.tables import Pair
 
+CLAIM: Final = "all that stays begins as it did"
+Moments = tuple[float, float]
+"""Mean and standard deviation."""
 FAR: Final = 8.0
 """So many standard errors apart, two samples of one distribution lie never, though its tails be heavy."""
 FEWEST: Final = 2
@@ -22,54 +24,46 @@ LOOKED_AT: Final = 100_000
 
 def beginning(pair: Pair, licence: Licence) -> Iterator[Finding]:
     """Yield what does not begin as in the baseline, beside what a claim is about."""
-    constant, others = [], []
-    for name, before in pair.base.parameters.items():
-        after = pair.variant.parameters.get(name)
-        if after is None or any(under(path, name) for path in licence.modules) or _same(before, after):
+    constant: dict[str, Moments] = {}
+    others: dict[str, tuple[Moments, Moments]] = {}
+    for name, row in pair.base.parameters.items():
+        there = pair.variant.parameters.get(name)
+        if there is None or licence.is_about(name) or (row.digest and row.digest == there.digest):
             continue
-        if _is_drawn(before) and not _is_drawn(after):
-            constant.append(name)
-        elif before.shape == after.shape and _are_apart(before, after):
-            others.append(name)
+        before, after = row.begins, there.begins
+        if before is None or after is None:
+            continue
+        if before[1] and not after[1]:
+            constant[name] = after
+        elif row.shape == there.shape and _are_apart(before, after, math.prod(row.shape)):
+            others[name] = before, after
     if constant:
-        value = pair.variant.parameters[constant[0]].begins
+        value = f"{next(iter(constant.values()))[0]:.4g} everywhere"
         yield (for_a_person if licence.settings else fails)(
-            f"{listed(constant)} {_begins(constant)} with {value[0]:.4g} everywhere, and with numbers that were drawn "  # type: ignore[index]
-            "in the baseline: no claim says so.",
-            claim="all that stays begins as it did",
+            f"{listed(constant)} {_begins(constant)} with {value}, and with numbers that were drawn in the baseline: "
+            "no claim says so.",
+            claim=CLAIM,
             expected="numbers that were drawn",
-            found=f"{value[0]:.4g} everywhere",  # type: ignore[index]
+            found=value,
         )
     if others:
-        one, other = (model.parameters[others[0]].begins for model in (pair.base, pair.variant))
+        first, (one, other) = next(iter(others.items()))
         yield for_a_person(
             f"{listed(others)} {_begins(others)} with numbers that were drawn in another way than in the baseline "
-            f"(`{others[0]}` has mean {other[0]:.4g} and deviation {other[1]:.4g}, {one[0]:.4g} and {one[1]:.4g} in "  # type: ignore[index]
-            "the baseline). It may follow from the number of layers, or be another first state.",
-            claim="all that stays begins as it did",
+            f"(`{first}` has mean {other[0]:.4g} and deviation {other[1]:.4g}, {one[0]:.4g} and {one[1]:.4g} in the "
+            "baseline). It may follow from the number of layers, or be another first state.",
+            claim=CLAIM,
             expected=shown(one),
             found=shown(other),
         )
 
 
-def _begins(names: list[str]) -> str:
+def _begins(names: Collection[str]) -> str:
     return "begins" if len(names) == 1 else "begin"
 
 
-def _same(one: ParameterFacts, other: ParameterFacts) -> bool:
-    """Say whether two begin alike, or nobody could tell."""
-    return one.begins is None or other.begins is None or bool(one.digest and one.digest == other.digest)
-
-
-def _is_drawn(row: ParameterFacts) -> bool:
-    return row.begins is not None and row.begins[1] > 0
-
-
-def _are_apart(before: ParameterFacts, after: ParameterFacts) -> bool:
-    assert before.begins is not None
-    assert after.begins is not None
-    (one, spread), (other, its_spread) = before.begins, after.begins
-    size = math.prod(before.shape)
+def _are_apart(before: Moments, after: Moments, size: int) -> bool:
+    (one, spread), (other, its_spread) = before, after
     if size < FEWEST:
         return False
     if not spread:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from etude.core.text import times
 from etude.mage.claiming import briefly
 from etude.mage.facts import Facts
-from etude.mage.judge.comparing import counted, listed, names_call, same, shown, times
+from etude.mage.judge.comparing import counted, listed, names_call, same, shown
 from etude.mage.judge.findings import Finding, fails, for_a_person, unclear
 from etude.mage.judge.licence import called, settings_named
 from etude.mage.judge.rows import MOVES

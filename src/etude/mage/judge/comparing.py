@@ -47,11 +47,6 @@ def listed(names: Collection[str]) -> str:
     return given[0] if len(given) == 1 else f"{', '.join(given[:-1])} and {given[-1]}"
 
 
-def times(count: int) -> str:
-    """Return how often, in words for once and never."""
-    return {0: "not at all", 1: "once"}.get(count, f"{count:,} times")
-
-
 def under(path: str, name: str) -> bool:
     """Say whether a name is at a path or below it; everything is below the empty one."""
     return not path or name == path or name.startswith(f"{path}.")

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from etude.core.text import times
 from etude.mage.facts import Facts
-from etude.mage.judge.comparing import counted, listed, shown, times, under
+from etude.mage.judge.comparing import counted, listed, shown, under
 from etude.mage.judge.findings import Finding, alarm, fails, unclear
 from etude.mage.judge.tables import Pair, calls_under, fits, is_nothing, rows_under, was_shared
 from etude.mage.witnesses import ModuleGone, ModuleReplaced, ModuleUnused, Resized

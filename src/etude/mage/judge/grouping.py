@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from etude.mage.facts import Facts, ModelFacts, ParameterFacts
-from etude.mage.judge.comparing import listed, same, shown, under
+from etude.mage.judge.comparing import listed, same, shown
 from etude.mage.judge.findings import Finding, fails, for_a_person
 from etude.mage.judge.licence import Licence
 from etude.mage.judge.tables import Pair
@@ -31,7 +31,7 @@ def grouping(pairs: tuple[Pair, ...], base: Facts, facts: Facts, licence: Licenc
             continue
         for name, before in pair.base.parameters.items():
             after = pair.variant.parameters.get(name)
-            if after is None or before.group == after.group or any(under(path, name) for path in licence.modules):
+            if after is None or before.group == after.group or licence.is_about(name):
                 continue
             for how in _differing(_group(before, base), _group(after, facts), licence):
                 found.setdefault(how, []).append(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etude.mage.facts import ParameterFacts
-from etude.mage.judge.comparing import listed, owner, under
+from etude.mage.judge.comparing import listed, owner
 from etude.mage.judge.findings import Finding, alarm, fails
 from etude.mage.judge.licence import Licence
 from etude.mage.judge.tables import Pair
@@ -43,7 +43,7 @@ def _gradients(pair: Pair, licence: Licence) -> Iterator[Finding]:
     dead: dict[str, list[str]] = {}
     for name, before in pair.base.parameters.items():
         after = pair.variant.parameters.get(name)
-        if after is None or any(under(path, name) for path in licence.modules):
+        if after is None or licence.is_about(name):
             continue
         if before.got_gradient and after.trainable and not after.got_gradient:
             dead.setdefault(owner(name), []).append(name)
@@ -78,7 +78,7 @@ def _moved(pair: Pair, licence: Licence) -> Iterator[Finding]:
     modules: dict[str, list[bool]] = {}
     for name, before in pair.base.parameters.items():
         after = pair.variant.parameters.get(name)
-        if any(under(path, name) for path in licence.modules) or after is None or after.moved is None:
+        if licence.is_about(name) or after is None or after.moved is None:
             continue
         if before.moved and after.got_gradient:
             modules.setdefault(owner(name) or "the model", []).append(after.moved)

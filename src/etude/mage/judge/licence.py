@@ -77,6 +77,10 @@ class Licence:
         """Paths of modules that a claim is about."""
         return self.gone + self.replaced
 
+    def is_about(self, name: str) -> bool:
+        """Say whether a claim is about a module or a parameter, by its path."""
+        return any(under(path, name) for path in self.modules)
+
     def explained(self, before: Any, after: Any) -> bool:
         """Say whether a fact follows a setting: it had the setting's old value, and has its new one."""
         return any(same(before, old) and same(after, new) for old, new in self.settings.values())

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from etude.core.text import times
 from etude.mage.facts import ModelFacts, ModuleFacts
 from etude.mage.judge.beginning import beginning
-from etude.mage.judge.comparing import counted, listed, owner, same, shown, times, under
+from etude.mage.judge.comparing import counted, listed, owner, same, shown, under
 from etude.mage.judge.findings import Finding, alarm, fails, for_a_person
 from etude.mage.judge.learning import learning
 from etude.mage.judge.licence import Licence

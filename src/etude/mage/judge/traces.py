@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from etude.core.text import times
 from etude.mage.facts import Facts
-from etude.mage.judge.comparing import counted, listed, plain, times, under
+from etude.mage.judge.comparing import counted, listed, plain, under
 from etude.mage.judge.findings import Finding, alarm, fails, for_a_person
 from etude.mage.judge.licence import Licence
 from etude.mage.judge.rows import MOVES
