@@ -163,6 +163,25 @@ def test_another_job_begins_it_anew() -> None:
     assert phases == [*[Phase.KEEP] * 2, Phase.BASELINE, Phase.REUSE, Phase.DEFAULT, Phase.DEFAULT]
 
 
+def test_what_was_learned_before_all_is_measured_anew_is_not_lost() -> None:
+    for cost, best in ((0.6, {"workers": 2}), (1.2, {})):
+        tuner = Tuner(Grid(({"workers": 2},)), most=1, look_up=unknown)
+        now = tuner.begin(0)
+        while now.phase in (Phase.PROFILE, Phase.BASELINE, Phase.PROBE):
+            now = tuner.epoch(0, now, cost if now.setting else 1.0, "work")
+        for _ in range(9):  # another job comes late
+            now = tuner.epoch(0, now, cost if now.setting else 1.0, "work")
+        before = tuner.learned()["work"]
+        while now.phase is not Phase.BASELINE:
+            now = tuner.epoch(0, now, 2.0 * (cost if now.setting else 1.0), "work")
+        assert tuner.learned()["work"] == before
+        assert (before.best, before.baseline) == (best, 1.0)
+        for _ in range(3):
+            now = tuner.epoch(0, now, 3.0 * (cost if now.setting else 1.0), "work")
+        after = tuner.learned()["work"]
+        assert (after.best, after.baseline) == (best, 3.0 if best else 1.0)  # nothing was tried anew, of the default
+
+
 def test_a_job_that_goes_begins_it_anew_as_well() -> None:
     tuner = Tuner(Grid(({"workers": 2},)), most=9, look_up=unknown)
     phases = [one.phase for one in told(tuner, lambda setting: 2.4 if setting else 2.0, epochs=9)]

@@ -102,7 +102,6 @@ class SystemConductor:
         self._on: dict[str, _Kind] = {}  # machine -> its kind
         self._of: dict[int, _Kind] = {}  # trial -> the kind of machine that it runs on
         self._orders: dict[int, Order] = {}
-        self._best: dict[tuple[int, str], Setting] = {}  # of each kind of machine and of work, what was found
         self._given_up: Order | None = None
         self.notes: list[str] = []
 
@@ -275,8 +274,6 @@ class SystemConductor:
     def _order(self, trial: int, kind: _Kind, decision: Decision) -> Order:
         work = kind.tuner.work_of(trial)
         learned = kind.tuner.learned().get(work)
-        if learned is not None:
-            self._best[id(kind), str(work)] = dict(learned.best)
         may_cut = decision.phase in (Phase.PROBE, Phase.REUSE) and self._system.objective == OBJECTIVES["time"]
         return Order(
             setting=dict(decision.setting),
@@ -286,7 +283,7 @@ class SystemConductor:
             cut_above_s=kind.tuner.cut_above(trial) if may_cut else None,
             meanwhile=dict(kind.tuner.meanwhile(trial)) if may_cut else {},
             work=str(work) if work is not None else "",
-            best=self._best.get((id(kind), str(work)), {}),  # where all is measured anew, what was best before
+            best=dict(learned.best) if learned is not None else {},
         )
 
     def _note(self, text: str) -> None:

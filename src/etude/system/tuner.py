@@ -25,7 +25,7 @@ from etude.core.system import Phase
 from etude.system.costs import Beside
 from etude.system.knobs import Key, Setting, key, setting_of
 from etude.system.probing import DEFAULT, Prober
-from etude.system.works import BY_DEFAULT, SURE, Known, Trial, Work
+from etude.system.works import BY_DEFAULT, SURE, Known, Learned, Trial, Work
 
 P = TypeVar("P")
 
@@ -58,21 +58,6 @@ class Decision:
     phase: Phase
     why: str
     evidence: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What was learned of a kind of work.
-
-    Attributes:
-        best: The best setting.
-        tried: What each that was tried cost beside the default.
-        baseline: What a step by default cost, in the trial that measured it last.
-    """
-
-    best: Setting
-    tried: Mapping[Key, float]
-    baseline: float
 
 
 class Tuner(Generic[P]):
@@ -145,7 +130,8 @@ class Tuner(Generic[P]):
         if is_first:
             return self._next(trial, told, work)
         if drifted := told.drifted(here, cost, work.costs):
-            self._begin_anew(work, told)
+            work.begin_anew()
+            told.forget()
             return Decision(DEFAULT, Phase.BASELINE, "epochs cost other than before: all is measured anew", drifted)
         told.seen.take(here, cost)
         if told.baseline is None and told.first < cost / work.costs.of(Beside(1.0, 1, 1)).above(SURE):
@@ -217,11 +203,7 @@ class Tuner(Generic[P]):
 
     def learned(self) -> Mapping[Hashable, Learned]:
         """Return what was learned of each kind of work of which something was tried."""
-        return {
-            of: Learned(setting_of(work.best[0]), work.tried, work.baseline)
-            for of, work in self._works.items()
-            if work.baseline is not None and work.tried
-        }
+        return {of: learned for of, work in self._works.items() if (learned := work.learned) is not None}
 
     def _next(self, trial: Hashable, told: Trial, work: Work) -> Decision:
         reused = work.known.setting
@@ -264,14 +246,6 @@ class Tuner(Generic[P]):
         if ratio.above(SURE) >= 1 and mine >= OFTEN * max(1, default):
             return Decision(DEFAULT, Phase.BASELINE, "what is kept is hardly better: is it?", _evidence(tried, best))
         return Decision(setting_of(best), Phase.KEEP, "the best of what was tried", _evidence(tried, best))
-
-    def _begin_anew(self, work: Work, told: Trial) -> None:
-        """Forget what was measured; what was best is tried first, as if it had been known from other studies."""
-        best = setting_of(work.best[0])
-        work.known = replace(work.known, setting=best or None, why="what was best before", evidence={})
-        work.costs.clear()
-        told.seen.clear()
-        told.off = 0
 
 
 def _evidence(tried: Mapping[Key, float], setting: Key) -> Mapping[str, float]:

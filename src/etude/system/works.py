@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
 
 from etude.system.costs import Costs, Ratio, Seen
-from etude.system.knobs import Key, Setting, key
+from etude.system.knobs import Key, Setting, key, setting_of
 from etude.system.probing import DEFAULT, STEP
 
 HARM: Final = 1.02
@@ -48,6 +48,21 @@ class Known:
     evidence: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Learned:
+    """What was learned of a kind of work.
+
+    Attributes:
+        best: The best setting.
+        tried: What each that was tried cost beside the default.
+        baseline: What a step by default cost, in the trial that measured it last.
+    """
+
+    best: Setting
+    tried: Mapping[Key, float]
+    baseline: float
+
+
 @dataclass
 class Work:
     """A kind of work.
@@ -58,6 +73,7 @@ class Work:
         baseline: What a step by default cost, in the trial that measured it last.
         costs: What settings cost beside that.
         probing: Setting -> the trial that is trying it.
+        before: What was learned of it before all was measured anew.
     """
 
     known: Known
@@ -65,6 +81,7 @@ class Work:
     baseline: float | None = None
     costs: Costs = field(default_factory=Costs)
     probing: dict[Key, Hashable] = field(default_factory=dict)
+    before: Learned | None = None
 
     @property
     def tried(self) -> dict[Key, float]:
@@ -102,6 +119,20 @@ class Work:
                 least, found = cost, setting
         return found
 
+    @property
+    def learned(self) -> Learned | None:
+        """What was learned of it: before all is measured anew, until something was; None if nothing was tried."""
+        if self.baseline is None or not self.tried:
+            return self.before
+        return Learned(setting_of(self.best[0]), self.tried, self.baseline)
+
+    def begin_anew(self) -> None:
+        """Measure all again; what was best is tried first, as if it had been known from other studies."""
+        best = setting_of(self.best[0])
+        self.before = self.learned
+        self.known = replace(self.known, setting=best or None, why="what was best before", evidence={})
+        self.costs.clear()
+
 
 @dataclass
 class Trial:
@@ -123,6 +154,11 @@ class Trial:
     def baseline(self) -> float | None:
         """What a step by default costs in this trial; None before that was seen."""
         return self.seen.baseline
+
+    def forget(self) -> None:
+        """Forget its epochs: they cost other than those to come."""
+        self.seen.clear()
+        self.off = 0
 
     def drifted(self, setting: Key, cost: float, costs: Costs) -> Mapping[str, float] | None:
         """Take in what an epoch cost; return what epochs cost now and before, if these have become two things.
