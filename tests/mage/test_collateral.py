@@ -365,6 +365,37 @@ def test_what_ran_as_often_as_what_goes_and_outside_of_a_call_of_the_model_is_fo
     assert found.outcome is outcome, told(found)
 
 
+@pytest.mark.parametrize(("left", "outcome"), [(1, Outcome.FOR_A_PERSON), (0, Outcome.FAILED)])
+def test_what_ran_as_often_as_what_goes_was_called_by_methods_of_the_model_is_for_a_person(
+    left: int, outcome: Outcome
+) -> None:
+    models = tuple(
+        msgspec.structs.replace(
+            one, modules={**one.modules, "b": msgspec.structs.replace(one.modules["b"], calls=6, apart=3)}
+        )
+        for one in PLAIN["models"]
+    )
+    base = {**PLAIN, "models": models, "elsewhere": {"aten.mul": 4}}
+    found = verdict(base, {**GONE, "elsewhere": {"aten.mul": left}}, ModuleGone(path="b"))
+    assert found.outcome is outcome, told(found)
+
+
+@pytest.mark.parametrize(("times", "outcome"), [(3, Outcome.FOR_A_PERSON), (2, Outcome.FAILED), (9, Outcome.FAILED)])
+def test_layers_that_a_term_of_the_loss_called_once_more_are_for_a_person(times: int, outcome: Outcome) -> None:
+    def called(count: int) -> tuple[ModelFacts, ...]:
+        return tuple(
+            msgspec.structs.replace(
+                one, modules={**one.modules, "b": msgspec.structs.replace(one.modules["b"], calls=count)}
+            )
+            for one in PLAIN["models"]
+        )
+
+    base = {**PLAIN, "models": called(6), "calls": {**PLAIN["calls"], "train.py:pull": 3}}
+    after = {**PLAIN, "models": called(times), "losses": (1.1, 1.0, 0.9)}
+    found = verdict(base, after, CallGone(name="train.py:pull"), what=What.LOSS_TERM)
+    assert found.outcome is outcome, told(found)
+
+
 def a_fit(**given: Any) -> FitFacts:
     return FitFacts(rows=20, **given)
 
@@ -430,6 +461,86 @@ def test_weights_of_rows_that_a_call_has_made_are_for_a_person(witness: Witness,
     )
     found = verdict(base, after, witness, what=What.TRICK)
     assert found.outcome is outcome, told(found)
+
+
+CALIBRATED: dict[str, Any] = {
+    "cv": 4,
+    "estimator": "Pipeline()",
+    "estimator__verbose": False,
+    "estimator__scale": "Scaler()",
+    "estimator__scale__copy": True,
+    "estimator__ridge": "Ridge()",
+    "estimator__ridge__alpha": 0.5,
+}
+CHAIN = {"verbose": False, "scale": "Scaler()", "scale__copy": True, "ridge": "Ridge()", "ridge__alpha": 0.5}
+
+
+def with_fits(*fits: FitFacts) -> dict[str, Any]:
+    return {"ended": Ended(code=0, why="finished"), "fits": fits, "metrics": {"error": 0.5 + len(fits) / 64}}
+
+
+def held(kind: str, values: dict[str, Any], **more: Any) -> tuple[FitFacts, FitFacts]:
+    """Return a fit, and what was asked then."""
+    given: dict[str, Any] = {"columns": ("a", "d"), "target": "t", "values": values, **more}
+    return a_fit(type=kind, digests=("1", "4"), **given), a_fit(type=f"{kind}.predict", **given)
+
+
+STEPS_OF_CHAIN = (
+    a_fit(type="Scaler", columns=("a", "d"), within="Pipeline"),
+    a_fit(type="Ridge", columns=("0", "1"), within="Pipeline"),
+)
+CALIBRATION_GONE = CallGone(name="sklearn.calibration.Calibrated")
+SCALER_GONE = CallGone(name="sklearn.preprocessing.Scaler")
+
+
+@pytest.mark.parametrize(
+    ("witness", "fits", "outcome"),
+    [
+        (CALIBRATION_GONE, (*held("Pipeline", CHAIN), *STEPS_OF_CHAIN), Outcome.PASSED),
+        (CALIBRATION_GONE, held("Pipeline", {**CHAIN, "ridge__alpha": 5.0}), Outcome.FAILED),
+        (CALIBRATION_GONE, held("Pipeline", {**CHAIN, "scale": "Ranks()"}), Outcome.FAILED),
+        (CALIBRATION_GONE, held("Ridge", {"alpha": 0.5}), Outcome.FAILED),  # the scaler went as well
+        (CALIBRATION_GONE, held("Bagging", {"estimator": "Pipeline()"}), Outcome.FAILED),
+        (CALIBRATION_GONE, held("Pipeline", CHAIN, target="u"), Outcome.FAILED),
+        (CALIBRATION_GONE, (*held("Pipeline", CHAIN), *held("Isotonic", {})), Outcome.FAILED),
+        (CALIBRATION_GONE, held("Calibrated", CALIBRATED), Outcome.FAILED),
+        (SCALER_GONE, held("Calibrated", {"cv": 4, "estimator": "Ridge()", "estimator__alpha": 0.5}), Outcome.PASSED),
+        (SCALER_GONE, held("Calibrated", {"cv": 4, "estimator": "Ridge()", "estimator__alpha": 5.0}), Outcome.FAILED),
+        (SCALER_GONE, held("Calibrated", {**CALIBRATED, "estimator__scale": "Ranks()"}), Outcome.FAILED),
+        (SCALER_GONE, held("Calibrated", CALIBRATED), Outcome.FAILED),
+    ],
+)
+def test_what_is_left_of_estimators_that_hold_others_is_demanded(
+    witness: Witness, fits: tuple[FitFacts, ...], outcome: Outcome
+) -> None:
+    found = verdict(with_fits(*held("Calibrated", CALIBRATED)), with_fits(*fits), witness, what=What.TRICK)
+    assert found.outcome is outcome, told(found)
+
+
+def test_who_held_several_estimators_leaves_what_a_person_looks_at() -> None:
+    votes = held("Votes", {"one": "Ridge()", "other": "Lasso()"})
+    found = verdict(with_fits(*votes), with_fits(*held("Lasso", {})), CallGone(name="ensemble.Votes"), what=What.TRICK)
+    assert found.outcome is Outcome.FOR_A_PERSON, told(found)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "outcome"),
+    [
+        ("y=calculated p=predict_proba[1]", "y=calculated p=calculated", Outcome.FOR_A_PERSON),
+        ("y=calculated p=predict_proba[1] average=macro", "y=calculated p=predict_proba[1] average=micro", None),
+        ("y=calculated p=predict_proba[1]", "y=calculated p=predict_proba[1]", Outcome.PASSED),
+    ],
+)
+def test_what_a_metric_is_calculated_of_is_held_against_the_baseline(
+    before: str, now: str, outcome: Outcome | None
+) -> None:
+    names = ("a", "b", "c", "d")
+    base, after = (
+        {**fitted(*columns), "arguments": {"sklearn.metrics.brier_score_loss": (way,)}}
+        for columns, way in ((names, before), (names[1:], now))
+    )
+    found = verdict(base, {**after, "metrics": {"auc": 0.4}}, A_GONE, what=What.COLUMNS)
+    assert found.outcome is (outcome or Outcome.FOR_A_PERSON), told(found)
 
 
 # --- what parameters begin with, and what they are trained with -----------------------------------

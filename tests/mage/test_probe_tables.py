@@ -62,8 +62,12 @@ def test_columns_reach_fit_by_name_and_by_number_and_few_rows_are_enough(tmp_pat
     assert [len(fit.digests) for fit in fits] == [len(fit.columns) for fit in fits]
     assert fits[0].digests[:2] == (fits[3].digests[0], fits[3].digests[2])  # "a" and "c", by name and by number
     asked = [(fit.type, fit.rows) for fit in facts.fits if "." in fit.type]
-    assert ("RandomForestClassifier.predict", 3000) in asked
-    assert [rows for kind, rows in asked if kind == "Mine.predict"] == [1000] * 3
+    assert asked == [
+        ("Pipeline.score", 3000),
+        ("LogisticRegression.score", 3000),
+        ("RandomForestClassifier.score", 3000),
+        *[("Mine.score", 1000)] * 3,
+    ]
     assert facts.unseen == ("fit got 1000 of 3000 rows", "fit got 1000 of 2000 rows")
     assert (facts.ended.why, facts.metrics["accuracy"] > 0.9) == ("finished", True)
     assert facts.seeds == ("numpy 7", "numpy default_rng 3")
@@ -81,6 +85,52 @@ def test_scikit_learn_computes_and_prints_the_same(tmp_path: Path) -> None:
     assert ran.err == alone.err
     assert facts.unseen == ()
     assert len([fit for fit in facts.fits if "." not in fit.type]) == 7
+
+
+HELD = (
+    MADE
+    + """
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, brier_score_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+chain = make_pipeline(StandardScaler(), LogisticRegression(C=0.5))
+chances = CalibratedClassifierCV(chain, cv=2).fit(X, y).predict_proba(X)
+print(brier_score_loss(y, chances[:, 1]).hex(), brier_score_loss(y, np.clip(chances[:, 1], 0.1, 0.9)).hex())
+found = GridSearchCV(chain, {"logisticregression__C": [0.1, 1.0]}, cv=2, scoring="accuracy").fit(X, y)
+print(accuracy_score(y, found.predict(X)), chain.fit(X, y).predict(X).sum())
+"""
+)
+
+
+def test_estimators_that_hold_others_say_whom_and_who_was_asked_and_metrics_say_of_what(tmp_path: Path) -> None:
+    facts, ran, alone = seen_and_alone(tmp_path, HELD)
+    assert ran.out == alone.out
+    assert [(fit.type, fit.within) for fit in facts.fits] == [
+        ("CalibratedClassifierCV", ""),
+        ("CalibratedClassifierCV.predict_proba", ""),
+        ("GridSearchCV", ""),
+        ("GridSearchCV.predict", ""),
+        ("Pipeline", ""),
+        ("StandardScaler", "Pipeline"),
+        ("LogisticRegression", "Pipeline"),
+        ("Pipeline.predict", ""),
+        ("LogisticRegression.predict", "Pipeline.predict"),
+    ]
+    assert {name: facts.fits[0].values[name] for name in ("estimator", "estimator__standardscaler")} == {
+        "estimator": "Pipeline()",
+        "estimator__standardscaler": "StandardScaler()",
+    }
+    assert facts.fits[0].values["estimator__logisticregression__C"] == 0.5
+    assert facts.arguments.keys() == {"sklearn.metrics.brier_score_loss", "sklearn.metrics.accuracy_score"}
+    ways = [way.split()[:2] for way in facts.arguments["sklearn.metrics.brier_score_loss"]]
+    assert ways == [["y_true=calculated", "y_proba=calculated"], ["y_true=calculated", "y_proba=predict_proba[1]"]]
+    assert [way.split()[:2] for way in facts.arguments["sklearn.metrics.accuracy_score"]] == [
+        ["y_true=calculated", "y_pred=predict"]
+    ]
 
 
 XGBOOST = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -309,3 +310,33 @@ def test_an_experiment_is_watched_as_a_script_is(tmp_path: Path) -> None:
     whole = seen(tmp_path, text, "train.py:experiment", seed=1, steps=1_000)
     assert (whole.ended.why, whole.steps, set(whole.metrics)) == ("finished", 15, {"loss"})
     assert whole.losses[:3] == facts.losses
+
+
+def test_calls_that_methods_of_a_model_make_apart_from_its_own_are_told(tmp_path: Path) -> None:
+    text = """
+        import torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.code, self.head = nn.Sequential(nn.Linear(4, 4)), nn.Linear(4, 1)
+            def encode(self, x):
+                return self.code(x)
+            def forward(self, x):
+                return self.head(self.encode(x))
+
+        net = Net()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(3):
+            x = torch.ones(2, 4)
+            (net(x).mean() + net.encode(x).mean() + net.encode(2 * x).mean()).backward()
+            optimizer.step()
+    """
+    modules = seen(tmp_path, textwrap.dedent(text)).models[0].modules
+    assert {path: (one.calls, one.apart) for path, one in modules.items()} == {
+        "": (3, 3),
+        "code": (9, 6),
+        "code.0": (9, 0),
+        "head": (3, 0),
+    }

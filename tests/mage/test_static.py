@@ -595,3 +595,31 @@ def test_what_was_made_by_a_component_that_goes_is_not_made_up_for_elsewhere() -
     _, policy = checked(WRITER, new, "attention")
     assert claims(policy) == {Rule.STAND_IN.value}
     assert "`written.append(self.output(torch.cat([state, state], dim=1)))` stands" in policy.reasons[0].text
+
+
+GATES = """\
+class Gates(nn.Module):
+    def forward(self, x, y):
+        x = x * torch.sigmoid(self.gate(x))
+        y = y * y + self.mix(y)
+        return x + self.skip(x) + y
+"""
+
+
+@pytest.mark.parametrize(
+    ("gone", "comes", "doubled"),
+    [
+        ("self.gate(x)", "x", "x"),
+        ("self.skip(x)", "x", "x"),
+        (" * torch.sigmoid(self.gate(x))", "", ""),
+        (" + self.skip(x)", "", ""),
+        (" + self.mix(y)", "", ""),  # it was multiplied with itself before
+    ],
+)
+def test_what_is_calculated_of_something_with_itself_where_a_component_stood_is_for_a_person(
+    gone: str, comes: str, doubled: str
+) -> None:
+    _, policy = checked(GATES, GATES.replace(gone, comes), "gate", "skip", "mix")
+    told = [one.text for one in policy.reasons if one.claim == Rule.STAND_IN.value]
+    assert len(told) == bool(doubled)
+    assert all(f"has `{doubled}` on both sides, where the component stood between them" in text for text in told)

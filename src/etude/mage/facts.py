@@ -37,6 +37,7 @@ class ModuleFacts(Value, frozen=True):
     Attributes:
         type: The name of its class.
         calls: How often it was called in the watched steps.
+        apart: How often of these no other module's call was running, as when a method of the model is called itself.
         values: Its plain attributes: numbers, texts, truth values, and tuples of these.
         operators: How often operators ran in its calls, those of modules inside it apart; empty where nobody counted.
         dtypes: The types of the numbers with a fraction that it gave; empty where nobody looked, or it gave none.
@@ -46,6 +47,7 @@ class ModuleFacts(Value, frozen=True):
 
     type: str
     calls: int = 0
+    apart: int = 0
     values: Mapping[str, Any] = {}
     operators: Mapping[str, int] = {}
     dtypes: tuple[str, ...] = ()
@@ -75,9 +77,11 @@ class FitFacts(Value, frozen=True):
         rows: How many rows reached it.
         columns: Their columns by name, or by number where they have none.
         target: A digest of the labels.
-        values: The estimator's settings; ``fit.sample_weight`` and so on for what else it was called with.
+        values: The estimator's settings, with ``Ridge()`` for an estimator that it holds, whose own settings stand
+            behind its name; ``fit.sample_weight`` and so on for what else it was called with.
         digests: Of each column's values in rows that lie evenly, in the order of the columns; empty where nobody could
             tell, and for what is asked of an estimator.
+        within: The chain of estimators that called it; empty where the program did.
     """
 
     type: str
@@ -86,6 +90,7 @@ class FitFacts(Value, frozen=True):
     target: str = ""
     values: Mapping[str, Any] = {}
     digests: tuple[str, ...] = ()
+    within: str = ""
 
 
 class Ended(Value, frozen=True):
@@ -132,7 +137,8 @@ class Facts(Value, frozen=True):
             optimizer: where data are made, the loss, metrics, initial values. Empty where nobody told them apart.
         arguments: What watched functions, and operators elsewhere, were called with beside tensors, each way once:
             plain values by name, ``tensor`` for a tensor that is optional. ``p=0.5 training=True`` of a dropout. Of
-            losses also how many rows tensors have, as ``input.rows=32``, and a digest of optional ones. ``...`` where
+            losses also how many rows tensors have, as ``input.rows=32``, and a digest of optional ones. Of metrics
+            whether arrays are what an estimator gave, as ``y_prob=predict_proba[1]``, or calculated. ``...`` where
             there were more ways than are kept.
         batch_values: Mean and standard deviation of each tensor of numbers in the first batches, of numbers that lie
             evenly in it; of those that are finite.

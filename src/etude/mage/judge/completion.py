@@ -17,6 +17,7 @@ from etude.core.text import count
 from etude.mage.facts import Facts
 from etude.mage.judge.baseline import Baseline, digest_of_facts, ended_well
 from etude.mage.judge.comparing import listed, shown
+from etude.mage.judge.estimators import is_asked
 from etude.mage.judge.findings import Finding, fails, for_a_person, outcome_of, unclear
 from etude.mage.judge.judging import judge, judge_first_step
 from etude.mage.patch.blocks import Patch
@@ -203,8 +204,13 @@ def _metric(whole: Completion, found: Completion) -> Iterator[Finding]:
 
 def _steps(variant: Variant, base: Facts, facts: Facts, stops_itself: bool) -> Iterator[Finding]:
     said = any(isinstance(one, SettingValue | Holds) for one in variant.witnesses)
-    pairs = ((base.steps, facts.steps, "optimizer step"), (len(base.fits), len(facts.fits), "fit"))
-    for before, after, what in pairs:
+    one, other = ([is_asked(fit) for fit in run.fits if not fit.within] for run in (base, facts))
+    pairs = (
+        (base.steps, facts.steps, "optimizer step", "training"),
+        (one.count(False), other.count(False), "fit", "training"),
+        (one.count(True), other.count(True), "prediction", "evaluation"),
+    )
+    for before, after, what, whole in pairs:
         if before == after:
             continue
         then, now = count(before, what), count(after, what)
@@ -215,7 +221,7 @@ def _steps(variant: Variant, base: Facts, facts: Facts, stops_itself: bool) -> I
             else "No claim says so."
         )
         yield (for_a_person if stops_itself or said else fails)(
-            f"Until its end it takes {now}, {then} in the baseline: its training is {how}. {why}",
+            f"Until its end it takes {now}, {then} in the baseline: its {whole} is {how}. {why}",
             claim=STEPS,
             expected=then,
             found=now,

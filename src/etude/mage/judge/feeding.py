@@ -9,6 +9,7 @@ from typing import Any, Final
 from etude.mage.facts import Facts, FitFacts
 from etude.mage.judge.comparing import listed, same, shown
 from etude.mage.judge.demanding import equal, is_part, is_without
+from etude.mage.judge.estimators import is_asked, left_of
 from etude.mage.judge.findings import Finding, alarm, fails, for_a_person
 from etude.mage.judge.licence import Licence
 
@@ -139,8 +140,11 @@ def _explained(before: Any, after: Any, licence: Licence) -> bool:
 def _fits(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding]:
     if "fits" in licence.free:
         return
-    for what, is_asked in (("fit", False), ("predict", True)):
-        one, other = ([fit for fit in run.fits if _is_asked(fit) is is_asked] for run in (base, facts))
+    for what, asked in (("fit", False), ("predict", True)):
+        one, other = ([fit for fit in run.fits if is_asked(fit) is asked] for run in (base, facts))
+        if _changes_hands(one, other, licence):
+            yield from _what_is_left(what, one, other, licence)
+            continue
         if _goes_along(one, other, licence):
             yield for_a_person(
                 f"{len(one) - len(other)} calls of {what} are gone with what goes, and what follows may have other "
@@ -156,6 +160,37 @@ def _fits(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding]:
             yield from _fit(before, after, licence)
 
 
+def _changes_hands(before: Sequence[FitFacts], after: Sequence[FitFacts], licence: Licence) -> bool:
+    """Say whether the program calls other estimators itself, because one that held them goes, or a chain of one."""
+    gone = licence.made_no_more
+    return any(
+        not fit.within and ((left := left_of(fit, of)) is None or left.type != fit.type)
+        for fits, of in ((before, gone), (after, ()))
+        for fit in fits
+    )
+
+
+def _what_is_left(
+    what: str, before: Sequence[FitFacts], after: Sequence[FitFacts], licence: Licence
+) -> Iterator[Finding]:
+    """Yield what differs from what is left of the calls of the program itself; chains call others in their turn."""
+    left = [left_of(fit, licence.made_no_more) for fit in before if not fit.within]
+    found = [left_of(fit, ()) or fit for fit in after if not fit.within]
+    if len(left) != len(found):
+        yield from equal(f"The number of calls of {what}", len(left), len(found))
+        return
+    for wanted, fit in zip(left, found, strict=True):
+        if wanted is None:
+            yield for_a_person(
+                f"What goes held no other estimator, or several, so that nobody can tell whether {named_fit(fit)} is "
+                "what is left.",
+                claim=f"the calls of {what} as in the baseline",
+                found=fit.type,
+            )
+        else:
+            yield from _fit(wanted, fit, licence)
+
+
 def _goes_along(before: Sequence[FitFacts], after: Sequence[FitFacts], licence: Licence) -> bool:
     """Say whether calls of some estimators are gone because who called them is: all of theirs, and no others."""
     left = {fit.type for fit in after}
@@ -166,27 +201,16 @@ def _goes_along(before: Sequence[FitFacts], after: Sequence[FitFacts], licence: 
 
 WEIGHTS: Final = "fit.sample_weight"
 """How the weights of rows stand among the values of a fit."""
-ASKS: Final = (".predict", ".predict_proba", ".predict_log_proba", ".decision_function", ".score")
-
-
-def _is_asked(fit: FitFacts) -> bool:
-    return fit.type.endswith(ASKS)
 
 
 def named_fit(fit: FitFacts) -> str:
     """Return the name of the method that was called."""
-    return fit.type if _is_asked(fit) else f"{fit.type}.fit"
-
-
-def _is_of_a_part(key: str, licence: Licence) -> bool:
-    """Say whether a setting is that of an estimator inside, whose making goes: ``estimator__minmaxscaler__clip``."""
-    parts = key.split("__")[:-1]
-    return any(name.rpartition(".")[2].lower() in parts for name in licence.calls)
+    return fit.type if is_asked(fit) else f"{fit.type}.fit"
 
 
 def _fit(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Finding]:
     yield from equal(
-        "What is asked of the model" if _is_asked(before) else "The class of what is fitted", before.type, after.type
+        "What is asked of the model" if is_asked(before) else "The class of what is fitted", before.type, after.type
     )
     yield from equal(f"The number of rows that reach {named_fit(before)}", before.rows, after.rows)
     if before.target != after.target:
@@ -208,15 +232,16 @@ def _fit(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Findin
                 expected="equal values",
                 found=f"others in {len(odd)} columns",
             )
-    for key in [*before.values, *(key for key in after.values if key not in before.values)]:
-        one, other = before.values.get(key), after.values.get(key)
+    left = left_of(before, licence.made_no_more) or before
+    values, found = left.values, (left_of(after, ()) or after).values
+    for key in [*values, *(key for key in found if key not in values)]:
+        one, other = values.get(key), found.get(key)
         if same(one, other) or licence.explained(one, other) or key in licence.groups:
             continue
         if licence.columns and is_without(one, other, licence.columns):
             continue
         weighed = key == WEIGHTS and licence.calls  # which a call that goes may have made
-        inside = key not in after.values and _is_of_a_part(key, licence)
-        yield (for_a_person if licence.settings or weighed or inside else fails)(
+        yield (for_a_person if licence.settings or weighed else fails)(
             f"`{key}` of {before.type} is {shown(other)}, {shown(one)} in the baseline, and no claim says so.",
             claim="nothing else differs",
             expected=shown(one),

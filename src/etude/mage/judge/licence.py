@@ -42,6 +42,7 @@ class Licence:
         types: Classes of the modules at these paths and below.
         made: How many modules that is, with all that are below: what is called once for each where it is made.
         lost: How often each component was called in the baseline and no more, one number a component; 0 are left out.
+        apart: How often of these no other module's call was running.
         draws: Whether random draws may come out otherwise: something that draws numbers goes or has another size.
         data: Whether the contents of batches may be others.
         widths: Sizes that may become others: from, to.
@@ -50,6 +51,7 @@ class Licence:
         values: Modules' attributes that change, as path and name.
         changes: From what to what a claimed value of a module or a group goes.
         calls: Claims about calls, by their names.
+        ended: Those of them that say that there is no call.
         settings: Settings that change -> from what, to what.
         loss: Whether a term of the loss goes.
         free: Fields of the facts that an expression looks at: whoever approved it has seen that they differ.
@@ -60,6 +62,7 @@ class Licence:
     types: frozenset[str] = field(default_factory=frozenset)
     made: int = 0
     lost: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
     draws: bool = False
     data: bool = False
     widths: frozenset[tuple[int, int]] = field(default_factory=frozenset)
@@ -68,9 +71,15 @@ class Licence:
     values: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     changes: tuple[tuple[Any, Any], ...] = ()
     calls: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
     settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     loss: bool = False
     free: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def made_no_more(self) -> frozenset[str]:
+        """Names of what is not called any more, such as classes of estimators, without those of their modules."""
+        return frozenset(name.rpartition(".")[2] for name in self.ended)
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -143,6 +152,7 @@ def licence_of(variant: Variant, pairs: Iterable[Pair], base: Facts, facts: Fact
         types=frozenset(_types(gone + replaced, pairs)),
         made=sum(any(under(path, name) for path in gone + replaced) for pair in pairs for name in pair.base.modules),
         lost=tuple(lost for one in claims for lost in _lost(one, pairs, base, facts) if lost > 0),
+        apart=tuple(lost for one in claims for lost in _lost_apart(one, pairs) if lost > 0),
         draws=any(
             isinstance(one, ModuleGone | ModuleReplaced | Resized | SettingValue | ColumnsGone) for one in claims
         ),
@@ -153,6 +163,7 @@ def licence_of(variant: Variant, pairs: Iterable[Pair], base: Facts, facts: Fact
         values=frozenset((one.path, one.name) for one in claims if isinstance(one, ModuleValue)),
         changes=tuple(_changes(claims, pairs)),
         calls=calls,
+        ended=tuple(one.name for one in claims if isinstance(one, CallGone)),
         settings=settings,
         loss=What.LOSS_TERM in whats,
         free=frozenset(name for one in claims if isinstance(one, Holds) for name in mentioned(one.expression)),
@@ -214,6 +225,13 @@ def _lost(witness: Witness, pairs: Iterable[Pair], base: Facts, facts: Facts) ->
     if isinstance(witness, CallGone | CallChanged):
         return [called(witness.name, base) - called(witness.name, facts)]
     return []
+
+
+def _lost_apart(witness: Witness, pairs: Iterable[Pair]) -> list[int]:
+    if not isinstance(witness, ModuleGone | ModuleUnused | ModuleReplaced):
+        return []
+    both = [(pair.base.modules.get(witness.path), pair.variant.modules.get(witness.path)) for pair in pairs]
+    return [one.apart - (other.apart if other is not None else 0) for one, other in both if one is not None]
 
 
 def _narrower(columns: Sequence[str], base: Facts) -> set[tuple[int, int]]:

@@ -204,7 +204,8 @@ def _calls(
     if fewer > 0 and after.calls and not rows and licence.divides(fewer) and path:
         yield alarm(f"{name} is called {times(after.calls)}, {times(before.calls)} in the baseline.")
         return
-    yield _odd(licence)(
+    along = fewer > 0 and after.calls and licence.ended and licence.divides(fewer)  # what goes may have called it
+    yield (for_a_person if along else _odd(licence))(
         f"{name} is called {times(after.calls)}, {times(before.calls)} in the baseline, and no claim says so.",
         claim="nothing else differs",
         expected=times(before.calls),

@@ -22,6 +22,8 @@ STEPS: Final = frozenset(
     """.split()  # noqa: SIM905 - it is a table to be read
 )
 """What networks do between their layers, mostly by functions that no module stands for."""
+METRICS: Final = "sklearn.metrics."
+"""How the names of metrics begin."""
 INITIAL: Final = "torch.nn.init."
 """How the names of functions begin that draw first values: a block that goes takes one call of each of its layers."""
 LOSSES: Final = frozenset(
@@ -218,7 +220,7 @@ def elsewhere(
             weigh = None  # something that is done to each parameter, as clipping, or to each tensor of a state
         elif licence.calls and licence.divides(fewer):
             weigh = None
-        elif licence.gone and licence.divides(fewer):
+        elif licence.gone and (licence.divides(fewer) or any(fewer % apart == 0 for apart in licence.apart)):
             weigh = for_a_person  # a model's methods may be called one by one, and one of them has called what goes
         else:
             weigh = _odd(licence)
@@ -282,7 +284,8 @@ def arguments(base: Facts, facts: Facts, licence: Licence, varies: frozenset[str
             )
         if new and not _follows(before, after, licence):
             sized = name.startswith(INITIAL) and licence.draws  # a deviation may follow the size of a layer
-            weigh = for_a_person if licence.replaced or licence.settings or sized else fails
+            measured = name.startswith(METRICS)  # what goes may have stood between a model and its metric
+            weigh = for_a_person if licence.replaced or licence.settings or sized or measured else fails
             told, usual = _apart(new[0], before[0]) if before else (new[0], "nothing of that")
             yield weigh(
                 f"`{name}` is called with {told}, {usual} in the baseline, and no claim says so.",

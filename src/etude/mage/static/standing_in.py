@@ -43,6 +43,7 @@ def find_stand_ins(change: Change, named: Named) -> Iterator[Broken]:
         for use in old:
             if not _calls(use.value, named):
                 continue
+            yield from _with_itself(change, use, old, new, named)
             passed_on = _PassedOn(named).visit(ast.parse(ast.unparse(use.value), mode="eval").body)
             yield from _odd(change, use, Counter(_leaves(passed_on, modules)), old, new, named)
             if use.target not in assigned and use.target != RETURNED:  # it is gone, and others have used it
@@ -70,6 +71,37 @@ def _odd(
                 expected=ast.unparse(use.value),
                 found=ast.unparse(one.value),
             )
+
+
+def _with_itself(change: Change, use: _Use, old: list[_Use], new: list[_Use], named: Named) -> Iterator[Broken]:
+    """Yield what is calculated of something with itself, where the component stood between the two."""
+    known = {one.leaves for one in old if one.target == use.target}
+    before = _doubled(_Apart(named).visit(ast.parse(ast.unparse(use.value), mode="eval").body))
+    for one in new:
+        if one.target != use.target or _calls(one.value, named) or one.leaves in known:
+            continue
+        if odd := _doubled(one.value) - before:
+            yield Broken(
+                Rule.STAND_IN,
+                f"{change.path}, line {one.line}: `{ast.unparse(one.value)}` has `{next(iter(odd))}` on both sides, "
+                f"where the component stood between them (`{ast.unparse(use.value)}`): what is done with its result "
+                "may have to go with it.",
+                expected=ast.unparse(use.value),
+                found=ast.unparse(one.value),
+            )
+
+
+def _doubled(node: ast.AST) -> Counter[str]:
+    """Return what stands on both sides of an operator, by name, and how often."""
+    found: Counter[str] = Counter()
+    for one in ast.walk(node):
+        if isinstance(one, ast.BinOp):
+            found.update(_names(one.left) & _names(one.right))
+    return found
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and one.id != "self"}
 
 
 def _imported(module: ast.Module) -> frozenset[str]:
@@ -129,6 +161,18 @@ class _PassedOn(ast.NodeTransformer):
         is_of_it = _is_component(node.value, self._named)
         self.generic_visit(node)
         return node.value if is_of_it else node
+
+
+class _Apart(ast.NodeTransformer):
+    """Puts nothing in the place of a component's call, whatever went into it."""
+
+    def __init__(self, named: Named) -> None:
+        self._named = named
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Replace a call of the component."""
+        self.generic_visit(node)
+        return ast.Constant(value=None) if _is_component(node, self._named) else node
 
 
 def _leaves(node: ast.AST, modules: frozenset[str]) -> Iterator[str]:

@@ -21,11 +21,11 @@ def begin(spec: dict[str, Any]) -> None:
             estimator gets, ``folder`` the project's.
     """
     seen = _load("seen").Seen(spec, _load("plain"))
-    calls = _load("calls").Calls(seen)
+    fits = _load("fits").Fits(seen)
+    calls = _load("calls").Calls(seen, fits)
     operators = _load("operators").Operators(seen)
     modules = _load("modules").Modules(seen, operators)
     loaders = _load("loaders").Loaders(seen)
-    fits = _load("fits").Fits(seen)
     layers = _load("layers").Layers(seen)
     settings = _load("settings").Settings(seen)
     seen.before_writing += [

@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from etude.mage.probe.inside.fits import Fits
     from etude.mage.probe.inside.seen import Seen
 
 LIBRARIES = (
@@ -24,6 +25,8 @@ LIBRARIES = (
     "torchvision.transforms",
 )
 """Modules whose functions are counted, by how their names begin."""
+METRICS = "sklearn.metrics"
+"""Its functions are not counted: what they are given is kept."""
 MADE = "torch.optim.swa_utils"
 """Where making an object is a call: what averages weights acts after the training."""
 LOSS = re.compile(r"loss|entropy|nll|kl_div")
@@ -39,14 +42,16 @@ class Calls:
 
     Args:
         seen: Where they are kept.
+        fits: What knows the answers of estimators.
     """
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, fits: Fits) -> None:
         self._seen = seen
+        self._fits = fits
         self._names: dict[int, Any] = {}  # None, a name, or what makes one of a frame
         self._codes: list[Any] = []  # so that no other code gets the number of one that is gone
         self._parameters: dict[int, tuple[str, list[tuple[str, bool]]]] = {}  # of functions of libraries
-        self._take = seen.hook(self._taken)
+        self._take, self._take_measured = seen.hook(self._taken), seen.hook(self._measured)
         self._counts: dict[str, int] = {}
         self._seeds: list[str] = []
 
@@ -116,6 +121,18 @@ class Calls:
         if told:
             self._seen.take(name, " ".join(told))
 
+    def _measured(self, frame: Any) -> None:
+        """Keep what a metric is calculated of: whether that is what an estimator gave, or something made of it."""
+        name, parameters = self._parameters[id(frame.f_code)]
+        told = []
+        for parameter, _ in parameters:
+            value = frame.f_locals.get(parameter)
+            if value is None or isinstance(value, bool | int | float | str):
+                told.append(f"{parameter}={value}"[:200])
+            elif getattr(value, "shape", None) or isinstance(value, list | tuple):
+                told.append(f"{parameter}={self._fits.answer(value) or 'calculated'}")
+        self._seen.take(name, " ".join(told))
+
     def _named(self, frame: Any) -> Any:
         """Return what a function is called, and keep it; None if it does not count."""
         code = frame.f_code
@@ -143,19 +160,27 @@ class Calls:
             return None if NO_FUNCTIONS.search(qualified) else f"{place}:{qualified}"
         if module in (SCHEDULERS, MADE) and qualified.endswith((".step", ".__init__")):
             return _scheduler if qualified.endswith(".step") else _made if module == MADE else None
-        if module == SCHEDULERS:
-            return None
-        return self._of_library(module, qualified, code) if module.startswith(LIBRARIES) else None
+        if module.startswith(METRICS):
+            return self._metric if self._of_library(METRICS, qualified, code) else None
+        is_known = module.startswith(LIBRARIES) and module != SCHEDULERS
+        return self._of_library(module, qualified, code) if is_known else None
 
     def _of_library(self, module: str, qualified: str, code: Any) -> str | None:
         """Return the name of a function of a library, and keep its parameters; None for private ones."""
         if "._" in f".{module}.{qualified.rpartition('.')[2]}" or "<locals>" in qualified:
             return None
         name, function = public(module, qualified, code)
+        if module == METRICS and function is None:
+            return None
         optional = _optional(function)
         n = code.co_argcount + code.co_kwonlyargcount
         self._parameters[id(code)] = name, [(one, one in optional) for one in code.co_varnames[:n]]
         return name
+
+    def _metric(self, frame: Any) -> str:
+        if not self._fits.is_running:  # what estimators measure while they are fitted is theirs
+            self._take_measured(frame)
+        return ""
 
     def _torch_seeded(self, frame: Any) -> str:
         self._seeded("torch", frame.f_locals.get("seed"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -17,8 +18,13 @@ MOST_FITS = 100
 MOST_ROWS = 5_000
 """Of a longer table, so many rows that lie evenly are looked at."""
 MOST_COLUMNS = 5_000
+MOST_ANSWERS = 200
+"""So many are known again, the last ones."""
+MOST_CLASSES = 20
+"""Of an answer with so many columns at most, each is known by itself."""
 TABLE = 2
 """Axes of a table."""
+CHAIN = "Pipeline"
 
 
 class Fits:
@@ -32,7 +38,19 @@ class Fits:
         self._seen = seen
         self._running: list[str] = []
         self._predictors = 0
+        self._answers: dict[str, str] = {}
+        self._answered = seen.hook(self._keep_answer)
         seen.facts["fits"] = []
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an estimator is at work."""
+        return bool(self._running)
+
+    def answer(self, value: Any) -> str:
+        """Return which answer of an estimator an array is, such as ``predict_proba[1]``; empty if it is none."""
+        plain = self._seen.plain
+        return self._answers.get(plain.digest(plain.bytes_of(value)), "")
 
     # --- scikit-learn -----------------------------------------------------------------------------
 
@@ -40,17 +58,27 @@ class Fits:
         """Watch every class of estimators that is made from here on, the user's own among them."""
         kind = base.BaseEstimator
         original = kind.__init_subclass__.__func__
+        mixed_in: set[Any] = set()  # classes that are no estimators, and have methods of them
 
         def init_subclass(cls: Any, /, **kwargs: Any) -> None:
             original(cls, **kwargs)
-            for name in METHODS:
-                if callable(cls.__dict__.get(name)):
-                    setattr(cls, name, self._watched(cls.__dict__[name], name))
-            for name in ASKS:
-                if callable(cls.__dict__.get(name)):
-                    setattr(cls, name, self._asked(cls.__dict__[name], name))
+            for one in cls.__mro__:
+                if one is cls or not (one is object or one in mixed_in or issubclass(one, kind)):
+                    mixed_in.add(one)
+                    self._watch(one)
 
         kind.__init_subclass__ = classmethod(init_subclass)
+
+    def _watch(self, kind: Any) -> None:
+        """Watch the methods that a class has itself."""
+        for watch, names in ((self._watched, METHODS), (self._asked, ASKS)):
+            for name in names:
+                method = vars(kind).get(name)
+                if callable(method):
+                    with contextlib.suppress(TypeError):  # a class that is not written in Python
+                        setattr(kind, name, watch(method, name))
+                elif hasattr(method, "fn"):  # it depends on an estimator inside whether there is such a method
+                    method.fn = watch(method.fn, name)
 
     def _watched(self, fit: Any, method: str) -> Any:
         @functools.wraps(fit)
@@ -58,7 +86,7 @@ class Fits:
             if not self._seen.is_on:
                 return fit(estimator, *args, **kwargs)
             is_outermost = not self._running
-            if is_outermost or set(self._running) == {"Pipeline"}:  # what reaches its last step is seen as well
+            if is_outermost or set(self._running) == {CHAIN}:  # what reaches its last step is seen as well
                 self._take(fit, type(estimator).__name__, estimator, args, kwargs)
             is_predictor = is_outermost and hasattr(estimator, "predict")
             if is_predictor and method == "fit":
@@ -78,14 +106,17 @@ class Fits:
         @functools.wraps(method)
         def asking(estimator: Any, *args: Any, **kwargs: Any) -> Any:
             kind = f"{type(estimator).__name__}.{name}"
-            if not self._seen.is_on or self._running:
+            if not self._seen.is_on or any(one != f"{CHAIN}.{name}" for one in self._running):
                 return method(estimator, *args, **kwargs)
             self._take(method, kind, estimator, args, kwargs)
             self._running.append(kind)
             try:
-                return method(estimator, *args, **kwargs)
+                found = method(estimator, *args, **kwargs)
             finally:
                 self._running.pop()
+            if not self._running:
+                self._answered(name, found)
+            return found
 
         return asking
 
@@ -98,12 +129,24 @@ class Fits:
     def _take(self, method: Any, kind: str, estimator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         def take() -> None:
             given = _given(method, estimator, args, kwargs)
-            values = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+            held = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+            values = {name: _named(value) for name, value in held.items()}
             table, labels = given.pop("X", None), given.pop("y", None)
             others = {f"fit.{name}": self._told(value) for name, value in given.items() if value is not None}
             self.keep(kind, table, labels, {**values, **others}, is_asked="." in kind)
 
         self._seen.hook(take)()
+
+    def _keep_answer(self, name: str, answer: Any) -> None:
+        """Keep an answer, and each of its columns, to know it again."""
+        plain = self._seen.plain
+        parts = {name: answer}
+        shape: tuple[int, ...] = getattr(answer, "shape", ())
+        if len(shape) == TABLE and shape[1] <= MOST_CLASSES:
+            parts |= {f"{name}[{nth}]": answer[:, nth] for nth in range(shape[1])}
+        self._answers |= {plain.digest(plain.bytes_of(part)): told for told, part in parts.items() if len(shape)}
+        while len(self._answers) > MOST_ANSWERS:
+            del self._answers[next(iter(self._answers))]
 
     def _told(self, value: Any) -> Any:
         """Return a value that ``fit`` gets beside its table, as it can be written down."""
@@ -151,6 +194,7 @@ class Fits:
                     "target": "" if labels is None else plain.digest(plain.bytes_of(labels)),
                     "values": plain.plain_items(values.items()),
                     "digests": [] if is_asked else self._digests(table, len(columns)),
+                    "within": self._running[-1] if self._running else "",
                 }
             )
 
@@ -255,6 +299,12 @@ class Fits:
             return matrix
         self._seen.note(f"fit got {most} of {n} rows")
         return few
+
+
+def _named(value: Any) -> Any:
+    """Return the name of an estimator's class, as that of one that is held by another; any other value as it is."""
+    is_estimator = hasattr(value, "get_params") and not isinstance(value, type)
+    return f"{type(value).__name__}()" if is_estimator else value
 
 
 def _given(method: Any, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

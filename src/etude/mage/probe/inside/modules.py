@@ -32,7 +32,9 @@ class Modules:
         self._operators = operators
         self._torch: Any = None
         self._hooks: list[Any] = []
-        self._calls: dict[int, list[Any]] = {}  # number of the object -> the module and how often it was called
+        self._calls: dict[
+            int, list[Any]
+        ] = {}  # number of the object -> the module, and how often it was called, and called apart
         self._roots: list[Any] = []
         self._models: list[dict[str, Any]] = []
         self._bare: list[tuple[Any, dict[str, Any]]] = []  # tensors that belong to no module
@@ -67,6 +69,7 @@ class Modules:
                 if path in model["modules"] and id(module) in self._calls:
                     model["modules"][path].update(
                         calls=self._calls[id(module)][1],
+                        apart=self._calls[id(module)][2],
                         operators=dict(self._operators.of(module)),
                         dtypes=sorted(self._dtypes.get(id(module), ())),
                     )
@@ -79,12 +82,13 @@ class Modules:
     def _called(self, module: Any, inputs: Any) -> None:
         known = self._calls.get(id(module))
         if known is None:
-            known = self._calls[id(module)] = [module, 0]
+            known = self._calls[id(module)] = [module, 0, 0]
             if len(self._calls) == 1:
                 plain = self._seen.plain
                 values = [found for found in map(plain.moments, plain.leaves(inputs)) if found is not None]
                 self._seen.facts["first_input"] = [plain.shapes(inputs), _digest(plain, inputs), values]
         known[1] += 1
+        known[2] += self._operators.is_apart
         self._operators.enter(module)
 
     def _ended(self, module: Any, _: Any, output: Any) -> None:
@@ -195,6 +199,7 @@ class Modules:
                 path: {
                     "type": type(module).__name__,
                     "calls": 0,
+                    "apart": 0,
                     "values": plain.plain_items(vars(module).items()),
                     "buffers": len(module._buffers),
                     "hides": [name for name in METHODS if _is_own(module, name)],

@@ -38,6 +38,11 @@ class Operators:
 
     # --- where it runs ----------------------------------------------------------------------------
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether no call of a module runs."""
+        return not self._stack and threading.get_ident() == self._thread
+
     def enter(self, module: Any) -> None:
         """A call of a module begins."""
         if threading.get_ident() == self._thread:
