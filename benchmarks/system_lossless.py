@@ -27,8 +27,8 @@ TRAININGS: Final = ("digits", "augmented by index", "augmented by chance", "by i
 
 def cells(small: bool) -> Sequence[Cell]:
     points, times = (3, 1) if small else (POINTS, TIMES)
-    same = [Cell(f"étude, {name}", {"training": name, "points": points}) for name in TRAININGS]
-    knobs = ROUNDING[:2] if small else ROUNDING
+    trainings, knobs = (TRAININGS[2:], ROUNDING[:1]) if small else (TRAININGS, ROUNDING)
+    same = [Cell(f"étude, {name}", {"training": name, "points": points}) for name in trainings]
     return [*same, *(Cell(f"étude, {knob}", {"knob": knob, "times": times}) for knob in knobs)]
 
 

@@ -89,9 +89,13 @@ class Joining(Cluster):
         self.nodes.append(subprocess.Popen([*command, "--credentials", str(self.credentials)]))
 
     def stop(self) -> None:
-        for node in self.nodes:
-            node.wait(20)
-        self.nodes.clear()
+        while self.nodes:
+            node = self.nodes.pop()
+            try:
+                node.wait(60)
+            finally:
+                node.kill()
+                node.wait()
         super().stop()
 
 

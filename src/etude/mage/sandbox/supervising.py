@@ -124,13 +124,20 @@ def main(spec_fd: int, status_fd: int, err_fd: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     if LINUX:
         _tie(spec["parent"])
+    waits_fd, told_fd = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(told_fd)
+        if not os.read(waits_fd, 1):  # it may end us in its first moment, and that it has started is to be known then
+            os._exit(1)
         os.dup2(err_fd, 2)
         os.close(err_fd)
         _become(spec)
     os.close(err_fd)
     _tell(status_fd, started=True)
+    os.write(told_fd, b"x")
+    os.close(told_fd)
+    os.close(waits_fd)
     if not spec["is_first"]:
         signal.signal(signal.SIGTERM, lambda *_: _end_all(child))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
