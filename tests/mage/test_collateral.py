@@ -396,6 +396,43 @@ def test_layers_that_a_term_of_the_loss_called_once_more_are_for_a_person(times:
     assert found.outcome is outcome, told(found)
 
 
+@pytest.mark.parametrize(
+    ("left", "elsewhere", "witness", "outcome"),
+    [
+        (0, 8, ModuleGone(path="b"), Outcome.FOR_A_PERSON),
+        (1, 9, ModuleGone(path="b"), Outcome.FAILED),
+        (0, 8, GroupValue(name="momentum", value=0.0), Outcome.FAILED),
+        (0, 10, ModuleGone(path="b"), Outcome.FAILED),
+    ],
+)
+def test_a_function_that_only_a_module_that_goes_needed_is_for_a_person(
+    left: int, elsewhere: int, witness: Witness, outcome: Outcome
+) -> None:
+    base = {**PLAIN, "calls": {**PLAIN["calls"], "data.py:histories": 5}, "elsewhere": {"aten.scatter": 9}}
+    calls = {**PLAIN["calls"], **({"data.py:histories": left} if left else {})}
+    found = verdict(base, {**GONE, "calls": calls, "elsewhere": {"aten.scatter": elsewhere}}, witness)
+    assert found.outcome is outcome, told(found)
+
+
+@pytest.mark.parametrize(
+    ("witness", "outcome"),
+    [
+        (CallGone(name="tables.py:drop_strange"), Outcome.FOR_A_PERSON),
+        (CallGone(name="sklearn.preprocessing.Scaler"), Outcome.FAILED),
+    ],
+)
+def test_rows_that_a_function_of_the_program_had_dropped_are_for_a_person(witness: Witness, outcome: Outcome) -> None:
+    base, after = (
+        {
+            **with_fits(*held("Ridge", {}, target=str(rows))),
+            "calls": {"tables.py:drop_strange": calls, "train.py:main": 1},
+        }
+        for calls, rows in ((1, 460), (0, 490))
+    )
+    found = verdict(base, {**after, "metrics": {"error": 0.25}}, witness, what=What.TRICK)
+    assert found.outcome is outcome, told(found)
+
+
 def a_fit(**given: Any) -> FitFacts:
     return FitFacts(rows=20, **given)
 

@@ -343,6 +343,12 @@ def test_what_is_chosen_has_to_be_there() -> None:
             CallGone(name="train.py:smooth"),
             What.LOSS_TERM,
         ),
+        (  # a function of the program, which has the name of a method of tensors
+            "def size(x):\n    return x.mean()\ndef draw(x):\n    return x\nb = draw(a)\n"
+            "loss = loss + 0.1 * size(b)  # ABLATABLE_COMPONENT\n",
+            CallGone(name="train.py:size"),
+            What.LOSS_TERM,
+        ),
         (
             "import torch.nn.functional as F\nextra = F.l1_loss(a, b)\n"
             "loss = loss + 0.1 * extra  # ABLATABLE_COMPONENT\n",

@@ -14,7 +14,7 @@ from etude.mage.static.policy import Rule
 from etude.mage.tree import Tree
 from etude.mage.variants import Thing, Variant, What
 from etude.mage.verdicts import Outcome, Rung, Verdict
-from etude.mage.witnesses import ColumnsGone
+from etude.mage.witnesses import ColumnsGone, SettingValue
 
 CNN = Tree({path: text.encode() for path, text in CNN_FILES.items()})
 
@@ -623,3 +623,67 @@ def test_what_is_calculated_of_something_with_itself_where_a_component_stood_is_
     told = [one.text for one in policy.reasons if one.claim == Rule.STAND_IN.value]
     assert len(told) == bool(doubled)
     assert all(f"has `{doubled}` on both sides, where the component stood between them" in text for text in told)
+
+
+# --- what changes beside a setting ----------------------------------------------------------------
+
+SET = """\
+"Trains."
+import argparse
+
+CARRIED = True
+WIDTH, DEPTH = 3, 4
+
+def options(parser, carried=True):
+    parser.add_argument("--carried", action="store_true")
+    return {"carried": True, "width": WIDTH}
+
+def train(state):
+    "Trains."
+    return state if CARRIED else None
+"""
+
+
+def beside(new: str, *, file: str = "a.py", base: str = SET) -> set[str]:
+    before = Tree({file: base.encode()})
+    patch = make_patch_of_trees(before, before.with_files({file: new.encode()}), Author(name="somebody"))
+    setting = SettingValue(name="CARRIED", value=False)
+    variant = Variant(name="v", intent="", witnesses=(setting,), files=(file,))
+    _, policy = check(before, patch, variant)
+    assert policy.outcome is not Outcome.FAILED, policy.reasons
+    return claims(policy)
+
+
+@pytest.mark.parametrize(
+    ("gone", "comes"),
+    [
+        ("CARRIED = True", "CARRIED = False"),
+        ("CARRIED = True", "CARRIED = False  # each stretch begins afresh"),
+        ("carried=True", "carried=False"),
+        ('"carried": True', '"carried": False'),
+        ('action="store_true"', 'action="store_false"'),
+        ('"Trains."', '"Trains, and forgets."'),
+    ],
+)
+def test_a_setting_may_have_its_value_wherever_it_is_given(gone: str, comes: str) -> None:
+    assert not beside(SET.replace(gone, comes))
+
+
+@pytest.mark.parametrize(
+    ("gone", "comes"),
+    [
+        ("return state if CARRIED else None", "return state"),
+        ("return state if CARRIED else None", "return state if not CARRIED else None"),
+        ("WIDTH, DEPTH = 3, 4", "WIDTH, DEPTH = 3, 5"),
+        ("import argparse\n", "import argparse\nimport math\n"),
+        ("WIDTH, DEPTH = 3, 4\n", "WIDTH, DEPTH = 3, 4\nLAST = None\n"),
+    ],
+)
+def test_what_changes_beside_a_setting_is_for_a_person(gone: str, comes: str) -> None:
+    assert Rule.BESIDE.value in beside(SET.replace("CARRIED = True", "CARRIED = False").replace(gone, comes))
+
+
+def test_a_setting_in_a_file_of_another_kind_may_have_its_value_and_its_neighbours_stay() -> None:
+    base = "width: 3\ncarried: true\n"
+    assert not beside("width: 3\ncarried: false\n", file="a.yaml", base=base)
+    assert beside("width: 4\ncarried: false\n", file="a.yaml", base=base) == {Rule.BESIDE.value}

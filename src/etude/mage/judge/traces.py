@@ -108,7 +108,12 @@ def _fewer(name: str, before: int, after: int, licence: Licence) -> Weigh | None
         return None  # something that is called once for each layer where it is made
     if licence.settings:
         return None if licence.akin(name) else for_a_person
-    return fails
+    return for_a_person if _made_for_it(name, after, licence) else fails
+
+
+def _made_for_it(name: str, after: int, licence: Licence) -> bool:
+    """Say whether a function of the program may have made something for a module that goes, and for nobody else."""
+    return bool(licence.gone) and ":" in name and not after
 
 
 def _is_step(name: str) -> bool:
@@ -206,6 +211,7 @@ def elsewhere(
         return
     then, now = counted(base.elsewhere), counted(facts.elsewhere)
     tensors = _gone(pairs)
+    along = any(_made_for_it(one, facts.calls.get(one, 0), licence) for one in base.calls)
     for name in sorted((then.keys() | now.keys()) - SILENT):
         before, after = then.get(name, 0), now.get(name, 0)
         if before == after or f"runs of {name}" in varies or licence.may_call(name):
@@ -220,7 +226,7 @@ def elsewhere(
             weigh = None  # something that is done to each parameter, as clipping, or to each tensor of a state
         elif licence.calls and licence.divides(fewer):
             weigh = None
-        elif licence.gone and (licence.divides(fewer) or any(fewer % apart == 0 for apart in licence.apart)):
+        elif licence.gone and (along or licence.divides(fewer) or any(fewer % apart == 0 for apart in licence.apart)):
             weigh = for_a_person  # a model's methods may be called one by one, and one of them has called what goes
         else:
             weigh = _odd(licence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 
@@ -64,8 +65,14 @@ def times_called(call: ast.Call, source: Source, tree: Tree, name: str) -> int:
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
     """Yield what is called in something, without what is called everywhere."""
     for one in ast.walk(node):
-        if isinstance(one, ast.Call) and plain_name(one.func).rpartition(".")[2] not in PLUMBING:
+        if isinstance(one, ast.Call) and not _is_plumbing(plain_name(one.func)):
             yield one
+
+
+def _is_plumbing(name: str) -> bool:
+    """Say whether a name is called everywhere; a function of the program may be called as a method of tensors is."""
+    _, dot, last = name.rpartition(".")
+    return last in PLUMBING and (bool(dot) or hasattr(builtins, last))
 
 
 def _defined(source: Source) -> dict[str, ast.stmt]:

@@ -15,6 +15,7 @@ from etude.mage.static.lint import read_errors, undefined_names
 from etude.mage.static.marked import find_lost_marks
 from etude.mage.static.policy import GOES_TO, MOST_LINES, Broken, Change, Named, Rule, named_by
 from etude.mage.static.reformatting import find_reformatting
+from etude.mage.static.setting_only import find_more_than_a_setting
 from etude.mage.static.standing_in import find_stand_ins
 from etude.mage.static.training import changed_training
 from etude.mage.static.unseen import find_invisible
@@ -106,4 +107,5 @@ def _found(change: Change, named: Named) -> Iterator[Broken | str]:
     yield from changed_constants(change, named)
     yield from changed_training(change, named)
     yield from find_stand_ins(change, named)
+    yield from find_more_than_a_setting(change, named)
     yield from new_writes(change)

@@ -27,6 +27,7 @@ merely learn to hide: a change of what variants are judged by.
 | how gradients are clipped stays | a person |
 | training and evaluation are called as in the base | a person |
 | nothing takes the place of what goes | a person |
+| where a setting is all, nothing else changes | a person |
 
 What the variant itself names, by its things, settings or witnesses, may change. Other constants that change are told
 as alarms: a shape that is mended often is one.
@@ -76,6 +77,7 @@ class Rule(StrEnum):
     CLIPPING = "how gradients are clipped stays"
     TRAINED_ONCE = "training and evaluation are called as in the base"
     STAND_IN = "nothing takes the place of what goes"
+    BESIDE = "where a setting is all, nothing else changes"
 
 
 GOES_TO: Final[Mapping[Rule, Outcome]] = MappingProxyType(
@@ -101,6 +103,7 @@ GOES_TO: Final[Mapping[Rule, Outcome]] = MappingProxyType(
         Rule.CLIPPING: Outcome.FOR_A_PERSON,
         Rule.TRAINED_ONCE: Outcome.FOR_A_PERSON,
         Rule.STAND_IN: Outcome.FOR_A_PERSON,
+        Rule.BESIDE: Outcome.FOR_A_PERSON,
     }
 )
 """Rule -> to whom it goes when it is broken."""
@@ -178,10 +181,12 @@ class Named:
     Attributes:
         names: The names.
         columns: Whether it is about columns: then data reach the evaluation without them.
+        settings_only: Whether it is about settings, and nothing else.
     """
 
     names: frozenset[str]
     columns: bool = False
+    settings_only: bool = False
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and bool(name) and _plain(name) in self.names
@@ -197,7 +202,8 @@ def named_by(variant: Variant) -> Named:
             names += claim.columns
     columns = any(isinstance(claim, ColumnsGone) for claim in variant.witnesses)
     columns = columns or any(thing.what is What.COLUMNS for thing in variant.things)
-    return Named(frozenset(map(_plain, names)), columns)
+    only = bool(variant.witnesses) and all(isinstance(claim, SettingValue) for claim in variant.witnesses)
+    return Named(frozenset(map(_plain, names)), columns, only)
 
 
 def _plain(name: str) -> str:
