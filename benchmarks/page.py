@@ -64,7 +64,7 @@ PAGES: Final = {
     ),
     "mage": (
         "Ablations of code that nobody parametrised, measured",
-        ("mage_scan", "mage_tokens", "mage_requests", "mage_limits"),
+        ("mage_judged", "mage_scan", "mage_tokens", "mage_requests", "mage_limits"),
     ),
 }
 """Page -> its title, and the benchmarks on it."""

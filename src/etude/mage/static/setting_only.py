@@ -47,9 +47,9 @@ def _told(change: Change, text: str, tree: ast.Module, named: Named) -> list[str
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
-        is_documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if is_documented and ast.get_docstring(node) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            has_one = ast.get_docstring(node) is not None
+            node.body = (node.body[1:] if has_one else node.body) or [ast.Pass()]
     return tree
 
 
