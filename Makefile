@@ -22,7 +22,7 @@ UV_FLAGS ?=
 # How many processes run the tests at once. Most tests wait for processes of their own.
 JOBS ?= 2
 
-.PHONY: help setup demo test browser sandbox test-engines test-keras check format format-check lint types docs coverage chaos fresh bench diagram clean
+.PHONY: help setup demo test browser sandbox test-engines test-keras check format format-check lint types docs coverage chaos fresh live bench diagram clean
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -142,6 +142,12 @@ chaos: setup ## Let 200 faults fall on a study, and stop everything for a minute
 fresh: setup sandbox ## Let replies of fresh eyes climb all rungs of the mage, and all variants of the paper: more than an hour
 	@ETUDE_FRESH=full $(BIN)/python -m pytest -q tests/mage/test_fresh_replies.py \
 	    tests/mage/test_unseen_replies.py tests/mage/test_paper_experiments.py
+
+# It sends to whom it names, and costs what that costs: nothing else here calls it.
+live: setup sandbox ## Ask a model of yours the tiny question and for one variant: make live BACKEND=anthropic:MODEL
+	@[ -n "$(BACKEND)" ] || { \
+	    echo "live: nobody is named. Run: make live BACKEND=anthropic:MODEL, or BACKEND=openai:MODEL@URL" >&2; exit 2; }
+	@$(BIN)/python -m benchmarks.mage_live --backend "$(BACKEND)" $(ARGS)
 
 bench: $(if $(filter engines,$(NAME)),$(ENGINES_STAMP),$(STAMP)) ## Run one benchmark: make bench NAME=handout; without NAME list them
 ifdef NAME
