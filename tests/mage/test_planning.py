@@ -380,7 +380,7 @@ def test_what_is_chosen_has_to_be_there() -> None:
             What.SETTING,
         ),
         (
-            "parser.add_argument('--mix-up', type=float, default=0.2)  # ABLATABLE_COMPONENT (name=mix_up)\n",
+            "parser.add_argument('--mix-up', type=float, default=0.2)  # ABLATABLE_COMPONENT\n",
             SettingValue(name="mix_up", value=0.0),
             What.SETTING,
         ),
@@ -401,14 +401,49 @@ def test_each_kind_of_component_has_a_claim(source: str, witness: Witness, what:
 
 
 def test_a_flag_that_the_command_gives_can_be_taken_away() -> None:
-    source = "parser.add_argument('--clip', action='store_true')  # ABLATABLE_COMPONENT (name=clip)\n"
+    source = "parser.add_argument('--clip', action='store_true')  # ABLATABLE_COMPONENT\n"
     found = planned(source, "python train.py --clip")
     assert found.variants[0].witnesses == (SettingValue(name="clip", value=False),)
+    assert found.variants[0].meaning == "`clip` is False in place of True, and nothing else changes."
     off = planned(source)
-    assert off.variants[0].unclear == ("it is off already. Say in a hint what it is to be, as in `set clip to 1`",)
-    assert off.remarks[0].text == (
-        "`clip` (line 1): it is off already. Say in a hint what it is to be, as in `set clip to 1`."
+    told = (
+        "it is off already, since the command does not give `--clip`. "
+        "Say in a hint what it is to be, as in `set clip to 1`"
     )
+    assert off.variants[0].unclear == (told,)
+    assert off.remarks[0].text == f"`clip` (line 1): {told}."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "now"),
+    [
+        ("'--aug', action='store_true'", "", False),
+        ("'--aug', action='store_true'", "--aug", True),
+        ("'--no-aug', dest='aug', action='store_false'", "", True),
+        ("'--no-aug', dest='aug', action='store_false'", "--no-aug", False),
+        ("'--aug', action=argparse.BooleanOptionalAction", "", None),
+        ("'--aug', action=argparse.BooleanOptionalAction", "--aug", True),
+        ("'--aug', action=argparse.BooleanOptionalAction, default=True", "", True),
+        ("'--aug', action=argparse.BooleanOptionalAction, default=True", "--no-aug", False),
+    ],
+)
+def test_what_a_marked_flag_is_depends_on_the_command_as_argparse_has_it(
+    arguments: str, given: str, now: bool | None
+) -> None:
+    space: dict[str, Any] = {}
+    source = f"import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument({arguments})"
+    exec(source, space)
+    assert space["parser"].parse_args(given.split()).aug is now
+    found = planned(f"{source}  # ABLATABLE_COMPONENT\n", f"python train.py {given}")
+    assert found.variants[0].name == "without-aug"
+    assert found.variants[0].witnesses == ((SettingValue(name="aug", value=False),) if now else ())
+    assert bool(found.variants[0].unclear) is not bool(now)
+
+
+def test_a_marked_argument_that_is_no_flag_is_not_planned_as_a_call_that_goes() -> None:
+    found = planned("import argparse\np = argparse.ArgumentParser()\np.add_argument('data')  # ABLATABLE_COMPONENT\n")
+    assert found.variants[0].witnesses == ()
+    assert found.variants[0].unclear[0].startswith("nothing is known by which one could see that it is gone.")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 from marked_programs import CNN, SAGE, tree_of
 
+from etude.mage.patch.blocks import Author
+from etude.mage.patch.making import make_patch, patched
 from etude.mage.plan.marking import find_marks
+from etude.mage.plan.planning import plan
 from etude.mage.plan.suggesting import suggest, suggested
+from etude.mage.rules.writing import write
+from etude.mage.static.checking import check
 from etude.mage.tree import Tree
+from etude.mage.verdicts import Outcome
 
 PLAIN = CNN.replace("  #ABLATABLE_COMPONENT", "").replace("  # ABLATABLE_COMPONENT", "")
 
@@ -88,7 +94,25 @@ def test_the_diff_applies_and_its_marks_mean_what_was_proposed(
     assert remarks == ()
     assert [(one.file, one.lines[0]) for one in marks] == [(one.file, one.line) for one in wanted]
     named = [(one.names, other.names) for one, other in zip(marks, wanted, strict=True)]
-    assert all(one in (other, ("parser.add_argument",)) for one, other in named)
+    assert all(one == other for one, other in named)
+
+
+def test_what_rules_make_of_the_proposed_marks_breaks_no_rule(tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    tree = applied(tree_of(train=PLAIN, pkg__table=TABLE), tmp_path, "git", "apply", "-")
+    found = plan(tree, "python -m pkg.table --augment", find_marks(tree)[0])
+    written = {one.name: blocks for one in found.variants if (blocks := write(one, tree)) is not None}
+    assert list(written) == [f"without-{name}" for name in ("age", "sex", "USE_CLIP", "smooth", "dropout")]
+    for one in found.variants:
+        if one.name in written:
+            patch = make_patch(tree, written[one.name], author=Author(name="a rule"))
+            assert [(verdict.outcome, verdict.reasons) for verdict in check(tree, patch, one)] == [
+                (Outcome.PASSED, ()),
+                (Outcome.PASSED, ()),
+            ]
+            gone = {place for mark in find_marks(patched(tree, patch))[0] for place in mark.names}
+            assert gone <= {name for mark in find_marks(tree)[0] for name in mark.names}
 
 
 def test_a_last_line_without_an_end_keeps_none(tmp_path: Path) -> None:

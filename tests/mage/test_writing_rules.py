@@ -382,12 +382,22 @@ CLIP = CallGone(name="torch.nn.utils.clip_grad_norm_")
         ("if x:\n    nn.utils.clip_grad_norm_(p, 1)\nb()\n", "if x:\n    pass\nb()\n"),
         (
             "if x:\n    nn.utils.clip_grad_norm_(p, 1)  # ABLATABLE_COMPONENT\nb()\n",
-            "if x:\n    pass  # ABLATABLE_COMPONENT\nb()\n",
+            "if x:\n    pass\nb()\n",
         ),
         (
             "if x:\n    a()\n    nn.utils.clip_grad_norm_(p, 1)  # ABLATABLE_COMPONENT\nb()\n",
-            "if x:\n    a()\n    # ABLATABLE_COMPONENT\nb()\n",
+            "if x:\n    a()\nb()\n",
         ),
+        (
+            "if x:\n    # ABLATABLE_COMPONENT\n    nn.utils.clip_grad_norm_(p, 1)\nb()\n",
+            "if x:\n    pass\nb()\n",
+        ),
+        (
+            "a()\r\n# why\r\n# ABLATABLE_COMPONENT (name=clip)\r\nnn.utils.clip_grad_norm_(\r\n    p, 1\r\n"
+            ")  # small  # ABLATABLE_COMPONENT\r\nb()\r\n",
+            "a()\r\n# why\r\nb()\r\n",
+        ),
+        ("a()\nnn.utils.clip_grad_norm_(p, 1)  # small\nb()\n", "a()\n# small\nb()\n"),
         ("for x in y: nn.utils.clip_grad_norm_(p, 1)\n", "for x in y: pass\n"),
         ("a()\r\nnn.utils.clip_grad_norm_(p, 1)\r\nb()\r\n", "a()\r\nb()\r\n"),
         ("nn.utils.clip_grad_norm_(p, 'ä')\nb()", "b()"),
@@ -422,15 +432,37 @@ def test_calls_that_are_more_than_a_statement_are_left_to_others(source: str) ->
 
 def test_of_several_calls_only_the_marked_one_goes() -> None:
     source = "from torch import nn\nnn.init.zeros_(a)\nnn.init.zeros_(b)  # ABLATABLE_COMPONENT\nnn.init.ones_(c)\n"
-    assert by_marks(source) == [source.replace("nn.init.zeros_(b)  #", "#")]
+    assert by_marks(source) == [source.replace("nn.init.zeros_(b)  # ABLATABLE_COMPONENT\n", "")]
     assert by_marks(source.replace("nn.init.zeros_(b)", "b = nn.init.zeros_(b)")) == [None]
+
+
+def test_a_mark_stays_where_it_could_be_of_a_line_that_stays() -> None:
+    same = "nn.init.zeros_(a)"
+    source = f"from torch import nn\n{same}\nnn.init.ones_(a)\n{same}  # ABLATABLE_COMPONENT\nnn.init.ones_(b)\n"
+    assert by_marks(source) == [source.replace(f"{same}  #", "#")]
+
+
+@pytest.mark.parametrize(
+    ("held", "left"),
+    [
+        ("    'a',  # ABLATABLE_COMPONENT\n    'b',  # why\n", "    'b',  # why\n"),
+        ("    # ABLATABLE_COMPONENT\n    'a',\n    'b',\n", "    'b',\n"),
+        ("    'a', 'b',  # ABLATABLE_COMPONENT\n    'c',\n", "    'c',\n"),
+        ("    'a',  # why\n    'b'  # ABLATABLE_COMPONENT\n", "    'a',  # why\n"),
+        ("    'a',  # why\n    'b', 'c'  # ABLATABLE_COMPONENT\n", "    'a',  # why\n"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_the_mark_of_columns_goes_with_them(held: str, left: str, ending: str) -> None:
+    source = f"F = [\n{held}]\nX = data[F]\n".replace("\n", ending)
+    assert by_marks(source) == [source.replace(held.replace("\n", ending), left.replace("\n", ending))]
 
 
 def test_a_scheduler_is_no_optimizer_that_steps_too() -> None:
     source = CNN.replace("ABLATABLE_COMPONENT", "x").replace(
         "    scheduler.step()", "    scheduler.step()  # ABLATABLE_COMPONENT"
     )
-    assert by_marks(source) == [source.replace("    scheduler.step()  #", "    #")]
+    assert by_marks(source) == [source.replace("    scheduler.step()  # ABLATABLE_COMPONENT\n", "")]
 
 
 def test_a_scheduler_goes_with_its_steps_unless_making_it_sets_something() -> None:
@@ -438,7 +470,9 @@ def test_a_scheduler_goes_with_its_steps_unless_making_it_sets_something() -> No
         "import torch\ns = torch.optim.lr_scheduler.{}(o, 3)\nfor e in range(3):\n    train()\n"
         "    s.step()  # ABLATABLE_COMPONENT\n"
     )
-    assert by_marks(source.format("StepLR")) == [source.format("StepLR").replace("s.step()  #", "#")]
+    assert by_marks(source.format("StepLR")) == [
+        source.format("StepLR").replace("    s.step()  # ABLATABLE_COMPONENT\n", "")
+    ]
     assert by_marks(source.format("OneCycleLR")) == [None]
 
 
@@ -447,7 +481,7 @@ def test_the_clipping_of_the_papers_program_goes() -> None:
         "net.parameters(), 1.0)", "net.parameters(), 1.0)  # ABLATABLE_COMPONENT"
     )
     (new,) = by_marks(source)
-    assert new == source.replace("        nn.utils.clip_grad_norm_(net.parameters(), 1.0)  #", "        #")
+    assert new == source.replace("        nn.utils.clip_grad_norm_(net.parameters(), 1.0)  # ABLATABLE_COMPONENT\n", "")
 
 
 # --- all rules ------------------------------------------------------------------------------------

@@ -20,11 +20,11 @@ from typing import Final
 from etude.mage.annotations import Annotation, Mark, Remark
 from etude.mage.near import distance
 from etude.mage.plan.binding import Bound, bind
+from etude.mage.sources.marks import COMPONENT
 from etude.mage.sources.options import read_options
 from etude.mage.sources.source import Comment, Source, is_python, read_source
 from etude.mage.tree import Tree, digest_of
 
-COMPONENT: Final = "ABLATABLE_COMPONENT"
 START: Final = "ABLATION_HINT_START"
 END: Final = "ABLATION_HINT_END"
 WORDS: Final = (COMPONENT, START, END)

@@ -10,9 +10,10 @@ from etude.mage.annotations import Mark
 from etude.mage.networks.models import networks
 from etude.mage.networks.roles import Role
 from etude.mage.plan.binding import bind
-from etude.mage.plan.marking import COMPONENT, find_marks
+from etude.mage.plan.marking import find_marks
 from etude.mage.rules.columns import selects
 from etude.mage.sources.columns import texts_in
+from etude.mage.sources.marks import COMPONENT
 from etude.mage.sources.naming import members_at
 from etude.mage.sources.settings import ENTRY, settings_of
 from etude.mage.sources.source import Comment, Placed, Source, read_source
@@ -125,8 +126,7 @@ def _about(source: Source, placed: Placed, one: Suggestion) -> bool:
     if names:
         return names == one.names
     comment = Comment(one.line, len(source.lines[one.line - 1]) + 2, f"# {COMPONENT}", alone=False)
-    bound = bind(source, comment).names
-    return bound == one.names or "add_argument" in bound[0] if bound else False
+    return bind(source, comment).names == one.names
 
 
 def _diff(file: str, text: str, lines: list[int]) -> str:

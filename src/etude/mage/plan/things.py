@@ -204,12 +204,15 @@ def setting_off(project: Project, setting: Setting, value: Any = UNKNOWN) -> Com
         evidence=_line(project, setting.file, setting.line),
     )
     to = value
-    if to is UNKNOWN:  # a switch that the command turns on is on, whatever its default
-        to = off(True if setting.is_switch and setting.text in project.given else setting.value)
+    now = setting.under(project.given)  # a switch that the command turns on is on, whatever its default
     if to is UNKNOWN:
-        told = "it is off already" if setting.value in (False, 0, None) else "it is not known what it is when it is off"
+        to = off(now)
+    if to is UNKNOWN:
+        told = "it is off already" if now in (False, 0, None) else "it is not known what it is when it is off"
+        if setting.is_switch and not now and setting.text not in project.given:
+            told += f", since the command does not give `{setting.text}`"
         return nothing_known((thing,), f"{told}. Say in a hint what it is to be, as in `set {setting.short} to 1`")
-    before = "" if setting.value is UNKNOWN else f" in place of {setting.value!r}"
+    before = "" if now is UNKNOWN else f" in place of {now!r}"
     return Component(
         (thing,),
         (SettingValue(name=setting.short, value=to),),

@@ -9,6 +9,7 @@ from typing import Final
 from etude.mage.patch.blocks import Search
 from etude.mage.patch.editing import Edit, searches
 from etude.mage.sources.functions import function_of
+from etude.mage.sources.marks import with_marks
 from etude.mage.sources.source import BODIES, Placed, Source, plain_name, sources
 from etude.mage.tree import Tree
 
@@ -35,7 +36,7 @@ def without_call_at(name: str, at: tuple[str, int], tree: Tree) -> tuple[Search,
     for source in sources(tree):
         for call, placed in _calls(source) if source.file == at[0] else ():
             if placed.first == at[1] and function_of(call, source, tree, placed) == name:
-                edit = _taken_out(source, placed, call)
+                edit = _taken_out(source, placed, call, [placed])
                 return searches(source.file, source.text, [edit]) if edit is not None else None
     return None
 
@@ -52,7 +53,7 @@ def without_calls(names: Sequence[str], tree: Tree) -> tuple[Search, ...] | None
     if any(part in SETS_AT_ONCE for name in names for part in name.split(".")):
         return None
     for source in sources(tree):
-        edits: list[Edit] = []
+        found_here: list[tuple[ast.Call, Placed]] = []
         for call, placed in _calls(source):
             name = function_of(call, source, tree, placed)
             last = plain_name(call.func).rpartition(".")[2]
@@ -60,13 +61,14 @@ def without_calls(names: Sequence[str], tree: Tree) -> tuple[Search, ...] | None
                 if not name and any(one.rpartition(".")[2].rpartition(":")[2] == last for one in names):
                     return None  # it may be the same function by another way
                 continue
-            edit = _taken_out(source, placed, call)
-            if edit is None:
-                return None
             left.discard(name)
-            edits.append(edit)
+            found_here.append((call, placed))
+        going = [placed for _, placed in found_here]
+        edits = [_taken_out(source, placed, call, going) for call, placed in found_here]
+        if None in edits:
+            return None
         if edits:
-            blocks = searches(source.file, source.text, edits)
+            blocks = searches(source.file, source.text, [edit for edit in edits if edit is not None])
             if blocks is None:
                 return None
             found += blocks
@@ -82,15 +84,25 @@ def _calls(source: Source) -> list[tuple[ast.Call, Placed]]:
     return list(found.values())
 
 
-def _taken_out(source: Source, placed: Placed, call: ast.Call) -> Edit | None:
+def _taken_out(source: Source, placed: Placed, call: ast.Call, going: Sequence[Placed]) -> Edit | None:
+    """Return the change after which a call is not made, and its marks are gone; None if it is no statement of its own.
+
+    Args:
+        source: The file.
+        placed: The statement.
+        call: The call.
+        going: All statements of the file that go.
+    """
     node = placed.node
     if not isinstance(node, ast.Expr) or node.value is not call or not _is_plain(source, placed, call):
         return None
     start, end = source.place(node.lineno, node.col_offset), source.place(placed.last, node.end_col_offset or 0)
+    if not _stays(source, placed, going):
+        start, end = with_marks(source.text, start, end)
     if _alone(source, node):
         return Edit(start, end, "pass")
-    line_start = source.place(placed.first, 0)
-    line_end = end + len(source.lines[placed.last - 1]) - source.column(placed.last, node.end_col_offset or 0)
+    line_start = max(source.text.rfind(ending, 0, start) for ending in "\r\n") + 1
+    line_end = source.place(placed.last, 0) + len(source.lines[placed.last - 1])
     rest = source.text[end:line_end]
     if source.text[line_start:start].strip() or rest.strip().startswith(";"):
         return None
@@ -98,6 +110,13 @@ def _taken_out(source: Source, placed: Placed, call: ast.Call) -> Edit | None:
         return Edit(start, end + len(rest) - len(rest.lstrip()), "")  # a comment stays, on a line of its own
     ending = next((one for one in ("\r\n", "\n", "\r") if source.text.startswith(one, line_end)), "")
     return Edit(line_start, line_end + len(ending), "")
+
+
+def _stays(source: Source, placed: Placed, going: Sequence[Placed]) -> bool:
+    """Say whether a line that stays reads as the first or the last of a statement: its marks could be of that one."""
+    gone = {n for one in going for n in range(one.first, one.last + 1)}
+    code = {source.lines[n - 1].partition("#")[0].strip() for n in placed.lines}
+    return any(line.partition("#")[0].strip() in code for n, line in enumerate(source.lines, 1) if n not in gone)
 
 
 def _is_plain(source: Source, placed: Placed, call: ast.Call) -> bool:

@@ -10,6 +10,7 @@ from etude.mage.patch.blocks import Search
 from etude.mage.patch.editing import Edit, edited, searches
 from etude.mage.sources.columns import Texts, texts_in
 from etude.mage.sources.literals import literal
+from etude.mage.sources.marks import with_marks
 from etude.mage.sources.source import Source, plain_name, sources
 from etude.mage.tree import Tree
 
@@ -134,9 +135,11 @@ def _left(texts: Texts, names: Sequence[str]) -> list[Edit]:
             edits = [edit for edit in edits if edit.start < before]
             start = before
         else:
-            start, end = _whole_line(source.text, start, _behind_comma(source.text, end))
+            end = _behind_comma(source.text, end)
+        if edits and edits[-1].end == start:
+            start = edits.pop().start
         edits.append(Edit(start, end, ""))
-    return edits
+    return [Edit(*_whole_line(source.text, one.start, one.end), "") for one in edits]
 
 
 def _kept_before(texts: Texts, gone: Sequence[bool], last: int) -> int | None:
@@ -157,11 +160,12 @@ def _behind_comma(text: str, end: int) -> int:
 
 
 def _whole_line(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the place with its line's indentation and end, if nothing else is on the line."""
-    first = start
+    """Return the place with its line's indentation and end, and its marks, if nothing else is on the line."""
+    marked = with_marks(text, start, end)
+    first = marked[0]
     while first > 0 and text[first - 1] in " \t":
         first -= 1
-    last = end
+    last = marked[1]
     while last < len(text) and text[last] in " \t":
         last += 1
     if (first > 0 and text[first - 1] not in "\r\n") or text[last : last + 1] not in ("\r", "\n"):

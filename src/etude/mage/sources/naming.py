@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from etude.mage.sources.settings import flag_at
 from etude.mage.sources.source import Placed, Source, plain_name, within
 
 LISTS = ("Sequential", "ModuleList", "ModuleDict", "OrderedDict", "Compose")
@@ -14,6 +15,8 @@ LISTS = ("Sequential", "ModuleList", "ModuleDict", "OrderedDict", "Compose")
 def names_of(source: Source, placed: Placed) -> tuple[str, ...]:  # noqa: PLR0911 - one for each kind
     """Return the names of what a statement makes, sets or calls; none if it is about nothing that has one."""
     node = placed.node
+    if (flag := flag_at(source, placed)) is not None:
+        return (flag.short,)
     if isinstance(node, ast.Assign):
         return tuple(name for target in node.targets for name in _targets(source, target))
     if isinstance(node, ast.AnnAssign | ast.AugAssign):

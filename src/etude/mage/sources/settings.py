@@ -10,7 +10,7 @@ import ast
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,6 +50,7 @@ class Setting:
         placed: The statement.
         text: Of an entry: the value as it is written; of a flag: the flag.
         is_switch: Whether it is on or off.
+        gives: Of a switch: what it is where the command gives its flag.
     """
 
     name: str
@@ -61,6 +62,13 @@ class Setting:
     placed: Placed | None = None
     text: str = ""
     is_switch: bool = False
+    gives: bool = True
+
+    def under(self, given: Collection[str]) -> Any:
+        """Return its value when a program is run with some words."""
+        if self.is_switch and self.text in given:
+            return self.gives
+        return False if self.is_switch and self.text.replace("--", "--no-", 1) in given else self.value
 
     @property
     def short(self) -> str:
@@ -98,8 +106,8 @@ def _in_python(source: Source) -> Iterator[Setting]:
     for placed in source.statements:
         node = placed.node
         owner = placed.owner
-        if isinstance(node, ast.Expr | ast.Assign) and isinstance(node.value, ast.Call):
-            yield from _flag(source, placed, node.value)
+        if (flag := flag_at(source, placed)) is not None:
+            yield flag
         target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
         if isinstance(node, ast.AnnAssign):
             target = node.target
@@ -127,14 +135,17 @@ def _default_of_field(value: ast.expr) -> ast.expr:
     return value
 
 
-def _flag(source: Source, placed: Placed, call: ast.Call) -> Iterator[Setting]:
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != "add_argument":
-        return
+def flag_at(source: Source, placed: Placed) -> Setting | None:
+    """Return the flag that a statement adds to a parser; None for none, or one that has to be given."""
+    node = placed.node
+    call = node.value if isinstance(node, ast.Expr | ast.Assign) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "add_argument":
+        return None
     flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     dest = literal(keyword_of(call, "dest"))
     long = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
     if not long.startswith("-") and dest is UNKNOWN:
-        return  # it has to be given each time
+        return None
     name = dest if isinstance(dest, str) else long.lstrip("-").replace("-", "_")
     default = keyword_of(call, "default")
     action = literal(keyword_of(call, "action"))
@@ -142,8 +153,20 @@ def _flag(source: Source, placed: Placed, call: ast.Call) -> Iterator[Setting]:
     if default is None and action in ("store_true", "store_false"):
         value = action == "store_false"
     optional = plain_name(keyword_of(call, "action") or call).rpartition(".")[2] == "BooleanOptionalAction"
-    is_switch = optional or action in ("store_true", "store_false")
-    yield Setting(name, value, source.file, placed.first, FLAG, default, placed, text=long, is_switch=is_switch)
+    if default is None and optional:
+        value = None
+    return Setting(
+        name,
+        value,
+        source.file,
+        placed.first,
+        FLAG,
+        default,
+        placed,
+        text=long,
+        is_switch=optional or action in ("store_true", "store_false"),
+        gives=action != "store_false",
+    )
 
 
 def _in_text(file: str, text: str) -> Iterator[Setting]:
