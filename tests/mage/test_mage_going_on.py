@@ -348,6 +348,48 @@ def test_a_study_without_a_plan_is_resumed_from_where_it_was(mage: Mage) -> None
     assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
 
 
+# --- what a model takes ---------------------------------------------------------------------------
+
+
+def test_what_a_server_here_takes_is_said_once_and_then_known(mage: Mage) -> None:
+    Path("project/train.py").write_text(TRAIN + "# a word of many\n" * 700)  # about 4,000 tokens
+    with LLMServer(Step(), Step(text=BROKEN), Step(text=GOOD)) as server:
+        refused = mage("write", "project", *ENTRY, "--yes", "--backend", at(server))
+        assert refused.code == Code.USAGE
+        assert "some-model takes 8,192. It has 1 file." in refused.err
+        assert "say how many tokens it takes with --context if they are more" in refused.err
+        assert not server.seen
+        done = mage("resume", "project", "--yes", "--context", "32000", "--most-output", "9000", "--max-calls", "2")
+        assert done.code == MageCode.BUDGET, done.err
+        assert [body["max_tokens"] for body in server.bodies] == [64, 9_000]
+        done = mage("write", "project", "--backend", at(server), "--max-calls", "3")  # the same one, and it is known
+        assert done.code == MageCode.AWAITING, done.err
+        assert server.bodies[-1]["max_tokens"] == 9_000
+        setup = record().setup
+        assert setup is not None
+        assert (setup.writer.name, setup.writer.context) == (at(server), 32_000)
+    mage("write", "project", "--backend", mage.replies(GOOD))
+    setup = record().setup
+    assert setup is not None
+    assert setup.writer.context is None  # of somebody else nothing was said
+
+
+def test_what_a_model_takes_is_said_of_somebody(mage: Mage) -> None:
+    done = mage("write", "project", *ENTRY, "--yes", "--context", "32000")
+    assert done.code == Code.USAGE
+    assert "--context and --most-output say what a model takes and gives, and none is named." in done.err
+    assert not Path("studies").exists()
+
+
+def test_a_plan_stays_when_it_is_said_what_its_planner_takes(hinted: Mage) -> None:
+    with LLMServer(proposing(item())) as server:
+        assert hinted("suggest", "project", *ENTRY, "--planner", at(server), "--yes").code == MageCode.AWAITING
+        before = record().plan
+        done = hinted("suggest", "project", "--planner", at(server), "--context", "32000", "--yes")
+        assert (done.code, len(server.seen)) == (MageCode.AWAITING, 1), done.err
+    assert record().plan == before
+
+
 # --- reviews --------------------------------------------------------------------------------------
 
 

@@ -43,7 +43,6 @@ def said(
             f"--base-url {asking.base_url} says where somebody is asked, and nobody is named. Name them, as in "
             "--backend openai:MODEL (or --planner, --explainer)."
         )
-    base_url = asking.base_url or ""
     return Setup(
         root=str(Path(root).resolve()),
         entry=plan.entry,
@@ -53,8 +52,8 @@ def said(
         docs=read_docs(plan.doc or ()),
         columns=tuple(dict.fromkeys(plan.column or ())),
         choices=choices(plan.choose or ()),
-        planner=Whom(name=planner, base_url=base_url) if planner else Whom(),
-        writer=Whom(name=writer, base_url=base_url) if writer else Whom(),
+        planner=whom(planner, asking) if planner else Whom(),
+        writer=whom(writer, asking) if writer or not planner else Whom(),
         local_only=asking.local_only,
         budget=limits(asking),
         repairs=repairs,
@@ -62,6 +61,20 @@ def said(
         short=runs.short,
         short_s=runs.short_limit,
     )
+
+
+def whom(name: str | None, asking: OfAsking) -> Whom:
+    """Return who is asked, and what is said of them."""
+    from etude.mage.loop.book import Whom
+
+    return Whom(name=name or "", base_url=asking.base_url or "", context=asking.context, most_output=asking.most_output)
+
+
+def named(said: Setup, setup: Setup) -> Whom:
+    """Return whoever is named in one call, with what the study knows of them; nobody if none is."""
+    from etude.mage.loop.book import Whom
+
+    return setup.writer if said.writer.name else Whom()
 
 
 def choices(texts: Sequence[str]) -> dict[str, str]:
@@ -120,7 +133,13 @@ def backend(whom: Whom, setup: Setup, *, is_asked: bool = True) -> Backend | Non
 
     if not whom.name:
         return None
-    found = backend_of(whom.name, base_url=whom.base_url or None, local_only=setup.local_only)
+    found = backend_of(
+        whom.name,
+        base_url=whom.base_url or None,
+        local_only=setup.local_only,
+        context=whom.context,
+        most_output=whom.most_output,
+    )
     if is_asked:
         check_ready(found)
         setup.budget.check(found.name)

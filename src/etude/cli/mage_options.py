@@ -55,6 +55,13 @@ BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Where the backe
 LocalOnly = Annotated[
     bool, typer.Option("--local-only", help="Refuse any host that is not this machine, from now on in this study.")
 ]
+Context = Annotated[
+    int | None,
+    typer.Option("--context", min=1, metavar="TOKENS", help="What the model takes, question and answer together."),
+]
+MostOutput = Annotated[
+    int | None, typer.Option("--most-output", min=1, metavar="TOKENS", help="What an answer of the model may have.")
+]
 Docs = Annotated[list[Path] | None, typer.Option("--doc", metavar="FILE", help="A text that is sent along: a paper.")]
 Columns = Annotated[list[str] | None, typer.Option("--column", help="A column of the data that hints may name.")]
 Choices = Annotated[
@@ -116,6 +123,8 @@ class OfAsking:
     """Where somebody is asked, and what that may take."""
 
     base_url: BaseUrl = None
+    context: Context = None
+    most_output: MostOutput = None
     local_only: LocalOnly = False
     max_calls: MaxCalls = None
     max_tokens: MaxTokens = None

@@ -172,6 +172,7 @@ def would_be_asked(
         for_plan: Whether it is the plan that is asked for, and not variants.
     """
     from etude.mage.asking import prompts
+    from etude.mage.backends.capabilities import MOST_TOKENS
     from etude.mage.backends.naming import capability_for
     from etude.mage.loop.aside import plan_question
     from etude.mage.loop.book import Record
@@ -189,7 +190,7 @@ def would_be_asked(
     else:
         plan = planned(project, setup, base=base)
     shared = prompts.shared_of(tree, sent, tag=setup.tag, entry=setup.entry, docs=setup.docs, base=base)
-    most = min(prompts.MOST_TOKENS, capability_for(asked).most_output) if asked is not None else prompts.MOST_TOKENS
+    most = capability_for(asked).answer if asked is not None else MOST_TOKENS
     requests = {
         variant.name: prompts.request(shared, variant, grammar=GRAMMAR, most_tokens=most)
         for variant in plan.variants

@@ -105,7 +105,8 @@ def refuse_too_large(requests: Mapping[str, Request], *, context: int, backend: 
         if tokens > context * LARGEST_SHARE:
             raise ConfigError(
                 f"The question for {name} may have {tokens:,} tokens with its answer, and {backend} takes {context:,}. "
-                f"It has {count(len(sent), 'file')}. Send less with --most-bytes, or name a model that takes more."
+                f"It has {count(len(sent), 'file')}. Send less with --most-bytes, say how many tokens it takes with "
+                "--context if they are more, or name a model that takes more."
             )
 
 
