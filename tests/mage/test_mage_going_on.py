@@ -11,6 +11,8 @@ import re
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -346,6 +348,34 @@ def test_a_study_without_a_plan_is_resumed_from_where_it_was(mage: Mage) -> None
     Path("project/train.py").write_text(TRAIN)
     done = mage("resume", "project", "--yes")
     assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+
+
+# --- people ---------------------------------------------------------------------------------------
+
+
+def test_a_person_is_told_where_the_question_is_and_the_answer_is_taken(
+    mage: Mage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("etude.mage.backends.manual.LOOK_EVERY_S", 0.01)
+    asked: list[Path] = []
+
+    def answer() -> None:
+        until = time.monotonic() + 60
+        while not (found := list(Path("asked").glob("*.prompt.md"))):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        asked.extend(found)
+        found[0].with_name(found[0].name.replace(".prompt.", ".reply.")).write_text(GOOD)
+
+    person = threading.Thread(target=answer)
+    person.start()
+    done = mage("write", "project", *ENTRY, "--yes", "--backend", "manual:asked")
+    person.join()
+    assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+    [question] = asked
+    assert re.fullmatch(rf"{NAME}-[0-9a-f]{{12}}\.prompt\.md", question.name)
+    reply = question.with_name(question.name.replace(".prompt.", ".reply."))
+    assert f"The question is in {question}. Put the answer into {reply}." in done.err.splitlines()
 
 
 # --- what a model takes ---------------------------------------------------------------------------

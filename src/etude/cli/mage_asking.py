@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from etude.cli.mage_options import OfAsking, OfRuns, OfThePlan
+from etude.cli.mage_told import say
 from etude.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ def backend(whom: Whom, setup: Setup, *, is_asked: bool = True) -> Backend | Non
         local_only=setup.local_only,
         context=whom.context,
         most_output=whom.most_output,
+        say=say,
     )
     if is_asked:
         check_ready(found)

@@ -60,7 +60,14 @@ class Manual:
 
     def for_variant(self, variant: str, nth: int = 0) -> Backend:
         """Return it with files that are named after a variant, too, and after which answer is wanted."""
-        other = Manual(self.folder, timeout_s=self.timeout_s, clock=self._clock, sleep=self._sleep, say=self._say)
+        other = Manual(
+            self.folder,
+            timeout_s=self.timeout_s,
+            clock=self._clock,
+            sleep=self._sleep,
+            say=self._say,
+            capability=self.capability,
+        )
         other._variant, other._nth = variant, nth
         return other
 

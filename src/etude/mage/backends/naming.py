@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +43,7 @@ def backend_of(
     environment: Mapping[str, str] = os.environ,
     context: int | None = None,
     most_output: int | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Backend:
     """Return a backend by its name. Nothing is sent, imported or looked for yet: ``check_ready`` does that.
 
@@ -55,6 +56,7 @@ def backend_of(
         environment: Where keys are.
         context: How many tokens the model takes, where that is known better than the table does.
         most_output: How many it gives; answers are allowed as many.
+        say: Tells a person where a question is that they are asked.
 
     Raises:
         ConfigError: There is no such backend.
@@ -76,6 +78,7 @@ def backend_of(
             timeout_s=timeout_s,
             environment=environment,
             capability=capability,
+            say=say,
         )
     model, at, url = rest.partition("@")
     if at and base_url is not None and url != base_url:
@@ -119,9 +122,10 @@ def _without_network(
     timeout_s: float,
     environment: Mapping[str, str],
     capability: Capability | None,
+    say: Callable[[str], None] | None,
 ) -> Backend:
     if kind == "manual":
-        return Manual(Path(rest), timeout_s=timeout_s, capability=capability)
+        return Manual(Path(rest), timeout_s=timeout_s, capability=capability, say=say)
     if kind == "scripted":
         return Scripted(Path(rest))
     if local_only:
