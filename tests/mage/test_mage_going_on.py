@@ -305,16 +305,41 @@ def test_an_unknown_model_is_told_before_anything_long_and_nothing_is_lost(mage:
         assert done.code == MageCode.BACKEND
         assert done.err.strip().endswith(
             "Provider does not know the model, or the address is not its own (404, not_found_error): model: "
-            "claude-opus-55. Check how it is spelled, and the base URL."
+            "claude-opus-55. Check how it is spelled, and the base URL. "
+            "Once it can be asked again, it goes on: etude mage resume project"
         )
         assert len(server.seen) == 1  # it does not help to ask again
-        assert stage() is Stage.DRAFTING  # the plan and its approval are there
-        assert len(record().runs) == 2
-        done = mage("resume", "project")
+        assert "baseline: run" not in done.err
+        assert (record().runs, record().plan) == ((), None)
+        done = mage("resume", "project", "--yes")
         assert done.code == MageCode.AWAITING, done.err
-        assert len(server.seen) == 3
+        assert len(server.seen) == 3  # that it answers is asked once
     assert stage() is Stage.AWAITING_REVIEW
-    assert "baseline: run" not in done.err  # what has run is not run again
+
+
+def test_a_question_that_is_too_large_is_told_before_anything_is_run(mage: Mage) -> None:
+    Path("project/train.py").write_text(TRAIN + "# a word of many\n" * 700)
+    with LLMServer() as server:
+        done = mage("write", "project", *ENTRY, "--yes", "--backend", at(server))
+        assert (done.code, len(server.seen)) == (Code.USAGE, 0)
+    assert "baseline: run" not in done.err
+    assert not record().runs
+
+
+def test_what_rules_write_asks_nobody_not_even_whether_they_answer(mage: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(at_hand, "write", lambda *_: stand_ins.read_reply(GOOD).blocks)
+    with LLMServer() as server:
+        done = mage("write", "project", *ENTRY, "--yes", "--backend", at(server), "--choose", "conv2=rule")
+        assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+        assert not server.seen
+    assert len(record().runs) == 2
+
+
+def test_a_policy_that_cannot_be_read_is_refused_before_anything_is_run(mage: Mage) -> None:
+    done = mage.written("--approve", "none.toml")
+    assert done.code == Code.USAGE
+    assert "The policy none.toml cannot be read" in done.err
+    assert "baseline: run" not in done.err
 
 
 def test_a_port_that_refuses_is_asked_again_and_then_told_and_nothing_is_lost(mage: Mage, waits: list[float]) -> None:
@@ -325,10 +350,11 @@ def test_a_port_that_refuses_is_asked_again_and_then_told_and_nothing_is_lost(ma
     assert done.code == MageCode.BACKEND
     assert str(port) in json.loads(done.out)["error"]
     assert len(waits) == 4
+    assert json.loads(done.out)["error"].endswith("it goes on: etude mage resume project")
     assert record().spent["variants"][""]["calls"] == 5
-    assert stage() is Stage.DRAFTING
+    assert not record().runs
     with LLMServer(Step(), Step(text=GOOD)) as server:
-        assert mage("resume", "project", "--backend", at(server)).code == MageCode.AWAITING
+        assert mage("resume", "project", "--yes", "--backend", at(server)).code == MageCode.AWAITING
     assert stage() is Stage.AWAITING_REVIEW
 
 

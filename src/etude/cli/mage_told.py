@@ -53,10 +53,11 @@ class MageShell(TyperGroup):
         try:
             return super().invoke(ctx)
         except tuple(codes) as error:
-            mend = f" {RAISE}, and say it again." if isinstance(error, BudgetSpent) else ""
+            mend = [f"{RAISE}, and say it again."] if isinstance(error, BudgetSpent) else []
+            told = " ".join([str(error), *getattr(error, "__notes__", ()), *mend])
             if ctx.meta.get(BY_A_PROGRAM):
-                print_json({"error": f"{error}{mend}"})
-            typer.echo(visible_lines(f"{error}{mend}"), err=True)
+                print_json({"error": told})
+            typer.echo(visible_lines(told), err=True)
             raise typer.Exit(next(code for kind, code in codes.items() if isinstance(error, kind))) from None
 
 
