@@ -430,6 +430,22 @@ def test_what_a_server_here_takes_is_said_once_and_then_known(mage: Mage) -> Non
     assert setup.writer.context is None  # of somebody else nothing was said
 
 
+def test_a_preview_says_what_would_be_refused_as_too_large(mage: Mage) -> None:
+    Path("project/train.py").write_text(TRAIN + "# a word of many\n" * 700)
+    asked = ("preview", "project", *ENTRY, "--backend", "openai:m@http://127.0.0.1:1")
+    large = mage(*asked)
+    assert large.code == 0
+    assert "openai:m takes 8,192 tokens. The largest question, without-conv2, may have " in large.out
+    assert "It would be refused, and nothing sent: too large for what may be used, 7,372 tokens: " in large.out
+    assert "say how many tokens it takes with --context" in large.out
+    small = mage(*asked, "--context", "32000")
+    assert "openai:m takes 32,000 tokens." in small.out
+    assert "refused" not in small.out
+    plain = json.loads(mage(*asked, "--json").out)
+    assert (plain["context"], plain["too_large"]) == (8_192, [NAME])
+    assert plain["tokens"][NAME] > 7_372
+
+
 def test_what_a_model_takes_is_said_of_somebody(mage: Mage) -> None:
     done = mage("write", "project", *ENTRY, "--yes", "--context", "32000")
     assert done.code == Code.USAGE

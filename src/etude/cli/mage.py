@@ -157,6 +157,7 @@ def preview(
     import msgspec
 
     from etude.mage.asking.preview import Preview
+    from etude.mage.backends.naming import capability_for
 
     folder = studies.folder_of(path, name)
     said = asking.said(path, of_plan, of_asking, writer=writer or backend, planner=planner)
@@ -176,6 +177,7 @@ def preview(
         rules=rules,
         unclear=unclear,
         is_whole=base is not None,
+        context=capability_for(asked).context if asked is not None else None,
     )
     if as_json:
         print_json(shown.for_programs())
