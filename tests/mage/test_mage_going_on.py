@@ -262,7 +262,9 @@ def test_a_planner_is_asked_again_where_that_helps_and_within_the_budget(hinted:
         refused = hinted("suggest", "project", *ENTRY, "--planner", at(server), "--max-calls", "0")
         assert refused.code == MageCode.BUDGET
         assert refused.err.strip().endswith(
-            "Stopped before call 1: 0 are allowed. Raise --max-calls, --max-tokens or --max-cost, and say it again."
+            "Stopped before call 1: 0 are allowed. "
+            "Raise that limit (--max-calls, --max-tokens, --max-input, --max-cost, --max-seconds or --per-variant), "
+            "and say it again."
         )
         assert not server.seen
         done = hinted("suggest", "project", "--planner", at(server), "--max-calls", "2", "--yes")
@@ -271,7 +273,7 @@ def test_a_planner_is_asked_again_where_that_helps_and_within_the_budget(hinted:
     assert record().spent["variants"][""]["calls"] == 2
     done = hinted("write", "project", "--backend", hinted.replies(GOOD))
     assert done.code == MageCode.BUDGET  # what the planner took counts
-    assert "Raise --max-calls, --max-tokens or --max-cost, and it goes on: etude mage resume project" in done.err
+    assert "--max-seconds or --per-variant), and it goes on: etude mage resume project" in done.err
 
 
 def test_a_key_in_a_source_is_not_sent_to_a_planner(hinted: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,6 +376,51 @@ def test_a_study_without_a_plan_is_resumed_from_where_it_was(mage: Mage) -> None
     Path("project/train.py").write_text(TRAIN)
     done = mage("resume", "project", "--yes")
     assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "larger", "told"),
+    [
+        (("--max-input", "10"), ("--max-input", "9000"), "input tokens, 10 are left."),
+        (("--max-seconds", "0"), ("--max-seconds", "900"), "Stopped before call 1: all of 0 s were used."),
+        (("--per-variant", "calls=1"), ("--per-variant", "calls=2"), f"call 2 of {NAME}: 1 is allowed."),
+        (("--per-variant", "tokens=100"), ("--per-variant", "tokens=99000"), "output tokens, 100 are left."),
+        (("--per-variant", "seconds=0"), ("--per-variant", "seconds=9.5"), f"1 of {NAME}: all of 0 s were used."),
+        (("--per-variant", "input=10"), ("--per-variant", "input=9000"), f"Stopped before call 1 of {NAME}: it could"),
+    ],
+)
+def test_every_limit_can_be_said_is_kept_and_raised(
+    mage: Mage, limit: tuple[str, str], larger: tuple[str, str], told: str
+) -> None:
+    done = mage.written(*limit, replies=(BROKEN, GOOD))
+    assert done.code == MageCode.BUDGET, done.err
+    assert told in done.err
+    assert mage("resume", "project").code == MageCode.BUDGET  # it holds until another one is said
+    assert mage("resume", "project", *larger).code == MageCode.AWAITING
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            ("calls",),
+            "--per-variant calls is no limit. Write it as calls=4; what can be limited: calls, tokens, input, ",
+        ),
+        (("days=3",), "--per-variant days=3 is no limit."),
+        (("calls=1.5",), "--per-variant calls=1.5 has no number of 0 or more, which has to be whole for calls and"),
+        (("cost=nan",), "--per-variant cost=nan has no number of 0 or more"),
+        (("calls=1", "calls=2"), "--per-variant says calls=1 and calls=2. Leave one of them out."),
+        (("cost=1",), "--per-variant cost=1 cannot be kept: what "),
+    ],
+)
+def test_a_limit_of_each_variant_that_is_none_is_refused(mage: Mage, said: tuple[str, ...], told: str) -> None:
+    done = mage.written(*(word for one in said for word in ("--per-variant", one)))
+    assert done.code == Code.USAGE
+    assert told in done.err
+    assert not Path("studies").exists()
 
 
 # --- people ---------------------------------------------------------------------------------------

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from etude.cli.mage_options import OfAsking, OfRuns, OfThePlan
 from etude.cli.mage_told import say
 from etude.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from etude.mage.asking.budget import Budget
+    from etude.mage.asking.budget import Budget, Limits
     from etude.mage.backends.protocol import Backend
     from etude.mage.loop.book import Setup, Whom
 
 DIRECTIONS = ("", "max", "min")
+PER_VARIANT: Final = {"calls": "calls", "tokens": "output", "input": "input", "cost": "cost", "seconds": "wall_s"}
+"""What ``--per-variant`` limits, as it is said and as it is kept: the words are those of ``--max-...``."""
 
 
 def said(
@@ -98,7 +101,7 @@ def limits(asking: OfAsking) -> Budget:
     """Return the limits that were given.
 
     Raises:
-        ConfigError: The price table cannot be read.
+        ConfigError: The price table cannot be read, or a limit of each variant is none.
     """
     from etude.mage.asking.budget import Budget, Limits
     from etude.mage.asking.prices import read_prices
@@ -113,9 +116,53 @@ def limits(asking: OfAsking) -> Budget:
             f"--prices {prices} is no text in UTF-8, so it is no price table. Save it as UTF-8."
         ) from None
     return Budget(
-        study=Limits(calls=asking.max_calls, output=asking.max_tokens, cost=asking.max_cost),
+        study=Limits(
+            calls=asking.max_calls,
+            input=asking.max_input,
+            output=asking.max_tokens,
+            cost=asking.max_cost,
+            wall_s=asking.max_seconds,
+        ),
+        variant=per_variant(asking.per_variant or ()),
         prices=known,
     )
+
+
+def per_variant(texts: Sequence[str]) -> Limits:
+    """Return the limits of each variant: ``calls=4``.
+
+    Raises:
+        ConfigError: A text is no limit, or two are of the same.
+    """
+    import msgspec
+
+    from etude.mage.asking.budget import Limits
+
+    found: dict[str, str] = {}
+    for one in texts:
+        what, equals, number = one.partition("=")
+        if what not in PER_VARIANT or not equals:
+            raise ConfigError(
+                f"--per-variant {one} is no limit. Write it as calls=4; what can be limited: {', '.join(PER_VARIANT)}."
+            )
+        if found.setdefault(PER_VARIANT[what], number) != number:
+            raise ConfigError(f"--per-variant says {what}={found[PER_VARIANT[what]]} and {one}. Leave one of them out.")
+    try:
+        limits = msgspec.convert(found, Limits, strict=False)
+    except msgspec.ValidationError:
+        limits = None
+    if limits is None or not all(0 <= number < math.inf for number in limits_said(limits)):
+        raise ConfigError(
+            f"--per-variant {' '.join(texts)} has no number of 0 or more, which has to be whole for calls and tokens. "
+            "Write it as calls=4."
+        )
+    return limits
+
+
+def limits_said(limits: Limits) -> list[float]:
+    """Return the numbers of some limits, without what nobody has said."""
+    every = (limits.calls, limits.input, limits.output, limits.cost, limits.wall_s)
+    return [number for number in every if number is not None]
 
 
 def backend(whom: Whom, setup: Setup, *, is_asked: bool = True) -> Backend | None:

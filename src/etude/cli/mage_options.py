@@ -84,6 +84,21 @@ MaxTokens = Annotated[
 MaxCost = Annotated[
     float | None, typer.Option("--max-cost", min=0, help="Money that this study may cost; needs --prices.")
 ]
+MaxInput = Annotated[
+    int | None, typer.Option("--max-input", min=0, help="Tokens that questions may have in this study, all together.")
+]
+MaxSeconds = Annotated[
+    float | None,
+    typer.Option("--max-seconds", min=0, help="Seconds that answers may take in this study, all together."),
+]
+PerVariant = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--per-variant",
+        metavar="WHAT=N",
+        help="The same limits for each variant: calls=4, tokens=N, input=N, cost=N, seconds=N.",
+    ),
+]
 PriceFile = Annotated[
     Path | None, typer.Option("--prices", metavar="PRICES.toml", help="What tokens cost, with a date.")
 ]
@@ -128,7 +143,10 @@ class OfAsking:
     local_only: LocalOnly = False
     max_calls: MaxCalls = None
     max_tokens: MaxTokens = None
+    max_input: MaxInput = None
     max_cost: MaxCost = None
+    max_seconds: MaxSeconds = None
+    per_variant: PerVariant = None
     prices: PriceFile = None
 
 

@@ -32,7 +32,7 @@ class MageCode(IntEnum):
     SANDBOX = 8
 
 
-RAISE: Final = "Raise --max-calls, --max-tokens or --max-cost"
+RAISE: Final = "Raise that limit (--max-calls, --max-tokens, --max-input, --max-cost, --max-seconds or --per-variant)"
 HOW_IT_GOES_ON: Final = {
     MageCode.BUDGET: f"{RAISE}, and it goes on: etude mage resume {{study}}",
     MageCode.BACKEND: "Once it can be asked again, it goes on: etude mage resume {study}",
