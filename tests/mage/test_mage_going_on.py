@@ -11,6 +11,8 @@ import re
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -260,7 +262,9 @@ def test_a_planner_is_asked_again_where_that_helps_and_within_the_budget(hinted:
         refused = hinted("suggest", "project", *ENTRY, "--planner", at(server), "--max-calls", "0")
         assert refused.code == MageCode.BUDGET
         assert refused.err.strip().endswith(
-            "Stopped before call 1: 0 are allowed. Raise --max-calls, --max-tokens or --max-cost, and say it again."
+            "Stopped before call 1: 0 are allowed. "
+            "Raise that limit (--max-calls, --max-tokens, --max-input, --max-cost, --max-seconds or --per-variant), "
+            "and say it again."
         )
         assert not server.seen
         done = hinted("suggest", "project", "--planner", at(server), "--max-calls", "2", "--yes")
@@ -269,7 +273,7 @@ def test_a_planner_is_asked_again_where_that_helps_and_within_the_budget(hinted:
     assert record().spent["variants"][""]["calls"] == 2
     done = hinted("write", "project", "--backend", hinted.replies(GOOD))
     assert done.code == MageCode.BUDGET  # what the planner took counts
-    assert "Raise --max-calls, --max-tokens or --max-cost, and it goes on: etude mage resume project" in done.err
+    assert "--max-seconds or --per-variant), and it goes on: etude mage resume project" in done.err
 
 
 def test_a_key_in_a_source_is_not_sent_to_a_planner(hinted: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,16 +307,41 @@ def test_an_unknown_model_is_told_before_anything_long_and_nothing_is_lost(mage:
         assert done.code == MageCode.BACKEND
         assert done.err.strip().endswith(
             "Provider does not know the model, or the address is not its own (404, not_found_error): model: "
-            "claude-opus-55. Check how it is spelled, and the base URL."
+            "claude-opus-55. Check how it is spelled, and the base URL. "
+            "Once it can be asked again, it goes on: etude mage resume project"
         )
         assert len(server.seen) == 1  # it does not help to ask again
-        assert stage() is Stage.DRAFTING  # the plan and its approval are there
-        assert len(record().runs) == 2
-        done = mage("resume", "project")
+        assert "baseline: run" not in done.err
+        assert (record().runs, record().plan) == ((), None)
+        done = mage("resume", "project", "--yes")
         assert done.code == MageCode.AWAITING, done.err
-        assert len(server.seen) == 3
+        assert len(server.seen) == 3  # that it answers is asked once
     assert stage() is Stage.AWAITING_REVIEW
-    assert "baseline: run" not in done.err  # what has run is not run again
+
+
+def test_a_question_that_is_too_large_is_told_before_anything_is_run(mage: Mage) -> None:
+    Path("project/train.py").write_text(TRAIN + "# a word of many\n" * 700)
+    with LLMServer() as server:
+        done = mage("write", "project", *ENTRY, "--yes", "--backend", at(server))
+        assert (done.code, len(server.seen)) == (Code.USAGE, 0)
+    assert "baseline: run" not in done.err
+    assert not record().runs
+
+
+def test_what_rules_write_asks_nobody_not_even_whether_they_answer(mage: Mage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(at_hand, "write", lambda *_: stand_ins.read_reply(GOOD).blocks)
+    with LLMServer() as server:
+        done = mage("write", "project", *ENTRY, "--yes", "--backend", at(server), "--choose", "conv2=rule")
+        assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+        assert not server.seen
+    assert len(record().runs) == 2
+
+
+def test_a_policy_that_cannot_be_read_is_refused_before_anything_is_run(mage: Mage) -> None:
+    done = mage.written("--approve", "none.toml")
+    assert done.code == Code.USAGE
+    assert "The policy none.toml cannot be read" in done.err
+    assert "baseline: run" not in done.err
 
 
 def test_a_port_that_refuses_is_asked_again_and_then_told_and_nothing_is_lost(mage: Mage, waits: list[float]) -> None:
@@ -323,10 +352,11 @@ def test_a_port_that_refuses_is_asked_again_and_then_told_and_nothing_is_lost(ma
     assert done.code == MageCode.BACKEND
     assert str(port) in json.loads(done.out)["error"]
     assert len(waits) == 4
+    assert json.loads(done.out)["error"].endswith("it goes on: etude mage resume project")
     assert record().spent["variants"][""]["calls"] == 5
-    assert stage() is Stage.DRAFTING
+    assert not record().runs
     with LLMServer(Step(), Step(text=GOOD)) as server:
-        assert mage("resume", "project", "--backend", at(server)).code == MageCode.AWAITING
+        assert mage("resume", "project", "--yes", "--backend", at(server)).code == MageCode.AWAITING
     assert stage() is Stage.AWAITING_REVIEW
 
 
@@ -346,6 +376,137 @@ def test_a_study_without_a_plan_is_resumed_from_where_it_was(mage: Mage) -> None
     Path("project/train.py").write_text(TRAIN)
     done = mage("resume", "project", "--yes")
     assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "larger", "told"),
+    [
+        (("--max-input", "10"), ("--max-input", "9000"), "input tokens, 10 are left."),
+        (("--max-seconds", "0"), ("--max-seconds", "900"), "Stopped before call 1: all of 0 s were used."),
+        (("--per-variant", "calls=1"), ("--per-variant", "calls=2"), f"call 2 of {NAME}: 1 is allowed."),
+        (("--per-variant", "tokens=100"), ("--per-variant", "tokens=99000"), "output tokens, 100 are left."),
+        (("--per-variant", "seconds=0"), ("--per-variant", "seconds=9.5"), f"1 of {NAME}: all of 0 s were used."),
+        (("--per-variant", "input=10"), ("--per-variant", "input=9000"), f"Stopped before call 1 of {NAME}: it could"),
+    ],
+)
+def test_every_limit_can_be_said_is_kept_and_raised(
+    mage: Mage, limit: tuple[str, str], larger: tuple[str, str], told: str
+) -> None:
+    done = mage.written(*limit, replies=(BROKEN, GOOD))
+    assert done.code == MageCode.BUDGET, done.err
+    assert told in done.err
+    assert mage("resume", "project").code == MageCode.BUDGET  # it holds until another one is said
+    assert mage("resume", "project", *larger).code == MageCode.AWAITING
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            ("calls",),
+            "--per-variant calls is no limit. Write it as calls=4; what can be limited: calls, tokens, input, ",
+        ),
+        (("days=3",), "--per-variant days=3 is no limit."),
+        (("calls=1.5",), "--per-variant calls=1.5 has no number of 0 or more, which has to be whole for calls and"),
+        (("cost=nan",), "--per-variant cost=nan has no number of 0 or more"),
+        (("calls=1", "calls=2"), "--per-variant says calls=1 and calls=2. Leave one of them out."),
+        (("cost=1",), "--per-variant cost=1 cannot be kept: what "),
+    ],
+)
+def test_a_limit_of_each_variant_that_is_none_is_refused(mage: Mage, said: tuple[str, ...], told: str) -> None:
+    done = mage.written(*(word for one in said for word in ("--per-variant", one)))
+    assert done.code == Code.USAGE
+    assert told in done.err
+    assert not Path("studies").exists()
+
+
+# --- people ---------------------------------------------------------------------------------------
+
+
+def test_a_person_is_told_where_the_question_is_and_the_answer_is_taken(
+    mage: Mage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("etude.mage.backends.manual.LOOK_EVERY_S", 0.01)
+    asked: list[Path] = []
+
+    def answer() -> None:
+        until = time.monotonic() + 60
+        while not (found := list(Path("asked").glob("*.prompt.md"))):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        asked.extend(found)
+        found[0].with_name(found[0].name.replace(".prompt.", ".reply.")).write_text(GOOD)
+
+    person = threading.Thread(target=answer)
+    person.start()
+    done = mage("write", "project", *ENTRY, "--yes", "--backend", "manual:asked")
+    person.join()
+    assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+    [question] = asked
+    assert re.fullmatch(rf"{NAME}-[0-9a-f]{{12}}\.prompt\.md", question.name)
+    reply = question.with_name(question.name.replace(".prompt.", ".reply."))
+    assert f"The question is in {question}. Put the answer into {reply}." in done.err.splitlines()
+
+
+# --- what a model takes ---------------------------------------------------------------------------
+
+
+def test_what_a_server_here_takes_is_said_once_and_then_known(mage: Mage) -> None:
+    Path("project/train.py").write_text(TRAIN + "# a word of many\n" * 700)  # about 4,000 tokens
+    with LLMServer(Step(), Step(text=BROKEN), Step(text=GOOD)) as server:
+        refused = mage("write", "project", *ENTRY, "--yes", "--backend", at(server))
+        assert refused.code == Code.USAGE
+        assert "some-model takes 8,192. It has 1 file." in refused.err
+        assert "say how many tokens it takes with --context if they are more" in refused.err
+        assert not server.seen
+        done = mage("resume", "project", "--yes", "--context", "32000", "--most-output", "9000", "--max-calls", "2")
+        assert done.code == MageCode.BUDGET, done.err
+        assert [body["max_tokens"] for body in server.bodies] == [64, 9_000]
+        done = mage("write", "project", "--backend", at(server), "--max-calls", "3")  # the same one, and it is known
+        assert done.code == MageCode.AWAITING, done.err
+        assert server.bodies[-1]["max_tokens"] == 9_000
+        setup = record().setup
+        assert setup is not None
+        assert (setup.writer.name, setup.writer.context) == (at(server), 32_000)
+    mage("write", "project", "--backend", mage.replies(GOOD))
+    setup = record().setup
+    assert setup is not None
+    assert setup.writer.context is None  # of somebody else nothing was said
+
+
+def test_a_preview_says_what_would_be_refused_as_too_large(mage: Mage) -> None:
+    Path("project/train.py").write_text(TRAIN + "# a word of many\n" * 700)
+    asked = ("preview", "project", *ENTRY, "--backend", "openai:m@http://127.0.0.1:1")
+    large = mage(*asked)
+    assert large.code == 0
+    assert "openai:m takes 8,192 tokens. The largest question, without-conv2, may have " in large.out
+    assert "It would be refused, and nothing sent: too large for what may be used, 7,372 tokens: " in large.out
+    assert "say how many tokens it takes with --context" in large.out
+    small = mage(*asked, "--context", "32000")
+    assert "openai:m takes 32,000 tokens." in small.out
+    assert "refused" not in small.out
+    plain = json.loads(mage(*asked, "--json").out)
+    assert (plain["context"], plain["too_large"]) == (8_192, [NAME])
+    assert plain["tokens"][NAME] > 7_372
+
+
+def test_what_a_model_takes_is_said_of_somebody(mage: Mage) -> None:
+    done = mage("write", "project", *ENTRY, "--yes", "--context", "32000")
+    assert done.code == Code.USAGE
+    assert "--context and --most-output say what a model takes and gives, and none is named." in done.err
+    assert not Path("studies").exists()
+
+
+def test_a_plan_stays_when_it_is_said_what_its_planner_takes(hinted: Mage) -> None:
+    with LLMServer(proposing(item())) as server:
+        assert hinted("suggest", "project", *ENTRY, "--planner", at(server), "--yes").code == MageCode.AWAITING
+        before = record().plan
+        done = hinted("suggest", "project", "--planner", at(server), "--context", "32000", "--yes")
+        assert (done.code, len(server.seen)) == (MageCode.AWAITING, 1), done.err
+    assert record().plan == before
 
 
 # --- reviews --------------------------------------------------------------------------------------

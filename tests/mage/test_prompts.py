@@ -177,5 +177,6 @@ def test_a_question_that_no_model_takes_is_refused_before_it_is_asked() -> None:
         refuse_too_large({"a": asked}, context=8_192, backend="openai:m", sent=("train.py", "b.py"))
     assert str(refused.value) == (
         "The question for a may have 11,032 tokens with its answer, and openai:m takes 8,192. It has 2 files. "
-        "Send less with --most-bytes, or name a model that takes more."
+        "Send less with --most-bytes, say how many tokens it takes with --context if they are more, or name a model "
+        "that takes more."
     )

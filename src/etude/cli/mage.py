@@ -157,6 +157,7 @@ def preview(
     import msgspec
 
     from etude.mage.asking.preview import Preview
+    from etude.mage.backends.naming import capability_for
 
     folder = studies.folder_of(path, name)
     said = asking.said(path, of_plan, of_asking, writer=writer or backend, planner=planner)
@@ -176,6 +177,7 @@ def preview(
         rules=rules,
         unclear=unclear,
         is_whole=base is not None,
+        context=capability_for(asked).context if asked is not None else None,
     )
     if as_json:
         print_json(shown.for_programs())
@@ -215,7 +217,7 @@ def write(
     whom = writer or backend
     said = asking.said(path, of_plan, of_asking, runs=of_runs, tier=sandbox, writer=whom, repairs=repairs)
     setup = studies.heeded(folder, said)
-    asked = asking.backend(said.writer, setup)  # whoever nobody names now is not asked
+    asked = asking.backend(asking.named(said, setup), setup)  # whoever nobody names now is not asked
     writing.bring_on(folder, setup, asked, yes=yes, as_json=as_json, approve=approve, own=own, variant=variant)
 
 
@@ -336,7 +338,7 @@ def review(
     before = studies.setup_of(study)
     said = asking.said(before.root, NOTHING_SAID, of_asking, tier=sandbox, writer=backend)
     with studies.taken_up(study, said) as (setup, book):
-        asked = asking.backend(said.writer, setup)
+        asked = asking.backend(asking.named(said, setup), setup)
         work = studies.work(book, setup, None, backend=asked, policy=approve)
         waiting = writing.waiting(work, book.record, variant)
         if approve is not None:
@@ -479,7 +481,7 @@ def explain(
     from etude.mage.handover.explaining import explain as tell
     from etude.mage.loop import at_hand, session
     from etude.mage.loop.book import Did, Whom
-    from etude.mage.loop.said import heeded
+    from etude.mage.loop.said import asked_now, heeded
     from etude.results.reading import find
 
     if not (explainer or backend):
@@ -493,7 +495,7 @@ def explain(
     before = session.read(folder).setup
     unnamed = msgspec.structs.replace(said, root=before.root if before is not None else "", writer=Whom())
     setup = heeded(before, unnamed, study=folder.name)  # its limits hold here as well, and whoever writes stays so
-    asked = asking.backend(said.writer, setup)
+    asked = asking.backend(asked_now(before.writer if before is not None else Whom(), said.writer), setup)
     assert asked is not None, "somebody was named"
     with session.writing(folder) as book:
         if before not in (None, setup):

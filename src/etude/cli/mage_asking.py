@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from etude.cli.mage_options import OfAsking, OfRuns, OfThePlan
+from etude.cli.mage_told import say
 from etude.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from etude.mage.asking.budget import Budget
+    from etude.mage.asking.budget import Budget, Limits
     from etude.mage.backends.protocol import Backend
     from etude.mage.loop.book import Setup, Whom
 
 DIRECTIONS = ("", "max", "min")
+PER_VARIANT: Final = {"calls": "calls", "tokens": "output", "input": "input", "cost": "cost", "seconds": "wall_s"}
+"""What ``--per-variant`` limits, as it is said and as it is kept: the words are those of ``--max-...``."""
 
 
 def said(
@@ -43,7 +47,6 @@ def said(
             f"--base-url {asking.base_url} says where somebody is asked, and nobody is named. Name them, as in "
             "--backend openai:MODEL (or --planner, --explainer)."
         )
-    base_url = asking.base_url or ""
     return Setup(
         root=str(Path(root).resolve()),
         entry=plan.entry,
@@ -53,8 +56,8 @@ def said(
         docs=read_docs(plan.doc or ()),
         columns=tuple(dict.fromkeys(plan.column or ())),
         choices=choices(plan.choose or ()),
-        planner=Whom(name=planner, base_url=base_url) if planner else Whom(),
-        writer=Whom(name=writer, base_url=base_url) if writer else Whom(),
+        planner=whom(planner, asking) if planner else Whom(),
+        writer=whom(writer, asking) if writer or not planner else Whom(),
         local_only=asking.local_only,
         budget=limits(asking),
         repairs=repairs,
@@ -62,6 +65,20 @@ def said(
         short=runs.short,
         short_s=runs.short_limit,
     )
+
+
+def whom(name: str | None, asking: OfAsking) -> Whom:
+    """Return who is asked, and what is said of them."""
+    from etude.mage.loop.book import Whom
+
+    return Whom(name=name or "", base_url=asking.base_url or "", context=asking.context, most_output=asking.most_output)
+
+
+def named(said: Setup, setup: Setup) -> Whom:
+    """Return whoever is named in one call, with what the study knows of them; nobody if none is."""
+    from etude.mage.loop.book import Whom
+
+    return setup.writer if said.writer.name else Whom()
 
 
 def choices(texts: Sequence[str]) -> dict[str, str]:
@@ -84,7 +101,7 @@ def limits(asking: OfAsking) -> Budget:
     """Return the limits that were given.
 
     Raises:
-        ConfigError: The price table cannot be read.
+        ConfigError: The price table cannot be read, or a limit of each variant is none.
     """
     from etude.mage.asking.budget import Budget, Limits
     from etude.mage.asking.prices import read_prices
@@ -99,9 +116,53 @@ def limits(asking: OfAsking) -> Budget:
             f"--prices {prices} is no text in UTF-8, so it is no price table. Save it as UTF-8."
         ) from None
     return Budget(
-        study=Limits(calls=asking.max_calls, output=asking.max_tokens, cost=asking.max_cost),
+        study=Limits(
+            calls=asking.max_calls,
+            input=asking.max_input,
+            output=asking.max_tokens,
+            cost=asking.max_cost,
+            wall_s=asking.max_seconds,
+        ),
+        variant=per_variant(asking.per_variant or ()),
         prices=known,
     )
+
+
+def per_variant(texts: Sequence[str]) -> Limits:
+    """Return the limits of each variant: ``calls=4``.
+
+    Raises:
+        ConfigError: A text is no limit, or two are of the same.
+    """
+    import msgspec
+
+    from etude.mage.asking.budget import Limits
+
+    found: dict[str, str] = {}
+    for one in texts:
+        what, equals, number = one.partition("=")
+        if what not in PER_VARIANT or not equals:
+            raise ConfigError(
+                f"--per-variant {one} is no limit. Write it as calls=4; what can be limited: {', '.join(PER_VARIANT)}."
+            )
+        if found.setdefault(PER_VARIANT[what], number) != number:
+            raise ConfigError(f"--per-variant says {what}={found[PER_VARIANT[what]]} and {one}. Leave one of them out.")
+    try:
+        limits = msgspec.convert(found, Limits, strict=False)
+    except msgspec.ValidationError:
+        limits = None
+    if limits is None or not all(0 <= number < math.inf for number in limits_said(limits)):
+        raise ConfigError(
+            f"--per-variant {' '.join(texts)} has no number of 0 or more, which has to be whole for calls and tokens. "
+            "Write it as calls=4."
+        )
+    return limits
+
+
+def limits_said(limits: Limits) -> list[float]:
+    """Return the numbers of some limits, without what nobody has said."""
+    every = (limits.calls, limits.input, limits.output, limits.cost, limits.wall_s)
+    return [number for number in every if number is not None]
 
 
 def backend(whom: Whom, setup: Setup, *, is_asked: bool = True) -> Backend | None:
@@ -120,7 +181,14 @@ def backend(whom: Whom, setup: Setup, *, is_asked: bool = True) -> Backend | Non
 
     if not whom.name:
         return None
-    found = backend_of(whom.name, base_url=whom.base_url or None, local_only=setup.local_only)
+    found = backend_of(
+        whom.name,
+        base_url=whom.base_url or None,
+        local_only=setup.local_only,
+        context=whom.context,
+        most_output=whom.most_output,
+        say=say,
+    )
     if is_asked:
         check_ready(found)
         setup.budget.check(found.name)

@@ -55,6 +55,13 @@ BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Where the backe
 LocalOnly = Annotated[
     bool, typer.Option("--local-only", help="Refuse any host that is not this machine, from now on in this study.")
 ]
+Context = Annotated[
+    int | None,
+    typer.Option("--context", min=1, metavar="TOKENS", help="What the model takes, question and answer together."),
+]
+MostOutput = Annotated[
+    int | None, typer.Option("--most-output", min=1, metavar="TOKENS", help="What an answer of the model may have.")
+]
 Docs = Annotated[list[Path] | None, typer.Option("--doc", metavar="FILE", help="A text that is sent along: a paper.")]
 Columns = Annotated[list[str] | None, typer.Option("--column", help="A column of the data that hints may name.")]
 Choices = Annotated[
@@ -76,6 +83,21 @@ MaxTokens = Annotated[
 ]
 MaxCost = Annotated[
     float | None, typer.Option("--max-cost", min=0, help="Money that this study may cost; needs --prices.")
+]
+MaxInput = Annotated[
+    int | None, typer.Option("--max-input", min=0, help="Tokens that questions may have in this study, all together.")
+]
+MaxSeconds = Annotated[
+    float | None,
+    typer.Option("--max-seconds", min=0, help="Seconds that answers may take in this study, all together."),
+]
+PerVariant = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--per-variant",
+        metavar="WHAT=N",
+        help="The same limits for each variant: calls=4, tokens=N, input=N, cost=N, seconds=N.",
+    ),
 ]
 PriceFile = Annotated[
     Path | None, typer.Option("--prices", metavar="PRICES.toml", help="What tokens cost, with a date.")
@@ -116,10 +138,15 @@ class OfAsking:
     """Where somebody is asked, and what that may take."""
 
     base_url: BaseUrl = None
+    context: Context = None
+    most_output: MostOutput = None
     local_only: LocalOnly = False
     max_calls: MaxCalls = None
     max_tokens: MaxTokens = None
+    max_input: MaxInput = None
     max_cost: MaxCost = None
+    max_seconds: MaxSeconds = None
+    per_variant: PerVariant = None
     prices: PriceFile = None
 
 

@@ -43,6 +43,19 @@ def planned(project: Project, setup: Setup, *, base: Facts | None = None) -> Pla
     return shared(found, tree)
 
 
+def foreseen(project: Project, setup: Setup, *, base: Facts | None) -> Plan:
+    """Return what is planned as far as that is known before anybody reads hints; arguments are those of ``planned``."""
+    from etude.mage.plan.planning import plan_of_marks
+    from etude.mage.plan.sharing import shared
+
+    if not setup.planner.name:
+        return planned(project, setup, base=base)
+    tree = project.reading.tree
+    columns, choices = setup.columns, dict(setup.choices)
+    marked = plan_of_marks(tree, setup.entry, project.annotations, columns=columns, choices=choices, facts=base)
+    return shared(marked, tree)
+
+
 def plan_anew(book: Book, project: Project, setup: Setup) -> None:
     """Plan what is not planned yet, after the untouched program was run.
 
@@ -171,11 +184,8 @@ def would_be_asked(
         base: What the untouched program did.
         for_plan: Whether it is the plan that is asked for, and not variants.
     """
-    from etude.mage.asking import prompts
-    from etude.mage.backends.naming import capability_for
     from etude.mage.loop.aside import plan_question
     from etude.mage.loop.book import Record
-    from etude.mage.patch.rendering import GRAMMAR
     from etude.mage.variants import Route
 
     tree, sent = project.reading.tree, project.chosen.sent if project.chosen is not None else ()
@@ -188,15 +198,29 @@ def would_be_asked(
         plan = drafted(record or Record(), project, setup, base, ask_in=None)
     else:
         plan = planned(project, setup, base=base)
+    requests = questions_of(plan, project, setup, asked, base)
+    rules = tuple(variant.name for variant in plan.variants if variant.route is Route.RULE)
+    return requests, rules, {variant.name: variant.unclear for variant in plan.variants if variant.unclear}
+
+
+def questions_of(
+    plan: Plan, project: Project, setup: Setup, asked: Backend | None, base: Facts | None
+) -> dict[str, Request]:
+    """Return what would be asked first for each variant of a plan that no rule writes; arguments as above."""
+    from etude.mage.asking import prompts
+    from etude.mage.backends.capabilities import MOST_TOKENS
+    from etude.mage.backends.naming import capability_for
+    from etude.mage.patch.rendering import GRAMMAR
+    from etude.mage.variants import Route
+
+    tree, sent = project.reading.tree, project.chosen.sent if project.chosen is not None else ()
     shared = prompts.shared_of(tree, sent, tag=setup.tag, entry=setup.entry, docs=setup.docs, base=base)
-    most = min(prompts.MOST_TOKENS, capability_for(asked).most_output) if asked is not None else prompts.MOST_TOKENS
-    requests = {
+    most = capability_for(asked).answer if asked is not None else MOST_TOKENS
+    return {
         variant.name: prompts.request(shared, variant, grammar=GRAMMAR, most_tokens=most)
         for variant in plan.variants
         if variant.route is Route.MODEL and not variant.unclear
     }
-    rules = tuple(variant.name for variant in plan.variants if variant.route is Route.RULE)
-    return requests, rules, {variant.name: variant.unclear for variant in plan.variants if variant.unclear}
 
 
 def known_already(folder: Path, project: Project) -> Record | None:

@@ -32,7 +32,7 @@ class MageCode(IntEnum):
     SANDBOX = 8
 
 
-RAISE: Final = "Raise --max-calls, --max-tokens or --max-cost"
+RAISE: Final = "Raise that limit (--max-calls, --max-tokens, --max-input, --max-cost, --max-seconds or --per-variant)"
 HOW_IT_GOES_ON: Final = {
     MageCode.BUDGET: f"{RAISE}, and it goes on: etude mage resume {{study}}",
     MageCode.BACKEND: "Once it can be asked again, it goes on: etude mage resume {study}",
@@ -53,10 +53,11 @@ class MageShell(TyperGroup):
         try:
             return super().invoke(ctx)
         except tuple(codes) as error:
-            mend = f" {RAISE}, and say it again." if isinstance(error, BudgetSpent) else ""
+            mend = [f"{RAISE}, and say it again."] if isinstance(error, BudgetSpent) else []
+            told = " ".join([str(error), *getattr(error, "__notes__", ()), *mend])
             if ctx.meta.get(BY_A_PROGRAM):
-                print_json({"error": f"{error}{mend}"})
-            typer.echo(visible_lines(f"{error}{mend}"), err=True)
+                print_json({"error": told})
+            typer.echo(visible_lines(told), err=True)
             raise typer.Exit(next(code for kind, code in codes.items() if isinstance(error, kind))) from None
 
 

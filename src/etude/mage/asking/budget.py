@@ -108,9 +108,10 @@ class Budget(Value, frozen=True):
         limit = self.study.cost if self.study.cost is not None else self.variant.cost
         if limit is None or (self.prices is not None and self.prices.of(backend) is not None):
             return
+        option = "--max-cost" if self.study.cost is not None else "--per-variant cost"
         table = "no price table was given" if self.prices is None else "the price table does not name it"
         raise ConfigError(
-            f"--max-cost={limit:g} cannot be kept: what {backend!r} costs is unknown, {table}. Unknown is not 0. "
+            f"{option}={limit:g} cannot be kept: what {backend!r} costs is unknown, {table}. Unknown is not 0. "
             f"Give prices that you have looked up, or limit tokens and calls instead. A price table:\n{EXAMPLE}"
         )
 

@@ -13,6 +13,11 @@ from etude.mage.values import Value
 
 LARGEST_SHARE: Final = 0.9
 """So much of what a model takes may be used: guesses of lengths are guesses."""
+LESS: Final = (
+    "Send less with --most-bytes, say how many tokens it takes with --context if they are more, or name a model that "
+    "takes more."
+)
+"""What mends a question that is too large."""
 
 
 class Preview(Value, frozen=True):
@@ -27,6 +32,7 @@ class Preview(Value, frozen=True):
         rules: Variants for which nobody is asked.
         unclear: Variants that nobody is asked for, since they can be read in several ways: which.
         is_whole: Whether what the untouched program did is among it; it is sent as well, and known once that has run.
+        context: Tokens that whoever would be asked takes, question and answer together; None if nobody would be.
     """
 
     backend: str
@@ -37,6 +43,18 @@ class Preview(Value, frozen=True):
     rules: tuple[str, ...] = ()
     unclear: Mapping[str, tuple[str, ...]] = {}
     is_whole: bool = True
+    context: int | None = None
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """How many tokens each question may have with its answer, guessed from above."""
+        return {name: tokens_of(request) for name, request in self.requests.items()}
+
+    @property
+    def too_large(self) -> tuple[str, ...]:
+        """The questions that would be refused."""
+        context = self.context
+        return tuple(n for n, tokens in self.tokens.items() if context is not None and is_too_large(tokens, context))
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -48,6 +66,7 @@ class Preview(Value, frozen=True):
         total = sum(self.sizes.values())
         asked = f"{count(len(self.requests), 'question')} to {self.backend} at {self.host}, {total:,} bytes in all"
         lines = [f"{asked}; repairs come on top." if self.requests else "Nobody would be asked anything."]
+        lines += self._told_tokens()
         lines += [f"By rules, without asking: {', '.join(self.rules)}."] if self.rules else []
         for name, readings in self.unclear.items():
             lines.append(f"Not asked for, since it can be read in several ways: {name}: {'; '.join(readings)}.")
@@ -61,12 +80,31 @@ class Preview(Value, frozen=True):
             lines += _text_of(request) if whole else []
         return "\n".join(lines)
 
+    def _told_tokens(self) -> list[str]:
+        if self.context is None or not self.requests:
+            return []
+        name, tokens = max(self.tokens.items(), key=lambda one: one[1])
+        lines = [
+            f"{self.backend} takes {self.context:,} tokens. The largest question, {name}, may have {tokens:,} with its "
+            "answer."
+        ]
+        if self.too_large:
+            most = int(self.context * LARGEST_SHARE)
+            lines.append(
+                f"It would be refused, and nothing sent: too large for what may be used, {most:,} tokens: "
+                f"{', '.join(self.too_large)}. {LESS}"
+            )
+        return lines
+
     def for_programs(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
             "backend": self.backend,
             "host": self.host,
             "bytes": self.sizes,
+            "tokens": self.tokens,
+            "context": self.context,
+            "too_large": list(self.too_large),
             "sent": list(self.sent),
             "left_out": dict(self.left_out),
             "rules": list(self.rules),
@@ -81,6 +119,16 @@ class Preview(Value, frozen=True):
                 for name, request in self.requests.items()
             },
         }
+
+
+def tokens_of(request: Request) -> int:
+    """Return how many tokens a question may have with its answer, from above."""
+    return most_input(request) + request.most_tokens
+
+
+def is_too_large(tokens: int, context: int) -> bool:
+    """Say whether a question and its answer are more than a model may be asked."""
+    return tokens > context * LARGEST_SHARE
 
 
 def size_of(request: Request) -> int:
@@ -101,11 +149,11 @@ def refuse_too_large(requests: Mapping[str, Request], *, context: int, backend: 
         ConfigError: One is too large.
     """
     for name, request in requests.items():
-        tokens = most_input(request) + request.most_tokens
-        if tokens > context * LARGEST_SHARE:
+        tokens = tokens_of(request)
+        if is_too_large(tokens, context):
             raise ConfigError(
                 f"The question for {name} may have {tokens:,} tokens with its answer, and {backend} takes {context:,}. "
-                f"It has {count(len(sent), 'file')}. Send less with --most-bytes, or name a model that takes more."
+                f"It has {count(len(sent), 'file')}. {LESS}"
             )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from etude.mage.asking.evidence import Evidence, head_and_tail
+from etude.mage.backends.capabilities import MOST_TOKENS
 from etude.mage.backends.protocol import Message, Request
 from etude.mage.claiming import claimed
 from etude.mage.facts import Facts, ModelFacts
@@ -25,8 +26,6 @@ from etude.mage.values import Value
 from etude.mage.variants import Variant
 from etude.mage.verdicts import Rung
 
-MOST_TOKENS: Final = 8_192
-"""So many tokens an answer may have, unless somebody says otherwise."""
 MOST_ROWS: Final = 400
 """Rows of a table of facts that are told."""
 

@@ -10,6 +10,9 @@ from etude.mage.values import Value
 
 LimitField = Literal["max_tokens", "max_completion_tokens"]
 
+MOST_TOKENS: Final = 8_192
+"""So many tokens an answer may have, unless somebody says otherwise."""
+
 
 class Capability(Value, frozen=True):
     """What a model can do, and how it wants to be asked.
@@ -24,6 +27,7 @@ class Capability(Value, frozen=True):
         tells_usage: Whether a streamed answer has to be asked for what it cost.
         edits: What it gets right most often: ``symbols``, or ``whole`` files.
         known: Whether all this is known, and not only assumed.
+        usual: Tokens that an answer is allowed where the model gives as many.
     """
 
     context: int
@@ -35,6 +39,12 @@ class Capability(Value, frozen=True):
     tells_usage: bool = True
     edits: Literal["symbols", "whole"] = "symbols"
     known: bool = True
+    usual: int = MOST_TOKENS
+
+    @property
+    def answer(self) -> int:
+        """Tokens that an answer is allowed."""
+        return min(self.usual, self.most_output)
 
 
 def _claude(context: int, most_output: int, *, schema: bool = True) -> Capability:

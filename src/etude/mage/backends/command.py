@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from etude.core.errors import BackendError, ConfigError
+from etude.mage.backends.capabilities import Capability
 from etude.mage.backends.hosts import THIS_MACHINE
 from etude.mage.backends.protocol import Reply, Request
 from etude.mage.backends.wording import as_text
@@ -35,15 +36,24 @@ class Command:
         command: The program and its arguments; no shell reads them.
         timeout_s: How long it may take. Then it is ended, with all that it started.
         environment: Its environment.
+        capability: What the model behind it takes and gives, if that is known.
     """
 
-    def __init__(self, command: Sequence[str], *, timeout_s: float = 600.0, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        timeout_s: float = 600.0,
+        environment: Mapping[str, str],
+        capability: Capability | None = None,
+    ) -> None:
         if not command:
             raise ConfigError("command: names no program. Write it as command:llm -m some-model.")
         self.command = tuple(command)
         self.name = f"command:{shlex.join(self.command)}"
         self.host = THIS_MACHINE
         self.timeout_s = timeout_s
+        self.capability = capability
         self._environment = environment
 
     def __repr__(self) -> str:

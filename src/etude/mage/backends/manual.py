@@ -11,6 +11,7 @@ from typing import Final
 
 from etude.core.clock import Clock, WallClock
 from etude.core.errors import BackendError
+from etude.mage.backends.capabilities import Capability
 from etude.mage.backends.hosts import THIS_MACHINE
 from etude.mage.backends.protocol import Backend, Reply, Request
 from etude.mage.backends.wording import as_text
@@ -30,6 +31,7 @@ class Manual:
         clock: Tells the time.
         sleep: Waits for some seconds.
         say: Tells a person where the question is.
+        capability: What whoever answers takes and gives, if that is known.
     """
 
     def __init__(
@@ -40,11 +42,13 @@ class Manual:
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
         say: Callable[[str], None] | None = None,
+        capability: Capability | None = None,
     ) -> None:
         self.folder = folder
         self.name = f"manual:{folder}"
         self.host = THIS_MACHINE
         self.timeout_s = timeout_s
+        self.capability = capability
         self._clock = clock or WallClock()
         self._sleep = sleep
         self._say = say
@@ -56,7 +60,14 @@ class Manual:
 
     def for_variant(self, variant: str, nth: int = 0) -> Backend:
         """Return it with files that are named after a variant, too, and after which answer is wanted."""
-        other = Manual(self.folder, timeout_s=self.timeout_s, clock=self._clock, sleep=self._sleep, say=self._say)
+        other = Manual(
+            self.folder,
+            timeout_s=self.timeout_s,
+            clock=self._clock,
+            sleep=self._sleep,
+            say=self._say,
+            capability=self.capability,
+        )
         other._variant, other._nth = variant, nth
         return other
 

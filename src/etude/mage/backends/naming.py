@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,9 @@ NAMES: Final = (
 )
 """What names look like."""
 
+ANYBODY: Final = replaced(ELSEWHERE, context=200_000, most_output=32_000)
+"""The cautious guess of programs and people."""
+
 
 def backend_of(
     text: str,
@@ -40,6 +43,7 @@ def backend_of(
     environment: Mapping[str, str] = os.environ,
     context: int | None = None,
     most_output: int | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Backend:
     """Return a backend by its name. Nothing is sent, imported or looked for yet: ``check_ready`` does that.
 
@@ -51,7 +55,8 @@ def backend_of(
         timeout_s: How long an answer may take.
         environment: Where keys are.
         context: How many tokens the model takes, where that is known better than the table does.
-        most_output: How many it gives.
+        most_output: How many it gives; answers are allowed as many.
+        say: Tells a person where a question is that they are asked.
 
     Raises:
         ConfigError: There is no such backend.
@@ -64,19 +69,30 @@ def backend_of(
     if kind not in SERVICES:
         if base_url is not None:
             raise ConfigError(f"{text!r} is asked on this machine and has no base URL. Leave --base-url out.")
-        return _without_network(kind, rest, text, local_only=local_only, timeout_s=timeout_s, environment=environment)
+        capability = _told(ANYBODY, context=context, most_output=most_output)
+        return _without_network(
+            kind,
+            rest,
+            text,
+            local_only=local_only,
+            timeout_s=timeout_s,
+            environment=environment,
+            capability=capability,
+            say=say,
+        )
     model, at, url = rest.partition("@")
     if at and base_url is not None and url != base_url:
         raise ConfigError(f"{text!r} has an address, and --base-url={base_url!r} another one. Leave one of them out.")
     if not model or (at and not url):
         raise ConfigError(f"{text!r} names no model, or no address. Names look like these: {', '.join(NAMES)}.")
+    assumed = capability_of(kind, model, own_host=not (url or base_url))
     return SERVICES[kind](
         model,
         base_url=url or base_url,
         local_only=local_only,
         timeout_s=timeout_s,
         environment=environment,
-        capability=_told(kind, model, context=context, most_output=most_output, at_home=not (url or base_url)),
+        capability=_told(assumed, context=context, most_output=most_output),
     )
 
 
@@ -94,14 +110,22 @@ def check_ready(backend: Backend) -> None:
 def capability_for(backend: Backend) -> Capability:
     """Return what a backend can take and give; of programs and people the cautious guess."""
     found = getattr(backend, "capability", None)
-    return found if isinstance(found, Capability) else replaced(ELSEWHERE, context=200_000, most_output=32_000)
+    return found if isinstance(found, Capability) else ANYBODY
 
 
 def _without_network(
-    kind: str, rest: str, text: str, *, local_only: bool, timeout_s: float, environment: Mapping[str, str]
+    kind: str,
+    rest: str,
+    text: str,
+    *,
+    local_only: bool,
+    timeout_s: float,
+    environment: Mapping[str, str],
+    capability: Capability | None,
+    say: Callable[[str], None] | None,
 ) -> Backend:
     if kind == "manual":
-        return Manual(Path(rest), timeout_s=timeout_s)
+        return Manual(Path(rest), timeout_s=timeout_s, capability=capability, say=say)
     if kind == "scripted":
         return Scripted(Path(rest))
     if local_only:
@@ -114,15 +138,16 @@ def _without_network(
         command = shlex.split(rest)
     except ValueError as error:
         raise ConfigError(f"{text!r} cannot be read as a command: {error}.") from None
-    return Command(command, timeout_s=timeout_s, environment=environment)
+    return Command(command, timeout_s=timeout_s, environment=environment, capability=capability)
 
 
-def _told(kind: str, model: str, *, context: int | None, most_output: int | None, at_home: bool) -> Capability | None:
-    """Return what the user says about a model; None if that is nothing."""
+def _told(assumed: Capability, *, context: int | None, most_output: int | None) -> Capability | None:
+    """Return what the user says about a model, beside what is assumed; None if that is nothing."""
     told = {name: n for name, n in (("context", context), ("most_output", most_output)) if n is not None}
     if not told:
         return None
     for name, number in told.items():
         if number < 1:
             raise ConfigError(f"{name}={number} is no number of tokens. Pass 1 or more.")
-    return replaced(capability_of(kind, model, own_host=at_home), **told, known=True)
+    usual = assumed.usual if most_output is None else most_output
+    return replaced(assumed, **told, usual=usual, known=True)

@@ -106,7 +106,7 @@ def plan_question(tree: Tree, sent: Sequence[str], setup: Setup, *, base: Facts 
         backend: Who would be asked.
     """
     shared = prompts.shared_of(tree, sent, tag=setup.tag, entry=setup.entry, docs=setup.docs, base=base)
-    most = min(prompts.MOST_TOKENS, capability_for(backend).most_output)
+    most = capability_for(backend).answer
     return prompts.plan_request(shared, schema=schema(), columns=setup.columns, most_tokens=most)
 
 

@@ -16,7 +16,7 @@ import msgspec
 from etude.core.clock import WallClock
 from etude.mage.asking.asker import Asker
 from etude.mage.asking.budget import Budget, Spent
-from etude.mage.asking.prompts import MOST_TOKENS
+from etude.mage.backends.capabilities import MOST_TOKENS
 from etude.mage.backends.naming import capability_for
 from etude.mage.backends.protocol import Backend
 from etude.mage.facts import Facts
@@ -70,7 +70,7 @@ def tools_at_hand(
         say: Tells a person that there is a wait.
     """
     answers = Answers(book)
-    most = min(MOST_TOKENS, capability_for(backend).most_output) if backend is not None else MOST_TOKENS
+    most = capability_for(backend).answer if backend is not None else MOST_TOKENS
     return Tools(
         write_by_rule=write,
         read_reply=read_reply,

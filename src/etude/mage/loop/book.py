@@ -67,10 +67,14 @@ class Whom(Value, frozen=True):
     Attributes:
         name: Such as ``anthropic:MODEL``; empty for nobody.
         base_url: Where, if that was said beside the name.
+        context: Tokens that the model takes, question and answer together; None for what a table says of it.
+        most_output: Tokens that it gives; None as well.
     """
 
     name: str = ""
     base_url: str = ""
+    context: int | None = None
+    most_output: int | None = None
 
 
 class Setup(Value, frozen=True):

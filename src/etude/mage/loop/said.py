@@ -9,7 +9,7 @@ import msgspec
 
 from etude.core.errors import ConfigError
 from etude.mage.asking.budget import Budget
-from etude.mage.loop.book import Setup
+from etude.mage.loop.book import Setup, Whom
 from etude.mage.near import listed
 from etude.mage.tree import digest_of
 
@@ -30,7 +30,7 @@ def heeded(before: Setup | None, now: Setup, *, study: str) -> Setup:
 
     Entry, metric, direction, documents, columns and choices hold from when they were first said: a plan, and all that
     was judged by it, is made of them. Who is asked, limits and the sandbox are those that were said last. That nothing
-    may leave this machine holds once it was said.
+    may leave this machine holds once it was said. What a model takes holds as long as that model is asked.
 
     Args:
         before: What was said; None of a study that begins.
@@ -38,9 +38,10 @@ def heeded(before: Setup | None, now: Setup, *, study: str) -> Setup:
         study: Its name.
 
     Raises:
-        ConfigError: Something else than before is said of what holds.
+        ConfigError: Something else than before is said of what holds, or something of a model that nobody names.
     """
     if before is None:
+        _check_named(now.writer)
         return now
     for name, (option, told) in OF_THE_PLAN.items():
         earlier, later = getattr(before, name), getattr(now, name)
@@ -55,6 +56,8 @@ def heeded(before: Setup | None, now: Setup, *, study: str) -> Setup:
         seed=before.seed,
         steps=before.steps,
         choices={**before.choices, **now.choices},
+        planner=asked_now(before.planner, now.planner),
+        writer=asked_now(before.writer, now.writer),
         local_only=before.local_only or now.local_only,
         budget=Budget(
             study=_newest(before.budget.study, now.budget.study),
@@ -64,10 +67,32 @@ def heeded(before: Setup | None, now: Setup, *, study: str) -> Setup:
     )
 
 
+def asked_now(before: Whom, now: Whom) -> Whom:
+    """Return who is asked from now on: whoever is named, else whoever was; of the same one what is known is kept.
+
+    Raises:
+        ConfigError: Something is said of a model, and none was ever named.
+    """
+    if now.name and (now.name, now.base_url) != (before.name, before.base_url):
+        return now
+    whom = _newest(before, now)
+    _check_named(whom)
+    return whom
+
+
+def _check_named(whom: Whom) -> None:
+    if whom != Whom() and not whom.name:
+        raise ConfigError(
+            "--context and --most-output say what a model takes and gives, and none is named. Name it, as in --backend "
+            "openai:MODEL@URL (or --planner, --explainer)."
+        )
+
+
 def plan_said(setup: Setup) -> str:
     """Return what tells the words that a plan is made with from other ones; empty if there are none."""
     docs = setup.docs if setup.planner.name else {}  # rules read none
-    said = [setup.choices, setup.columns, msgspec.to_builtins(setup.planner) if setup.planner.name else None, docs]
+    planner = Whom(name=setup.planner.name, base_url=setup.planner.base_url)  # what it takes changes no plan
+    said = [setup.choices, setup.columns, msgspec.to_builtins(planner) if planner.name else None, docs]
     return digest_of(msgspec.msgpack.encode(said, order="deterministic")) if any(said) else ""
 
 

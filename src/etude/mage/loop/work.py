@@ -22,6 +22,7 @@ from etude.mage.asking import prompts
 from etude.mage.asking.asker import Asker
 from etude.mage.asking.evidence import Evidence, of_reasons, of_verdict
 from etude.mage.asking.retrying import told_of_limit
+from etude.mage.backends.capabilities import MOST_TOKENS
 from etude.mage.backends.protocol import Reply, Request, StopReason
 from etude.mage.facts import Facts
 from etude.mage.judge.baseline import Baseline
@@ -107,7 +108,7 @@ class Tools:
     answers: Answers | None = None
     name: str = ""
     apart: bool = True
-    most_tokens: int = prompts.MOST_TOKENS
+    most_tokens: int = MOST_TOKENS
 
 
 class Work:
