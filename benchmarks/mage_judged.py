@@ -103,8 +103,9 @@ BENCHMARK = Benchmark(
     ),
     note=(
         "First contact: what each set met when it was new, and the judge had not been mended by it; it was mended "
-        "after each. What is for a person, or what nobody can tell, is no pass, and is not turned away. Now: what the same "
-        "replies meet today, which says how far mending goes, and nothing of replies that are new. One run is enough."
+        "after each. What is for a person, or what nobody can tell, is no pass, and is not turned away. Now: what the "
+        "same replies meet today, which says how far mending goes, and nothing of replies that are new. One run is "
+        "enough."
     ),
 )
 

@@ -104,14 +104,14 @@ def test_what_a_plan_was_made_with_holds_when_it_is_written_and_trained(mage: Ma
     Path("project/train.py").write_text(TRAIN + TRAINED)
     Path("paper.txt").write_text("conv2 matters")
     Path("policy.toml").write_text("most_lines = 40\n")
-    said = ("--metric", "metrics.json:accuracy", "--mode", "min", "--doc", "paper.txt", "--column", "a")
+    said = ("--metric", "metrics.json:accuracy", "--mode", "min", "--doc", "paper.txt", "--column", "a", "--steps", "5")
     assert mage("plan", "project", *ENTRY, *said, "--choose", "conv2=none", "--yes").code == MageCode.AWAITING
     Path("paper.txt").unlink()
     done = mage("write", "project", "--backend", mage.replies(GOOD), "--approve", "policy.toml")
     assert done.code == 0, done.err
     setup = record().setup
     assert setup is not None
-    assert (setup.metric, setup.mode, setup.columns) == ("metrics.json:accuracy", "min", ("a",))
+    assert (setup.metric, setup.mode, setup.columns, setup.steps) == ("metrics.json:accuracy", "min", ("a",), 5)
     assert (dict(setup.docs), dict(setup.choices)) == ({"paper.txt": "conv2 matters"}, {"conv2": "none"})
     assert mage("run", "project", "--seeds", "6", "--workers", "1").code == 0
     assert CliRunner().invoke(app, ["report", "project"]).exit_code == 0
@@ -124,6 +124,7 @@ def test_what_a_plan_was_made_with_holds_when_it_is_written_and_trained(mage: Ma
     [
         ("--mode", "min", "max", "--mode is max now, and was min before in study project."),
         ("--metric", "m.json:a", "m.json:b", "--metric is 'm.json:b' now, and was 'm.json:a' before in study project."),
+        ("--steps", "4", "9", "--steps is 9 now, and was 4 before in study project."),
         ("--column", "a", "b", "--column is `b` now, and was `a` before in study project."),
         ("--choose", "conv2=a", "conv2=b", "--choose is conv2=b now, and was conv2=a before in study project."),
         ("--entry", stand_ins.ENTRY, "python train.py", f"now, and was '{stand_ins.ENTRY}' before in study project."),

@@ -7,7 +7,7 @@ import pytest
 from etude.core.errors import ConfigError
 from etude.mage.asking.budget import Budget, Limits
 from etude.mage.asking.prices import Price, Prices
-from etude.mage.loop.book import Setup, Whom
+from etude.mage.loop.book import STEPS, Setup, Whom
 from etude.mage.loop.said import heeded, plan_said
 
 FIRST = Setup(
@@ -19,6 +19,7 @@ FIRST = Setup(
     tag="t4g",
     docs={"paper.txt": "words"},
     columns=("a", "b"),
+    steps=8,
     choices={"conv2": "pool"},
     planner=Whom(name="openai:p", base_url="http://127.0.0.1:1"),
     writer=Whom(name="openai:w"),
@@ -64,6 +65,15 @@ def test_another_metric_is_refused_with_both_and_the_ways_on() -> None:
         "--metric is 'm.json:b' now, and was 'm.json:a' before in study s. What was planned and judged there would be "
         "of something else. Leave --metric out to go on with what was said, or begin another study with --name."
     )
+
+
+def test_as_many_steps_are_watched_as_was_said_first_or_as_usual() -> None:
+    with pytest.raises(ConfigError, match=r"--steps is 3 now, and was 8 before in study s\."):
+        heeded(FIRST, Setup(root="/here", entry="", steps=3), study="s")
+    usual = heeded(None, Setup(root="/here", entry="python train.py"), study="s")
+    assert usual.steps == STEPS
+    with pytest.raises(ConfigError, match=r"--steps is 9 now, and was 3 before in study s\."):
+        heeded(usual, Setup(root="/here", entry="", steps=9), study="s")
 
 
 def test_a_plan_is_told_by_what_it_is_made_with() -> None:

@@ -56,6 +56,7 @@ def said(
         docs=read_docs(plan.doc or ()),
         columns=tuple(dict.fromkeys(plan.column or ())),
         choices=choices(plan.choose or ()),
+        steps=plan.steps,
         planner=whom(planner, asking) if planner else Whom(),
         writer=whom(writer, asking) if writer or not planner else Whom(),
         local_only=asking.local_only,

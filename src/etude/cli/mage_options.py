@@ -70,6 +70,10 @@ Choices = Annotated[
 MostBytes = Annotated[
     int | None, typer.Option("--most-bytes", min=1, help="So many bytes of files are sent at most; 200,000 by default.")
 ]
+Steps = Annotated[
+    int | None,
+    typer.Option("--steps", min=1, help="So many optimizer steps, or fits, are watched of each program; 3 by default."),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Approve the plan without being asked.")]
 Approve = Annotated[
     Path | None,
@@ -122,6 +126,7 @@ class OfThePlan:
     doc: Docs = None
     column: Columns = None
     choose: Choices = None
+    steps: Steps = None
     most_bytes: MostBytes = None
 
 

@@ -24,7 +24,7 @@ from etude.mage.judge.baseline import compare_runs
 from etude.mage.judge.completion import Completion
 from etude.mage.judge.judging import judge, judge_first_step
 from etude.mage.loop.aside import Aside
-from etude.mage.loop.book import Answers, Book, Setup
+from etude.mage.loop.book import STEPS, Answers, Book, Setup
 from etude.mage.loop.work import Run, Tools
 from etude.mage.patch.making import make_patch, patched
 from etude.mage.patch.rendering import GRAMMAR
@@ -109,7 +109,7 @@ def prober(setup: Setup, sandbox: Callable[[], Sandbox], limits: Limits) -> Run[
                 setup.entry,
                 arguments,
                 sandbox=sandbox(),
-                steps=setup.steps,
+                steps=setup.steps or STEPS,
                 other_seed=setup.seed + 1,
                 limits=limits,
             )

@@ -77,6 +77,10 @@ class Whom(Value, frozen=True):
     most_output: int | None = None
 
 
+STEPS: Final = 3
+"""So many steps are watched, unless somebody says otherwise."""
+
+
 class Setup(Value, frozen=True):
     """How a study is prepared; what is empty nobody has said.
 
@@ -87,7 +91,7 @@ class Setup(Value, frozen=True):
         mode: ``max`` if larger is better, ``min`` if smaller is; without, larger is.
         tier: What generated code runs in; empty for the best that there is.
         seed: The seed of probes.
-        steps: So many optimizer steps are watched.
+        steps: So many optimizer steps, or fits, are watched; None for as many as usual.
         tag: What sets contents apart from instructions in prompts.
         docs: Documents that are sent along: name -> text.
         columns: Columns of the data that may be named.
@@ -109,7 +113,7 @@ class Setup(Value, frozen=True):
     mode: str = ""
     tier: str = ""
     seed: int = 0
-    steps: int = 3
+    steps: int | None = None
     tag: str = ""
     docs: Mapping[str, str] = {}
     columns: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import msgspec
 
 from etude.core.errors import ConfigError
 from etude.mage.asking.budget import Budget
-from etude.mage.loop.book import Setup, Whom
+from etude.mage.loop.book import STEPS, Setup, Whom
 from etude.mage.near import listed
 from etude.mage.tree import digest_of
 
@@ -21,6 +21,7 @@ OF_THE_PLAN: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "mode": ("--mode", str),
     "docs": ("--doc", lambda docs: ", ".join(_told_text(name, text) for name, text in docs.items())),
     "columns": ("--column", listed),
+    "steps": ("--steps", str),
 }
 """What a study has one of: its option, and how it is told."""
 
@@ -28,9 +29,9 @@ OF_THE_PLAN: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
 def heeded(before: Setup | None, now: Setup, *, study: str) -> Setup:
     """Return how a study is prepared, after something more was said of it.
 
-    Entry, metric, direction, documents, columns and choices hold from when they were first said: a plan, and all that
-    was judged by it, is made of them. Who is asked, limits and the sandbox are those that were said last. That nothing
-    may leave this machine holds once it was said. What a model takes holds as long as that model is asked.
+    Entry, metric, direction, documents, columns, steps and choices hold from when they were first said: a plan, and
+    all that was judged by it, is made of them. Who is asked, limits and the sandbox are those that were said last. That
+    nothing may leave this machine holds once it was said. What a model takes holds as long as that model is asked.
 
     Args:
         before: What was said; None of a study that begins.
@@ -42,7 +43,7 @@ def heeded(before: Setup | None, now: Setup, *, study: str) -> Setup:
     """
     if before is None:
         _check_named(now.writer)
-        return now
+        return msgspec.structs.replace(now, steps=now.steps or STEPS)  # the untouched program is watched for as many
     for name, (option, told) in OF_THE_PLAN.items():
         earlier, later = getattr(before, name), getattr(now, name)
         if earlier and later and not _alike(earlier, later):
@@ -54,7 +55,6 @@ def heeded(before: Setup | None, now: Setup, *, study: str) -> Setup:
         _newest(before, now),
         tag=before.tag,
         seed=before.seed,
-        steps=before.steps,
         choices={**before.choices, **now.choices},
         planner=asked_now(before.planner, now.planner),
         writer=asked_now(before.writer, now.writer),
