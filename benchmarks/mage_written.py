@@ -49,6 +49,7 @@ def written(
     runs: Sequence[Facts] = (),
     choices: Mapping[str, str] = MappingProxyType({}),
     by_rule: bool = True,
+    entry: str = ENTRY,
 ) -> Record:
     """Return what the mage has written, once nothing more can be done without a person.
 
@@ -61,6 +62,7 @@ def written(
         runs: What the untouched program did; empty if it is to be run.
         choices: What goes along with a component, as after ``with=``.
         by_rule: Whether rules may write; else all is asked for, as of a program that no rule is sure of.
+        entry: How the program is run.
     """
     from etude.mage.backends.scripted import Scripted
     from etude.mage.loop import preparing
@@ -72,8 +74,8 @@ def written(
     from etude.mage.plan.sharing import shared
     from etude.mage.sandbox.protocol import Limits
 
-    setup = Setup(root=str(root), entry=ENTRY, metric="metrics.json:accuracy")
-    project = preparing.look(root, entry=ENTRY)
+    setup = Setup(root=str(root), entry=entry, metric="metrics.json:accuracy")
+    project = preparing.look(root, entry=entry)
     with writing(folder, environment={}) as book:
         preparing.begin(book, project, setup)
         backend = Scripted(replies) if replies is not None else None
@@ -87,7 +89,7 @@ def written(
         broken = work.measure()
         assert not broken, broken
         facts = book.record.runs[0]
-        plan = planning.plan(book.record.tree, ENTRY, project.annotations, facts=facts, choices=choices)
+        plan = planning.plan(book.record.tree, entry, project.annotations, facts=facts, choices=choices)
         assert not plan.remarks, plan.remarks
         plan = shared(plan if by_rule else asked_for(plan), book.record.tree)
         if only is not None:
