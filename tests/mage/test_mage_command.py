@@ -124,6 +124,8 @@ def test_scan_shows_marks_and_what_is_left_out(mage: Mage) -> None:
     done = mage("scan", "project")
     assert done.code == 0
     assert "train.py:4  component" in done.out
+    assert done.out.startswith("2 files of ")
+    assert mage("scan", "project/train.py").out.startswith("1 file of ")
     assert any(line.strip().startswith(".env: ") for line in done.out.splitlines())
     plain = json.loads(mage("scan", "project", "--json").out)
     assert plain["files"] == ["evaluate.py", "train.py"]
@@ -156,7 +158,7 @@ def test_preview_prints_exactly_what_would_be_sent_and_sends_nothing(mage: Mage)
 def test_what_a_preview_shows_is_what_is_sent_once_the_program_has_run(mage: Mage) -> None:
     early = mage("preview", "project", *ENTRY, "--backend", mage.replies(GOOD))
     assert "comes on top, once it has run." in early.out
-    assert mage("plan", "project", *ENTRY, "--yes").code == MageCode.AWAITING
+    assert mage("plan", "project", *ENTRY, "--yes").code == MageCode.OK
     plain = json.loads(mage("preview", "project", *ENTRY, "--backend", mage.replies(GOOD), "--json").out)
     assert plain["is_whole"]
     mage.written()
@@ -180,7 +182,7 @@ def test_a_plan_that_nobody_approves_writes_nothing(mage: Mage) -> None:
     assert "Planned: without-conv2" in done.out
     assert "The plan is not approved" in done.err
     assert stage() is Stage.PLANNED
-    assert mage("plan", "project", *ENTRY, "--yes").code == MageCode.AWAITING
+    assert mage("plan", "project", *ENTRY, "--yes").code == MageCode.OK
     assert stage() is Stage.DRAFTING  # it waits for whoever brings somebody who can be asked
     assert mage.written().code == MageCode.AWAITING
     assert stage() is Stage.AWAITING_REVIEW
@@ -249,8 +251,10 @@ def test_who_gives_up_who_is_broken_and_what_is_spent_have_codes_of_their_own(ma
     Path("project/train.py").write_text("raise RuntimeError('no data')\n" + TRAIN)
     done = mage.written("--name", "broken")
     assert done.code == MageCode.BASELINE
-    assert "your code, not the patch" in done.err
+    assert done.err.count("your code, not the patch") == 1
     assert read(Path("studies/broken")).requests == 0
+    planned = mage("plan", "project", *ENTRY, "--name", "broken-plan", "--yes")
+    assert (planned.code, planned.err.count("your code, not the patch")) == (MageCode.BASELINE, 1)
     Path("project/train.py").write_text(TRAIN)
     assert mage.written("--name", "broken").code == MageCode.AWAITING
 
@@ -300,7 +304,8 @@ def test_accepted_variants_are_trained_in_the_same_study_and_written_out(mage: M
     assert mage.written("--approve", "policy.toml", "--metric", "metrics.json:accuracy").code == 0
     done = mage("run", "project", "--seeds", "2")
     assert (done.code, done.out) == (2, "")
-    assert "Nothing was started" in done.err
+    assert "Nothing was started. Pass --seeds 11, or fewer components; or --force to run it all the same." in done.err
+    assert "force=" not in done.err
     assert etude.open("project").counts() == {}
     done = mage("run", "project", "--seeds", "6", "--workers", "1")
     assert done.code == 0, done.err
@@ -442,6 +447,16 @@ def test_the_code_is_that_of_what_most_needs_somebody() -> None:
     assert code(Stage.BASELINE_BROKEN, Stage.ACCEPTED) is MageCode.BASELINE
     assert code(Stage.REJECTED) is MageCode.GAVE_UP
     assert code(Stage.UNCLEAR, Stage.ACCEPTED) is MageCode.GAVE_UP
+
+
+def test_of_a_plan_nobody_is_waited_for_once_it_is_approved() -> None:
+    def code(*stages: Stage) -> MageCode:
+        return code_of({str(n): Standing(variant=str(n), stage=one) for n, one in enumerate(stages)}, is_plan=True)
+
+    assert code(Stage.DRAFTING, Stage.PLAN_APPROVED, Stage.ACCEPTED) is MageCode.OK
+    assert code(Stage.DRAFTING, Stage.PLANNED) is MageCode.AWAITING
+    assert code(Stage.DRAFTING, Stage.AWAITING_REVIEW) is MageCode.AWAITING
+    assert code(Stage.DRAFTING, Stage.UNCLEAR) is MageCode.GAVE_UP
 
 
 def test_help_loads_nothing_heavy() -> None:

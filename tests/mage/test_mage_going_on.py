@@ -105,7 +105,7 @@ def test_what_a_plan_was_made_with_holds_when_it_is_written_and_trained(mage: Ma
     Path("paper.txt").write_text("conv2 matters")
     Path("policy.toml").write_text("most_lines = 40\n")
     said = ("--metric", "metrics.json:accuracy", "--mode", "min", "--doc", "paper.txt", "--column", "a", "--steps", "5")
-    assert mage("plan", "project", *ENTRY, *said, "--choose", "conv2=none", "--yes").code == MageCode.AWAITING
+    assert mage("plan", "project", *ENTRY, *said, "--choose", "conv2=none", "--yes").code == MageCode.OK
     Path("paper.txt").unlink()
     done = mage("write", "project", "--backend", mage.replies(GOOD), "--approve", "policy.toml")
     assert done.code == 0, done.err
@@ -139,7 +139,7 @@ def test_saying_something_else_later_is_refused_with_both(
         Path(folder).mkdir()
         Path(folder, "a.txt").write_text(folder)
     entry = () if option == "--entry" else ENTRY
-    assert mage("plan", "project", *entry, option, before, "--yes").code == MageCode.AWAITING
+    assert mage("plan", "project", *entry, option, before, "--yes").code == MageCode.OK
     events = len(list(facts()))
     done = mage(command, "project", option, now)
     assert done.code == Code.USAGE
@@ -160,7 +160,7 @@ def facts(study: str = "project") -> list[Any]:
 
 def test_a_preview_knows_what_was_said_and_an_edit_of_the_project_takes_none_of_it_back(mage: Mage) -> None:
     Path("paper.txt").write_text("conv2 matters much")
-    assert mage("plan", "project", *ENTRY, "--doc", "paper.txt", "--column", "a", "--yes").code == MageCode.AWAITING
+    assert mage("plan", "project", *ENTRY, "--doc", "paper.txt", "--column", "a", "--yes").code == MageCode.OK
     mage("write", "project", "--backend", mage.replies(GOOD))
     Path("project/evaluate.py").write_text("METRIC = 'f1'\n")
     shown = json.loads(mage("preview", "project", "--json").out)
@@ -170,9 +170,9 @@ def test_a_preview_knows_what_was_said_and_an_edit_of_the_project_takes_none_of_
 
 
 def test_a_choice_for_another_component_is_no_other_choice_and_plans_anew(mage: Mage) -> None:
-    assert mage("plan", "project", *ENTRY, "--yes").code == MageCode.AWAITING
+    assert mage("plan", "project", *ENTRY, "--yes").code == MageCode.OK
     first = record().plan
-    assert mage("plan", "project", "--choose", "conv2=rule", "--yes").code == MageCode.AWAITING
+    assert mage("plan", "project", "--choose", "conv2=rule", "--yes").code == MageCode.OK
     second = record().plan
     assert first is not None
     assert second is not None
@@ -201,7 +201,7 @@ def test_a_drafted_plan_is_shown_approved_and_then_written(hinted: Mage, service
         assert "The plan is not approved, so nothing is written." in shown.err
         assert stage() is Stage.PLANNED
         yes = hinted("suggest", "project", "--planner", at(server, service), "--yes")
-        assert yes.code == MageCode.AWAITING, yes.err
+        assert yes.code == MageCode.OK, yes.err
         assert len(server.seen) == 1  # the answer is in the journal
     [body] = server.bodies
     assert "second layer is worth" in json.dumps(body)
@@ -235,7 +235,7 @@ def test_a_plan_may_rest_on_documents_and_code_and_marks_keep_their_place(hinted
     )
     with LLMServer(proposing(*items)) as server:
         done = hinted("suggest", "project", *ENTRY, "--planner", at(server), "--doc", "paper.txt", "--json", "--yes")
-    assert done.code == MageCode.AWAITING, done.err
+    assert done.code == MageCode.OK, done.err
     document = json.loads(done.out)
     found = {one["name"]: one.get("quote", "") for one in document["plan"]["variants"]}
     assert found == {
@@ -254,7 +254,7 @@ def test_a_plan_that_names_what_is_not_there_is_refused_and_asked_for_anew_the_n
         assert "The plan that came back cannot be taken: " in done.err
         assert "conv9" in done.err
         assert record().plan is None
-        assert hinted("suggest", "project", "--planner", at(server), "--yes").code == MageCode.AWAITING
+        assert hinted("suggest", "project", "--planner", at(server), "--yes").code == MageCode.OK
         assert len(server.seen) == 2
 
 
@@ -269,7 +269,7 @@ def test_a_planner_is_asked_again_where_that_helps_and_within_the_budget(hinted:
         )
         assert not server.seen
         done = hinted("suggest", "project", "--planner", at(server), "--max-calls", "2", "--yes")
-        assert done.code == MageCode.AWAITING, done.err
+        assert done.code == MageCode.OK, done.err
         assert (len(server.seen), len(waits)) == (2, 1)
     assert record().spent["variants"][""]["calls"] == 2
     done = hinted("write", "project", "--backend", hinted.replies(GOOD))
@@ -503,10 +503,10 @@ def test_what_a_model_takes_is_said_of_somebody(mage: Mage) -> None:
 
 def test_a_plan_stays_when_it_is_said_what_its_planner_takes(hinted: Mage) -> None:
     with LLMServer(proposing(item())) as server:
-        assert hinted("suggest", "project", *ENTRY, "--planner", at(server), "--yes").code == MageCode.AWAITING
+        assert hinted("suggest", "project", *ENTRY, "--planner", at(server), "--yes").code == MageCode.OK
         before = record().plan
         done = hinted("suggest", "project", "--planner", at(server), "--context", "32000", "--yes")
-        assert (done.code, len(server.seen)) == (MageCode.AWAITING, 1), done.err
+        assert (done.code, len(server.seen)) == (MageCode.OK, 1), done.err
     assert record().plan == before
 
 
@@ -562,6 +562,14 @@ def test_the_two_calls_of_the_paper_do_the_same(mage: Mage) -> None:
     patch = record().patch_of(NAME)
     assert patch is not None
     assert "+# conv2 is gone" in patch.diff
+
+
+@pytest.mark.parametrize("call", [("first-call",), ("followup-call", "project")])
+def test_the_two_calls_take_the_services_that_they_say(mage: Mage, call: tuple[str, ...]) -> None:
+    mage.written()
+    done = mage(*call, "-a", "gemini", "-m", "m", "-d", "project/train.py")
+    assert done.code == Code.USAGE
+    assert "--api gemini is none of anthropic, openai. A server that speaks the language of one of them is" in done.err
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_from_marks_to_an_ablation_by_the_commands_alone(mage: Mage) -> None:
         assert "component  clip_grad_norm_" in found
         assert not (mage.folder / "studies").exists()
 
-        planned = mage("plan", "project", *ENTRY, *METRIC, "--yes", code=3)
+        planned = mage("plan", "project", *ENTRY, *METRIC, "--yes")
         assert "`fc2` has no parameter and no call; `fc3.weight` is 3x16; all other shapes stay" in planned
         assert {one.stage for one in mage.record.standings.values()} == {Stage.DRAFTING}
         assert len(mage.record.runs) == 2

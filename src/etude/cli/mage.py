@@ -112,7 +112,8 @@ def suggest(
         planning.plan_anew(book, project, setup)
         work = studies.work(book, setup, project)
         planning.approve_plan(work, book, yes=yes, quiet=as_json)
-        told.tell(work, book.record, as_json=as_json, more={"diff": diff, "plan": told.plain(book.record.plan)})
+        more = {"diff": diff, "plan": told.plain(book.record.plan)}
+        told.tell(work, book.record, as_json=as_json, is_plan=True, more=more)
 
 
 @app.command()
@@ -137,7 +138,7 @@ def plan(
         planning.plan_anew(book, project, setup)
         work = studies.work(book, setup, project)
         planning.approve_plan(work, book, yes=yes, quiet=as_json)
-        told.tell(work, book.record, as_json=as_json)
+        told.tell(work, book.record, as_json=as_json, is_plan=True)
 
 
 @app.command()
@@ -270,7 +271,8 @@ def first_call(
     entry = of_plan.entry or script
     of_plan = dataclasses.replace(of_plan, entry=entry, doc=[*docs, *(of_plan.doc or ())])
     folder = studies.folder_of(root, name)
-    said = asking.said(root, of_plan, of_asking, runs=of_runs, tier=sandbox, writer=f"{api}:{model}")
+    writer = asking.service(api, model)
+    said = asking.said(root, of_plan, of_asking, runs=of_runs, tier=sandbox, writer=writer)
     setup = studies.heeded(folder, said)
     asked = asking.backend(setup.writer, setup)
     writing.bring_on(folder, setup, asked, yes=yes, as_json=as_json)
@@ -296,7 +298,7 @@ def followup_call(
 
     note = "\n".join(read_docs(documents).values())
     before = studies.setup_of(study)
-    said = asking.said(before.root, NOTHING_SAID, of_asking, tier=sandbox, writer=f"{api}:{model}")
+    said = asking.said(before.root, NOTHING_SAID, of_asking, tier=sandbox, writer=asking.service(api, model))
     with studies.taken_up(study, said) as (setup, book):
         asked = asking.backend(setup.writer, setup)
         work = studies.work(book, setup, None, backend=asked)

@@ -75,6 +75,22 @@ def whom(name: str | None, asking: OfAsking) -> Whom:
     return Whom(name=name or "", base_url=asking.base_url or "", context=asking.context, most_output=asking.most_output)
 
 
+def service(api: str, model: str) -> str:
+    """Return whom AblationMage's words name.
+
+    Raises:
+        ConfigError: It is none of the services.
+    """
+    from etude.mage.backends.naming import SERVICES
+
+    if api not in SERVICES:
+        raise ConfigError(
+            f"--api {api} is none of {', '.join(SERVICES)}. A server that speaks the language of one of them is "
+            "-a openai -m MODEL@URL; whoever else can be asked is named in `etude mage write PATH --backend`."
+        )
+    return f"{api}:{model}"
+
+
 def named(said: Setup, setup: Setup) -> Whom:
     """Return whoever is named in one call, with what the study knows of them; nobody if none is."""
     from etude.mage.loop.book import Whom

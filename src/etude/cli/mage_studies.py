@@ -187,7 +187,8 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
         mode: Any = setup.mode or "max"
         experiment = etude.Experiment(train, metric=setup.metric.rpartition(":")[2], mode=mode)
     # said before the first trials run, which are forced
-    check_decides(experiment.ablate(components, dry_run=True, **options), force=bool(options.get("force")))
+    drafted = experiment.ablate(components, dry_run=True, **options)
+    check_decides(drafted, force=bool(options.get("force")), seeds_said="--seeds {}", force_said="--force")
     return hand_over(experiment, components, name=folder.name, **options)
 
 

@@ -78,7 +78,15 @@ def show_waiting(record: Record, names: Sequence[str]) -> None:
     print("\n\n".join(screen(record, name) for name in names) or "No variant waits for a person.")
 
 
-def tell(work: Work, record: Record, *, as_json: bool, study: str = "", more: Mapping[str, Any] | None = None) -> None:
+def tell(
+    work: Work,
+    record: Record,
+    *,
+    as_json: bool,
+    study: str = "",
+    is_plan: bool = False,
+    more: Mapping[str, Any] | None = None,
+) -> None:
     """Show how far each variant is, and leave with the code that says so.
 
     Args:
@@ -86,6 +94,7 @@ def tell(work: Work, record: Record, *, as_json: bool, study: str = "", more: Ma
         record: What was prepared.
         as_json: Whether a program reads it.
         study: The study's name, to say how it goes on if it was broken off.
+        is_plan: Whether only a plan was to be made.
         more: What is in the document for programs besides.
     """
     standings = work.standings
@@ -98,15 +107,20 @@ def tell(work: Work, record: Record, *, as_json: bool, study: str = "", more: Ma
             for one in standings.values()
         ]
         print_table(["variant", "stage", "calls", "why"], rows)
-    code = code_of(standings)
+    code = code_of(standings, is_plan=is_plan)
     if study and code in HOW_IT_GOES_ON:
         say(HOW_IT_GOES_ON[code].format(study=study))
     if code:
         raise typer.Exit(code)
 
 
-def code_of(standings: Mapping[str, Standing]) -> MageCode:
-    """Return the exit code for variants as they stand: the one that most needs somebody."""
+def code_of(standings: Mapping[str, Standing], *, is_plan: bool = False) -> MageCode:
+    """Return the exit code for variants as they stand: the one that most needs somebody.
+
+    Args:
+        standings: The variants.
+        is_plan: Whether only a plan was to be made: then one that is still to be written waits for nobody.
+    """
     from etude.mage.loop.states import Stage
 
     codes = {
@@ -119,6 +133,8 @@ def code_of(standings: Mapping[str, Standing]) -> MageCode:
     for code, stages in codes.items():
         if found & stages:
             return code
+    if is_plan:
+        return MageCode.AWAITING if found & {Stage.PLANNED, Stage.AWAITING_REVIEW} else MageCode.OK
     return MageCode.OK if found <= {Stage.ACCEPTED, Stage.HANDED_OVER, Stage.SHARED} else MageCode.AWAITING
 
 

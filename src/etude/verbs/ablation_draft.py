@@ -136,8 +136,16 @@ def check_refused(drafted: AblationDraft, on_refusal: str) -> None:
         )
 
 
-def check_decides(drafted: AblationDraft, *, force: bool) -> str:
+def check_decides(
+    drafted: AblationDraft, *, force: bool, seeds_said: str = "seeds={}", force_said: str = "force=True"
+) -> str:
     """Return why a plan can decide nothing; nothing if it can.
+
+    Args:
+        drafted: The plan.
+        force: Whether it is to be run all the same.
+        seeds_said: How whoever is told says how many seeds, with a place for the number.
+        force_said: How they say that it is to be run all the same.
 
     Raises:
         ConfigError: It cannot, and is not forced.
@@ -151,6 +159,6 @@ def check_decides(drafted: AblationDraft, *, force: bool) -> str:
     if found.decides or force:
         return "" if found.decides else str(found)
     raise ConfigError(
-        f"{found} Nothing was started. Pass seeds={found.needed or found.least_seeds}, or fewer components; or "
-        "force=True to run it all the same."
+        f"{found} Nothing was started. Pass {seeds_said.format(found.needed or found.least_seeds)}, or fewer "
+        f"components; or {force_said} to run it all the same."
     )

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from etude.core.errors import ConfigError
+from etude.core.text import count
 from etude.mage.annotations import Annotation, Remark
 from etude.mage.loop.book import Book, Did, Setup
 from etude.mage.plan.marking import find_marks
@@ -122,7 +123,7 @@ def begin(book: Book, project: Project, setup: Setup) -> None:
 
 def told(project: Project) -> list[str]:
     """Return what was found in a project, as lines for a person."""
-    lines = [f"{len(project.reading.tree.files)} files of {project.reading.root}"]
+    lines = [f"{count(len(project.reading.tree.files), 'file')} of {project.reading.root}"]
     for one in project.annotations:
         what = ", ".join(one.names) or one.text.strip().splitlines()[0] if one.text.strip() or one.names else "(empty)"
         lines.append(f"  {one.file}:{one.lines[0]}  {one.mark.value}  {what}")

@@ -270,7 +270,7 @@ class Work:
     def _carry_out(self, command: loop.Command) -> None:
         match command:
             case loop.MeasureBaseline():
-                self._measure()
+                self._measure_and_say()
             case loop.Draft(variant=name, route=Route.RULE):
                 self._write_by_rule(name)
             case loop.Draft(variant=name, route=Route.SHARED):
@@ -287,6 +287,12 @@ class Work:
                 self._complete(name)
             case loop.Review(variant=name):
                 self._review(name)
+
+    def _measure_and_say(self) -> None:
+        """Run the untouched program where nobody else tells why it does not run."""
+        self._measure()
+        if self._broken:
+            self._say(self._broken)
 
     def _measure(self) -> None:
         """Run the untouched program, at least twice."""
@@ -310,6 +316,8 @@ class Work:
     def _complete_baseline(self, *, anew: bool = False) -> str:
         """Run the untouched program to its end, unless that was done; return why it is of no use there, if it is not.
 
+        Whoever calls it tells that.
+
         Args:
             anew: Whether to do it again where it was of no use: its data may be there by now.
         """
@@ -324,12 +332,12 @@ class Work:
             took = (
                 f"baseline: it came to its end in {whole.facts.wall_s:.1f} s, and each variant may take as long, once"
             )
-            self._say(why_not_run(whole) or why_broken(whole) or took)
+            if not why_broken(whole):
+                self._say(why_not_run(whole) or took)
         return why_broken(record.whole) if record.whole is not None else ""
 
     def _baseline_broke(self, why: str, runs: Sequence[Facts]) -> None:
         self._broken = why
-        self._say(why)
         self._happened(loop.BaselineBroke(why=why), Did.MEASURED, runs=[], failed=list(runs), why=why)
 
     @property
