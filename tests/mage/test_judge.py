@@ -46,6 +46,7 @@ def test_a_correct_variant_passes(case: Case) -> None:
 def test_a_wrong_variant_does_not_pass_and_a_fact_says_why(case: Case) -> None:
     verdict = verdict_on(case)
     assert not verdict.passed
+    assert verdict.rung is case.rung
     assert case.found in told(verdict)
     assert verdict.facts
     assert all(reason.claim for reason in verdict.reasons)

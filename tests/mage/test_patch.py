@@ -552,3 +552,21 @@ def test_a_patch_applies_to_its_own_base_and_leads_to_one_result() -> None:
     with pytest.raises(PatchRefused, match="does not lead where it led"):
         patched(CNN, damaged)
     assert msgspec.json.decode(msgspec.json.encode(patch), type=Patch) == patch
+
+
+def test_a_long_file_is_not_written_again_by_a_model_that_gets_pieces_right() -> None:
+    long, short = "x = 0\n" * 151, "x = 0\n" * 150
+    tree = Tree({"a.py": long.encode(), "b.py": short.encode(), "c.yaml": b"a: 1\n" * 200})
+    refused = refusal(tree, Whole(file="a.py", text=f"{long}y = 1\n"), most_whole=150)
+    assert refused.rung is Rung.APPLY
+    assert str(refused) == (
+        "The block for a.py holds all of a file of 151 lines; nothing applied. Files of more than 150 lines are "
+        "changed in pieces: send a `symbol=NAME` block for each definition that changes, and a `search` block with its "
+        "`replace` for other lines."
+    )
+    told = str(refusal(tree, Whole(file="c.yaml", text="a: 2\n"), most_whole=150))
+    assert told.endswith("are changed in pieces: send a `search` block with its `replace` for other lines.")
+    new = "x = 0\n" * 151 + "y = 1\n"
+    for file in ("b.py", "new.py"):  # what is short may be long afterwards
+        assert make_patch(tree, [Whole(file=file, text=new)], author=AUTHOR, most_whole=150).files == (file,)
+    assert make_patch(tree, [Whole(file="a.py", text=new)], author=AUTHOR).files == ("a.py",)  # a person's

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from etude.mage.patch.blocks import Block, Search, Symbol, Whole
 from etude.mage.patch.refusals import BadReply
-from etude.mage.patch.rendering import GRAMMAR, render
+from etude.mage.patch.rendering import GRAMMAR, WHOLE_FIRST, render
 from etude.mage.patch.reply import read_reply
 from etude.mage.verdicts import Outcome, Rung
 
@@ -78,6 +78,19 @@ def test_the_example_that_models_are_shown_is_read_as_it_is_meant() -> None:
     assert (symbol.file, symbol.name) == ("net.py", "Net.__init__")
     assert search == Search(file="net.py", search="import torch\n", text="import math\n\nimport torch\n")
     assert written.prose == "The layer after `conv` is removed, and `head` gets what `conv` gives."
+
+
+def test_a_small_model_is_told_and_shown_whole_files_first() -> None:
+    kinds = [line for line in WHOLE_FIRST.splitlines() if line[:2] in ("1.", "2.", "3.")]
+    assert [line.partition("`")[2].partition("`")[0] for line in kinds] == [
+        "file=PATH whole",
+        "file=PATH symbol=NAME",
+        "file=PATH search",
+    ]
+    written = read_reply(WHOLE_FIRST.partition("<example>\n")[2].partition("</example>")[0])
+    assert [type(block) for block in written.blocks] == [Whole]
+    assert written.blocks[0].text.startswith("import math\n")
+    assert max(map(len, WHOLE_FIRST.splitlines())) <= max(map(len, GRAMMAR.splitlines()))
 
 
 def test_prose_is_kept_and_carriage_returns_around_blocks_do_not_matter() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import programs
 
 from etude.mage.variants import Thing, Variant, What
+from etude.mage.verdicts import Rung
 from etude.mage.witnesses import (
     CallChanged,
     CallGone,
@@ -37,6 +38,7 @@ class Case:
         variant: What was planned.
         edits: What was written: each first text stands in the program once, and becomes the second.
         found: What a wrong one is caught by: a part of a reason; empty for a correct one.
+        rung: The rung that says so.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Case:
     variant: Variant
     edits: tuple[Edit, ...]
     found: str = ""
+    rung: Rung = Rung.GONE
 
     @property
     def source(self) -> str:
@@ -504,14 +507,29 @@ WRONG = (
         (*CONV2_GONE, ("x = self.dropout(F.relu(self.fc1(x)))", "x = F.relu(self.fc1(x))")),
         "`dropout` is called not at all",
     ),
-    Case("the shapes were not mended", "CNN", RM_CONV2, (NO_CONV2_MADE, NO_CONV2_CALL), "RuntimeError"),
-    Case("an import is missing", "CNN", RM_CONV2, (*CONV2_GONE, ("import numpy as np\n", "")), "NameError"),
+    Case(
+        "the shapes were not mended",
+        "CNN",
+        RM_CONV2,
+        (NO_CONV2_MADE, NO_CONV2_CALL),
+        "RuntimeError",
+        Rung.FIRST_STEP,
+    ),
+    Case(
+        "an import is missing",
+        "CNN",
+        RM_CONV2,
+        (*CONV2_GONE, ("import numpy as np\n", "")),
+        "NameError",
+        Rung.FIRST_STEP,
+    ),
     Case(
         "a module that is not there",
         "CNN",
         RM_CONV2,
         (*CONV2_GONE, ("import numpy as np\n", "import numpy as np\nimport torch_conv_tools\n")),
         "ModuleNotFoundError",
+        Rung.IMPORT,
     ),
     Case(
         "it ends early",

@@ -7,6 +7,7 @@ import dataclasses
 import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import Final
@@ -16,7 +17,7 @@ import msgspec
 from etude.core.clock import WallClock
 from etude.mage.asking.asker import Asker
 from etude.mage.asking.budget import Budget, Spent
-from etude.mage.backends.capabilities import MOST_TOKENS
+from etude.mage.backends.capabilities import MOST_TOKENS, Capability
 from etude.mage.backends.naming import capability_for
 from etude.mage.backends.protocol import Backend
 from etude.mage.facts import Facts
@@ -26,8 +27,9 @@ from etude.mage.judge.judging import judge, judge_first_step
 from etude.mage.loop.aside import Aside
 from etude.mage.loop.book import STEPS, Answers, Book, Setup
 from etude.mage.loop.work import Run, Tools
+from etude.mage.patch.blocks import Patch
 from etude.mage.patch.making import make_patch, patched
-from etude.mage.patch.rendering import GRAMMAR
+from etude.mage.patch.rendering import GRAMMAR, MOST_WHOLE, WHOLE_FIRST
 from etude.mage.patch.reply import read_reply
 from etude.mage.probe.laying import hidden, lay, reached
 from etude.mage.probe.metrics import written
@@ -74,7 +76,7 @@ def tools_at_hand(
     return Tools(
         write_by_rule=write,
         read_reply=read_reply,
-        make_patch=make_patch,
+        make_patch=_making(backend),
         patched=patched,
         check=check,
         probe=prober(setup, sandbox, limits),
@@ -82,13 +84,33 @@ def tools_at_hand(
         judge_first_step=judge_first_step,
         judge=judge,
         complete=completer(setup, sandbox, limits),
-        grammar=GRAMMAR,
+        grammar=grammar_for(backend),
         asks=_asker(book, answers, backend, budget, say) if backend is not None else None,
         answers=answers,
         name=backend.name if backend is not None else "",
         apart=Tier(tier or Tier.BWRAP) in APART,
         most_tokens=most,
     )
+
+
+def grammar_for(backend: Backend | None) -> str:
+    """Return what a backend is told about the form of its answer: whole files first, if that is what it gets right."""
+    return WHOLE_FIRST if _edits_of(backend) == "whole" else GRAMMAR
+
+
+def _making(backend: Backend | None) -> Callable[..., Patch]:
+    """Return what makes patches of a backend's answers.
+
+    A model that gets pieces of a file right writes no long file again. Of a small one nothing better can be had, and of
+    a program or a person it is not known.
+    """
+    return partial(make_patch, most_whole=MOST_WHOLE) if _edits_of(backend) == "symbols" else make_patch
+
+
+def _edits_of(backend: Backend | None) -> str:
+    """Return what a model gets right most often, as its capability has it; empty for a program or a person."""
+    found = getattr(backend, "capability", None)
+    return found.edits if isinstance(found, Capability) else ""
 
 
 def aside(book: Book, backend: Backend, budget: Budget, *, say: Callable[[str], None] = lambda _: None) -> Aside:

@@ -15,7 +15,7 @@ import msgspec
 from etude.mage.patch.blocks import Author, Block, Patch, Search, Symbol, Whole
 from etude.mage.patch.diffs import apply_diff, diff_of, reversed_diff
 from etude.mage.patch.elisions import elided
-from etude.mage.patch.lines import BOM, File, file_of, fitted
+from etude.mage.patch.lines import BOM, File, file_of, fitted, lines_of
 from etude.mage.patch.paths import why_outside
 from etude.mage.patch.placing import PYTHON, Edit, place_search, place_symbol
 from etude.mage.patch.refusals import PatchRefused, refuse
@@ -44,6 +44,7 @@ def make_patch(
     author: Author,
     allowed: Collection[str] | None = None,
     lost_ok: Collection[str] = (),
+    most_whole: int | None = None,
 ) -> Patch:
     """Return what blocks make of a tree.
 
@@ -53,6 +54,7 @@ def make_patch(
         author: Who wrote them.
         allowed: The files that may change; None where that is looked at later, as ``static.check`` does.
         lost_ok: Names of definitions and decorators that may go: those that the plan takes away.
+        most_whole: So many lines a file may have that a block holds all of; None for any number.
 
     Raises:
         PatchRefused: A block cannot be applied, or nothing would change. Nothing was applied.
@@ -69,6 +71,7 @@ def make_patch(
     for path, own in by_file.items():
         try:
             _check_path(tree, path, by_file)
+            _check_whole(tree, path, own, most_whole)
             changed[path], told = _changed(tree, path, own, tuple(lost_ok))
             mended += told
         except PatchRefused as refused:
@@ -170,6 +173,21 @@ def _check_path(tree: Tree, path: str, others: Iterable[str]) -> None:
             claim="a change stays in the project's folder",
             expected="a path of the project",
             found=path,
+        )
+
+
+def _check_whole(tree: Tree, path: str, blocks: Iterable[Block], most: int | None) -> None:
+    """Refuse that a long file is written again: it costs all of its lines, and whatever is copied wrongly."""
+    lines = len(lines_of(tree.files[path].decode("utf-8", "replace"))) if path in tree else 0
+    if most is not None and lines > most and any(isinstance(block, Whole) for block in blocks):
+        python = path.endswith(PYTHON)
+        mend = "a `symbol=NAME` block for each definition that changes, and " if python else ""
+        raise refuse(
+            f"The block for {path} holds all of a file of {lines} lines; nothing applied. Files of more than {most} "
+            f"lines are changed in pieces: send {mend}a `search` block with its `replace` for other lines.",
+            claim="a long file is changed in pieces",
+            expected=f"{most} lines at most",
+            found=f"{lines} lines",
         )
 
 

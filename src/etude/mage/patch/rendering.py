@@ -15,20 +15,25 @@ WITHOUT_NEWLINE: Final = "without-newline"
 _PLAIN: Final = re.compile(r"[\w./<>-]+", re.ASCII)
 _FENCE: Final = re.compile(r"^`+", re.MULTILINE)
 
-GRAMMAR: Final = """\
+MOST_WHOLE: Final = 150
+"""So many lines a file may have that a model writes again as a whole, if it gets smaller pieces right, too."""
+
+_BEGIN: Final = """\
 Write a few sentences of prose if you like, and the change as fenced blocks. Fences begin at the left edge of a line,
 and every fenced block is a change, so put no other code into fences. The line that opens a block names the file, as it
 is called in the list of files, and what in it is meant:
-
-1. `file=PATH symbol=NAME`: the function, method or class of that qualified name gets the block as its new source. The
+"""
+_SYMBOL: Final = """\
+`file=PATH symbol=NAME`: the function, method or class of that qualified name gets the block as its new source. The
    block holds all of that one definition, with its decorators, and nothing else. Of several definitions of one name say
-   which, by `nth=1`, `nth=2`. This is the usual way for Python.
-2. `file=PATH search`, and directly after it a block that is opened with `replace`: whole lines of the file, as they
+   which, by `nth=1`, `nth=2`."""
+_SEARCH: Final = """\
+`file=PATH search`, and directly after it a block that is opened with `replace`: whole lines of the file, as they
    stand there, and what takes their place. The lines must occur exactly once in the file, so take as many as are
    needed. For code outside of functions, imports, and YAML, TOML or JSON. To delete lines, leave the second block
-   empty.
-3. `file=PATH whole`: all of the file. Only for new files, and for very short ones.
-
+   empty."""
+_WHOLE: Final = "`file=PATH whole`: all of the file."
+_END: Final = """
 All of a block counts: never leave anything out with `...` or a comment such as "rest unchanged". If the text itself
 has a line that begins with three backticks, use four or more around it. All blocks are applied together to the files
 as they were sent, or none of them; no two may change the same lines.
@@ -38,6 +43,10 @@ An example, in which a layer goes and an import comes:
 <example>
 The layer after `conv` is removed, and `head` gets what `conv` gives.
 
+{example}</example>
+
+If the change cannot be made, write no block, and one line: `CANNOT: ` and the reason."""
+_EXAMPLE: Final = """\
 ```python file=net.py symbol=Net.__init__
 def __init__(self, width):
     super().__init__()
@@ -54,10 +63,42 @@ import math
 
 import torch
 ```
-</example>
+"""
+_WHOLE_EXAMPLE: Final = """\
+```python file=net.py whole
+import math
 
-If the change cannot be made, write no block, and one line: `CANNOT: ` and the reason."""
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Conv2d(3, width, 3)
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x):
+        return self.head(self.conv(x).mean((2, 3)))
+```
+"""
+
+GRAMMAR: Final = f"""\
+{_BEGIN}
+1. {_SYMBOL} This is the usual way for Python.
+2. {_SEARCH}
+3. {_WHOLE} Only for new files, and for those of at most {MOST_WHOLE} lines.
+{_END.format(example=_EXAMPLE)}"""
 """What a model is told about the form of its answer."""
+
+WHOLE_FIRST: Final = f"""\
+{_BEGIN}
+1. {_WHOLE} This is the usual way: the file once more, with the change
+   and nothing else in it.
+2. {_SYMBOL} For a file that is too long to be written again.
+3. {_SEARCH}
+{_END.format(example=_WHOLE_EXAMPLE)}"""
+"""The same, for a small model: one that copies a file better than it names a piece of it."""
 
 
 def render(blocks: Iterable[Block]) -> str:
