@@ -63,8 +63,21 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
         "sent": len(shown["sent"]),
         "sent_kb": sum((project / path).stat().st_size for path in shown["sent"]) / 1024,
         "left_out": len(shown["left_out"]),
+        "of_window": max(map(share_of_window, shown["requests"].values())),
         "details": {"marks": len(scanned["annotations"])} if "annotations" in scanned else {},
     }
+
+
+def share_of_window(question: Mapping[str, Any]) -> float:
+    """Return how much of what a model takes a question and its answer may be."""
+    from etude.mage.asking.budget import most_input
+    from etude.mage.backends.capabilities import capability_of
+    from etude.mage.backends.protocol import Message, Request
+
+    service, _, model = MODEL.partition(":")
+    messages = tuple(Message(role=one["role"], text=one["text"]) for one in question["messages"])
+    request = Request(system=question["system"], messages=messages, most_tokens=question["most_tokens"])
+    return (most_input(request) + request.most_tokens) / capability_of(service, model).context
 
 
 def write(project: Path, files: int) -> None:
@@ -110,11 +123,16 @@ BENCHMARK = Benchmark(
         Quantity("sent", "files", 0),
         Quantity("sent_kb", "kB", 1),
         Quantity("left_out", "files", 0),
+        Quantity("of_window", "of the window", 3),
     ),
-    targets=(Target("scan and preview", "étude, a project: both_s", 5, "s", at_least=False),),
+    targets=(
+        Target("scan and preview", "étude, a project: both_s", 5, "s", at_least=False, worst=True),
+        Target("what is sent fits", "étude, a project: of_window", 1, "of the window", at_least=False, worst=True),
+    ),
     note=(
         "Two commands, `etude mage scan` and `etude mage preview`, from start to end: a project of modules that\n"
-        "import one another, five of them with a marked layer, and ten documents. Nothing is sent to anybody."
+        "import one another, five of them with a marked layer, and ten documents. Nothing is sent to anybody.\n"
+        "of_window: the longest question and its answer, as many tokens as they may be, in the model's window."
     ),
     numbers={"files": (150, "files of the project")},
 )
