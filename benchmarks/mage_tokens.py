@@ -26,11 +26,13 @@ PAPER: Final[Mapping[str, Mapping[str, str]]] = {
 """The paper's experiments, and what is chosen where a removal can be meant in two ways."""
 LAYERS: Final = ("without-stem", "without-positions", "without-block2", "without-gate", "without-hidden")
 
+FEW: Final = ("without-DER_pt_h",)
+
 
 def cells(small: bool) -> Sequence[Cell]:
     return [
         Cell("étude, layers", {"what": "layers", "names": LAYERS[: 2 if small else None], "run": not small}),
-        Cell("étude, features", {"what": "features"}),
+        Cell("étude, features", {"what": "features", "only": FEW if small else None}),
         *(Cell(f"étude, {name}", {"what": "paper", "name": name}) for name in (() if small else PAPER)),
     ]
 
@@ -38,7 +40,7 @@ def cells(small: bool) -> Sequence[Cell]:
 def work(args: Mapping[str, Any], place: Path) -> Result:
     if args["what"] == "paper":
         return paper(args["name"], place)
-    return layers(args["names"], place, run=args["run"]) if args["what"] == "layers" else features(place)
+    return layers(args["names"], place, run=args["run"]) if args["what"] == "layers" else features(place, args["only"])
 
 
 def layers(names: Sequence[str], place: Path, *, run: bool) -> Result:
@@ -50,7 +52,7 @@ def layers(names: Sequence[str], place: Path, *, run: bool) -> Result:
     tree = Tree({"train.py": (PROGRAMS / "train.py").read_bytes()})
     asked, whole = 0.0, 0.0
     for name in names:
-        text = (PROGRAMS / "authored" / f"{name}.md").read_text(encoding="utf-8")
+        text = (PROGRAMS / "authored" / name / "1.md").read_text(encoding="utf-8")
         new = applied(tree, text)
         asked += tokens(text)
         whole += tokens(new.text("train.py"))
@@ -62,12 +64,19 @@ def layers(names: Sequence[str], place: Path, *, run: bool) -> Result:
     return {"reply_tokens": asked, "whole_tokens": whole, "file_tokens": tokens(tree.text("train.py"))}
 
 
-def features(place: Path) -> Result:
-    """Count what is answered for 21 feature trials that no rule may write, and as many files of the layers' length."""
+def features(place: Path, only: Sequence[str] | None) -> Result:
+    """Count what is answered for 21 feature trials that no rule may write, and as many files of the layers' length.
+
+    Args:
+        place: Where to.
+        only: Those of them that are written; None for all.
+    """
     from benchmarks.mage_written import copied, follow_ups_by_hand, written
+    from etude.mage.plan.sharing import NAME
 
     root = copied("mage_higgs", place)
-    record = written(place / "study", root, HIGGS / "authored", by_rule=False)
+    some = None if only is None else [NAME, *only]
+    record = written(place / "study", root, HIGGS / "authored", by_rule=False, only=some)
     assert record.plan is not None
     trials = [one for one in record.plan.variants if not one.serves]
     file = tokens((PROGRAMS / "train.py").read_text(encoding="utf-8"))

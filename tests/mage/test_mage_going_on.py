@@ -35,6 +35,7 @@ from etude.mage.loop import at_hand
 from etude.mage.loop.book import Record
 from etude.mage.loop.session import read
 from etude.mage.loop.states import Stage
+from etude.mage.patch.rendering import WHOLE_FIRST
 from etude.mage.plan.planning import plan, told
 
 mage = commands.mage
@@ -489,6 +490,7 @@ def test_a_preview_says_what_would_be_refused_as_too_large(mage: Mage) -> None:
     small = mage(*asked, "--context", "32000")
     assert "openai:m takes 32,000 tokens." in small.out
     assert "refused" not in small.out
+    assert WHOLE_FIRST.splitlines()[0] in small.out  # which is what such a model is told
     plain = json.loads(mage(*asked, "--json").out)
     assert (plain["context"], plain["too_large"]) == (8_192, [NAME])
     assert plain["tokens"][NAME] > 7_372

@@ -49,6 +49,7 @@ from etude.core.errors import ConfigError
 ANY_TAG = "0" * 12
 """Stands for what is drawn when a study begins."""
 NOTHING_SAID = OfThePlan()
+NOTHING_TO_MARK = "Nothing was found that could be marked. Files that have marks already are left alone."
 
 app = typer.Typer(
     cls=MageShell,
@@ -93,7 +94,7 @@ def suggest(
 
     said = asking.said(path, of_plan, of_asking, tier=sandbox, planner=planner)
     diff = propose(preparing.look(path, entry=said.entry).reading.tree)
-    told_marks = diff.removesuffix("\n") or "Nothing was found that could be marked."
+    told_marks = diff.removesuffix("\n") or NOTHING_TO_MARK
     if planner is None:
         if as_json:
             print_json({"diff": diff})

@@ -210,14 +210,14 @@ def questions_of(
     from etude.mage.asking import prompts
     from etude.mage.backends.capabilities import MOST_TOKENS
     from etude.mage.backends.naming import capability_for
-    from etude.mage.patch.rendering import GRAMMAR
+    from etude.mage.loop.at_hand import grammar_for
     from etude.mage.variants import Route
 
     tree, sent = project.reading.tree, project.chosen.sent if project.chosen is not None else ()
     shared = prompts.shared_of(tree, sent, tag=setup.tag, entry=setup.entry, docs=setup.docs, base=base)
     most = capability_for(asked).answer if asked is not None else MOST_TOKENS
     return {
-        variant.name: prompts.request(shared, variant, grammar=GRAMMAR, most_tokens=most)
+        variant.name: prompts.request(shared, variant, grammar=grammar_for(asked), most_tokens=most)
         for variant in plan.variants
         if variant.route is Route.MODEL and not variant.unclear
     }

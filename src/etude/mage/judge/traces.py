@@ -188,8 +188,10 @@ def _fewer_operators(name: str, fewer: int, inside: int | None, licence: Licence
 
 MORE: Final = "..."
 """Stands for the ways of calling something that were too many to keep."""
-BEGINS: Final = frozenset({"uniform", "normal", "zero", "zeros", "fill", "ones", "full", "trunc_normal", "erfinv"})
-"""What gives parameters their first values."""
+BEGINS: Final = frozenset(
+    {"uniform", "normal", "zero", "zeros", "fill", "ones", "full", "trunc_normal", "erfinv", "bitwise_or"}
+)
+"""What gives parameters their first values; where a normal distribution is cut off, it is asked what lies outside."""
 SILENT: Final = frozenset(
     """
     _local_scalar_dense detach empty empty_like empty_strided new_empty alias lift_fresh _to_copy copy clone item
