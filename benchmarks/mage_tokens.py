@@ -1,13 +1,13 @@
 """What authored replies of the mage cost in tokens of output, beside replies that hold whole files.
 
 Nothing here was written by a language model: the replies were written by hand, in the grammar that models are told.
-So it is measured what the grammar costs, and not what a model does with it. Each reply is read, applied, checked
-and run for one short epoch before it is counted.
+So it is measured what the grammar costs, and not what a model does with it. Each variant is planned of a mark, and its
+reply climbs all rungs before it is counted: what does not pass is a follow-up by hand.
 """
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,8 @@ from benchmarks.common import ROOT, Benchmark, Cell, Quantity, Result, Target
 
 CHARACTERS: Final = 3.5
 """Characters of a token of code, as a rule."""
-PROGRAMS: Final = ROOT / "benchmarks" / "mage_programs"
+PROGRAM: Final = ROOT / "benchmarks" / "mage_programs" / "train.py"
+AUTHORED: Final = PROGRAM.parent / "authored"
 HIGGS: Final = ROOT / "examples" / "mage_higgs"
 PAPER: Final[Mapping[str, Mapping[str, str]]] = {
     "cnn": {"conv2": "none", "fc1": "none"},
@@ -24,6 +25,8 @@ PAPER: Final[Mapping[str, Mapping[str, str]]] = {
     "higgs": {},
 }
 """The paper's experiments, and what is chosen where a removal can be meant in two ways."""
+CHOICES: Final = {"gate": "none"}
+"""The norm behind the gate stays."""
 LAYERS: Final = ("without-stem", "without-positions", "without-block2", "without-gate", "without-hidden")
 
 FEW: Final = ("without-DER_pt_h",)
@@ -31,7 +34,7 @@ FEW: Final = ("without-DER_pt_h",)
 
 def cells(small: bool) -> Sequence[Cell]:
     return [
-        Cell("étude, layers", {"what": "layers", "names": LAYERS[: 2 if small else None], "run": not small}),
+        Cell("étude, layers", {"what": "layers", "names": LAYERS[: 1 if small else None]}),
         Cell("étude, features", {"what": "features", "only": FEW if small else None}),
         *(Cell(f"étude, {name}", {"what": "paper", "name": name}) for name in (() if small else PAPER)),
     ]
@@ -40,28 +43,40 @@ def cells(small: bool) -> Sequence[Cell]:
 def work(args: Mapping[str, Any], place: Path) -> Result:
     if args["what"] == "paper":
         return paper(args["name"], place)
-    return layers(args["names"], place, run=args["run"]) if args["what"] == "layers" else features(place, args["only"])
+    return layers(args["names"], place) if args["what"] == "layers" else features(place, args["only"])
 
 
-def layers(names: Sequence[str], place: Path, *, run: bool) -> Result:
-    """Count the replies of some layer variants, and the files that they make of the program."""
-    from etude.mage.handover.apart import Apart
-    from etude.mage.handover.travelling import Files
-    from etude.mage.tree import Tree
+def layers(names: Sequence[str], place: Path) -> Result:
+    """Count the replies of some layer variants, the files that they make of the program, and what they leave to do.
 
-    tree = Tree({"train.py": (PROGRAMS / "train.py").read_bytes()})
-    asked, whole = 0.0, 0.0
-    for name in names:
-        text = (PROGRAMS / "authored" / name / "1.md").read_text(encoding="utf-8")
-        new = applied(tree, text)
-        asked += tokens(text)
-        whole += tokens(new.text("train.py"))
-        if run:
-            folder = place / name
-            Files.of(new).lay(folder)
-            os.chdir(folder)
-            Apart(folder, (".",), ("train.py",)).script("train.py").main(["--quick"])
-    return {"reply_tokens": asked, "whole_tokens": whole, "file_tokens": tokens(tree.text("train.py"))}
+    Each is planned of a mark, with its claims, so that a layer that is still there counts as one to follow up.
+    """
+    from benchmarks.mage_written import follow_ups_by_hand, written
+    from etude.mage.patch.making import patched
+
+    root = place / "layers"
+    root.mkdir()
+    (root / "train.py").write_text(marked(PROGRAM.read_text(encoding="utf-8")), encoding="utf-8")
+    record = written(place / "study", root, AUTHORED, only=names, by_rule=False, choices=CHOICES)
+    assert sorted(record.standings) == sorted(names), sorted(record.standings)
+    patches = [patch for name in names if (patch := record.patch_of(name)) is not None]
+    return {
+        "reply_tokens": sum(tokens(reply.text) for reply in record.replies.values()),
+        "whole_tokens": sum(tokens(patched(record.tree, patch).text("train.py")) for patch in patches),
+        "file_tokens": tokens(record.tree.text("train.py")),
+        "variants": len(record.standings),
+        "follow_ups": follow_ups_by_hand(record),
+        "calls": sum(one.calls for one in record.standings.values()),
+    }
+
+
+def marked(program: str) -> str:
+    """Return a program with a mark behind the layer of each variant; replies leave the marks of the others."""
+    for name in LAYERS:
+        layer = name.removeprefix("without-")
+        program, found = re.subn(rf"(?m)^( +self\.{layer} = .*)$", r"\1  # ABLATABLE_COMPONENT", program)
+        assert found == 1, f"{layer} is made {found} times"
+    return program
 
 
 def features(place: Path, only: Sequence[str] | None) -> Result:
@@ -79,7 +94,7 @@ def features(place: Path, only: Sequence[str] | None) -> Result:
     record = written(place / "study", root, HIGGS / "authored", by_rule=False, only=some)
     assert record.plan is not None
     trials = [one for one in record.plan.variants if not one.serves]
-    file = tokens((PROGRAMS / "train.py").read_text(encoding="utf-8"))
+    file = tokens(PROGRAM.read_text(encoding="utf-8"))
     return {
         "reply_tokens": sum(tokens(reply.text) for reply in record.replies.values()),
         "whole_tokens": len(trials) * file,
@@ -103,21 +118,6 @@ def paper(name: str, place: Path) -> Result:
     }
 
 
-def applied(tree: Any, text: str) -> Any:
-    """Return what a reply makes of a tree; it has to hold up to what is checked without running it."""
-    from etude.mage.patch.blocks import Author
-    from etude.mage.patch.making import make_patch, patched
-    from etude.mage.patch.reply import read_reply
-    from etude.mage.static.checking import check
-    from etude.mage.variants import Variant
-    from etude.mage.verdicts import Outcome
-
-    patch = make_patch(tree, read_reply(text).blocks, author=Author(name="authored"), allowed=("train.py",))
-    verdicts = check(tree, patch, Variant(name="variant", intent="", files=("train.py",)))
-    assert not [one for one in verdicts if one.outcome is Outcome.FAILED], verdicts
-    return patched(tree, patch)
-
-
 def tokens(text: str) -> float:
     return len(text) / CHARACTERS
 
@@ -137,6 +137,7 @@ BENCHMARK = Benchmark(
     ),
     targets=(
         Target("5 layer variants of one file", "étude, layers: reply_tokens", 6_000, "tokens", at_least=False),
+        Target("their follow-ups", "étude, layers: follow_ups", 0, "by hand", at_least=False),
         Target("21 feature trials", "étude, features: reply_tokens", 1_000, "tokens", at_least=False),
         *(Target(f"the paper's {name}", f"étude, {name}: follow_ups", 0, "by hand", at_least=False) for name in PAPER),
     ),

@@ -340,3 +340,31 @@ def test_calls_that_methods_of_a_model_make_apart_from_its_own_are_told(tmp_path
         "code.0": (9, 0),
         "head": (3, 0),
     }
+
+
+def test_calls_of_a_copy_of_a_model_are_told_with_its_own_and_those_of_another_model_are_not(tmp_path: Path) -> None:
+    text = """
+        import copy
+        import torch
+        from torch import nn
+
+        def net():
+            return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+
+        model, other, x = net(), nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)), torch.ones(2, 4)
+        average = copy.deepcopy(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            (model(x) + other(x).detach()).mean().backward()
+            optimizer.step()
+        with torch.no_grad():
+            average(x), average(x), average(x)
+    """
+    (found,) = seen(tmp_path, textwrap.dedent(text)).models
+    assert {path: (one.calls, one.apart) for path, one in found.modules.items()} == {
+        "": (5, 5),
+        "0": (5, 0),
+        "1": (5, 0),
+        "2": (5, 0),
+    }
+    assert found.modules["1"].operators["aten.relu"] == 5

@@ -65,17 +65,25 @@ class Modules:
         if self._torch is None:
             return
         for root, model in zip(self._roots, self._models, strict=True):
-            for path, module in root.named_modules():
-                if path in model["modules"] and id(module) in self._calls:
+            for path, *modules in self._with_copies(root):
+                called = [one for one in modules if id(one) in self._calls]
+                if path in model["modules"] and called:
                     model["modules"][path].update(
-                        calls=self._calls[id(module)][1],
-                        apart=self._calls[id(module)][2],
-                        operators=dict(self._operators.of(module)),
-                        dtypes=sorted(self._dtypes.get(id(module), ())),
+                        calls=sum(self._calls[id(one)][1] for one in called),
+                        apart=sum(self._calls[id(one)][2] for one in called),
+                        operators=_added(self._operators.of(one) for one in called),
+                        dtypes=sorted({name for one in called for name in self._dtypes.get(id(one), ())}),
                     )
         if self._seen.is_ending and self._seen.facts["steps"]:
             for parameter, row in self._pairs():
                 row["moved"] = self._digest_of(parameter) != row["digest"] if row["digest"] else None
+
+    def _with_copies(self, root: Any) -> Any:
+        """Yield paths of a model, with the module there and those of its copies, such as an average of its weights."""
+        roots, kinds = {id(one) for one in self._roots}, _kinds(root)
+        alike = [one for one, *_ in self._calls.values() if type(one) is type(root) and id(one) not in roots]
+        copies = [one for one in alike if _kinds(one) == kinds]
+        return zip(kinds, *([one for _, one in model.named_modules()] for model in (root, *copies)), strict=True)
 
     # --- hooks ------------------------------------------------------------------------------------
 
@@ -318,6 +326,20 @@ def _unwrapped(module: Any) -> Any:
     while type(module).__name__ in WRAPPERS:
         module = getattr(module, WRAPPERS[type(module).__name__])
     return module
+
+
+def _kinds(module: Any) -> dict[str, Any]:
+    """Return the class of each module in a module, by its path."""
+    return {path: type(one) for path, one in module.named_modules()}
+
+
+def _added(counts: Any) -> dict[str, int]:
+    """Return what was counted in several places, together."""
+    found: dict[str, int] = {}
+    for one in counts:
+        for name, n in one.items():
+            found[name] = found.get(name, 0) + n
+    return found
 
 
 def _is_own(module: Any, name: str) -> bool:
