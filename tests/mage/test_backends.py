@@ -514,10 +514,24 @@ from etude.mage.asking.asker import SMALL
 from etude.mage.backends.naming import backend_of
 print(backend_of("scripted:{tmp_path}").ask(SMALL).text)
 print(backend_of("command:cat").ask(SMALL).text)
+by_hand = backend_of("manual:{tmp_path}/chat")
+answer = by_hand.paths(SMALL)[1]
+answer.parent.mkdir()
+answer.write_text("by hand")
+print(by_hand.ask(SMALL).text)
 print(backend_of("openai:gpt-5", environment={{}}).host)
+
+from etude.mage.rules.writing import write
+from etude.mage.tree import Tree
+from etude.mage.variants import Variant
+from etude.mage.witnesses import SettingValue
+setting = SettingValue(name="CARRIED", value=False)
+variant = Variant(name="v", intent="", witnesses=(setting,), files=("a.py",), settings={{"CARRIED": False}})
+print(write(variant, Tree({{"a.py": b"CARRIED = True\\nprint(CARRIED)\\n"}}))[0].text)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n") == ["ready", SMALL.messages[0].text, "", "api.openai.com", ""]
+    told = ["ready", SMALL.messages[0].text, "", "by hand", "api.openai.com", "CARRIED = False"]
+    assert done.stdout.splitlines() == [*told, ""]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ climbs = pytest.mark.skipif(
 BAD: Final = (*unseen_replies.BAD, *third_replies.BAD, *fourth_replies.BAD)
 CORRECT: Final = (*unseen_replies.CORRECT, *third_replies.CORRECT, *fourth_replies.CORRECT)
 
+DEBATABLE: Final = (*unseen_replies.DEBATABLE, *third_replies.DEBATABLE, *fourth_replies.DEBATABLE)
+IDENTITIES: Final = ("an identity that is called", "an identity that weighs nothing", "an identity for a head")
 PROGRAMS: Final = {**unseen_programs.PROGRAMS, **third_programs.PROGRAMS, **fourth_programs.PROGRAMS}
 
 GETS_THROUGH: Final[Mapping[str, str]] = {}
@@ -79,6 +81,15 @@ def test_a_bad_reply_does_not_pass(reply: Fresh, project: Callable[[str], Projec
 def test_a_correct_reply_does_not_fail(reply: Fresh, project: Callable[[str], Project]) -> None:
     verdicts = climbed(project(reply.base), reply)
     assert worst(verdicts) is not Outcome.FAILED, verdicts
+
+
+@climbs
+@pytest.mark.parametrize("reply", list(each(DEBATABLE, {})))
+def test_an_identity_is_as_good_as_nothing_and_what_else_can_be_debated_does_not_pass_by_itself(
+    reply: Fresh, project: Callable[[str], Project]
+) -> None:
+    passes = worst(climbed(project(reply.base), reply)) is Outcome.PASSED
+    assert passes == (reply.name in IDENTITIES)
 
 
 def test_what_is_known_to_go_wrong_is_there() -> None:
