@@ -109,7 +109,9 @@ def read_reply(text: str, *, cut_off: bool = False, most_tokens: int = 0) -> Rea
         raise Refused("The reply has no block.") from None
 
 
-def make_patch(tree: Tree, blocks: Sequence[Block], *, author: Author, lost_ok: Sequence[str] = ()) -> Patch:
+def make_patch(
+    tree: Tree, blocks: Sequence[Block], *, author: Author, lost_ok: Sequence[str] = (), most_whole: int | None = None
+) -> Patch:
     """Apply blocks, all or none."""
     new = tree
     for block in blocks:

@@ -64,7 +64,8 @@ def test_a_right_reply_passes_without_a_reason_or_an_alarm(name: str) -> None:
 
 def test_every_rule_goes_to_somebody_and_is_broken_in_the_catalogue() -> None:
     assert set(GOES_TO) == set(Rule)
-    assert {bad.claim for bad in BAD if bad.claim} == {rule.value for rule in Rule}
+    elsewhere = {Rule.BESIDE.value}  # variants of the catalogue are about a layer: test_static has it
+    assert {bad.claim for bad in BAD if bad.claim} == {rule.value for rule in Rule} - elsewhere
     for bad in BAD:
         if bad.claim:
             assert GOES_TO[Rule(bad.claim)] is bad.outcome
