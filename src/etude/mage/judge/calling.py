@@ -19,9 +19,9 @@ from etude.mage.witnesses import CallChanged, CallGone, GroupValue, SettingValue
 def call_gone(claim: CallGone, variant: Variant, base: Facts, facts: Facts) -> Iterator[Finding]:
     """Yield what speaks against a function not being called any more."""
     before, after = called(claim.name, base), called(claim.name, facts)
-    is_estimator = not before and bool(held_in(claim.name, base.fits))
-    if is_estimator:
-        before, after = held_in(claim.name, base.fits), held_in(claim.name, facts.fits)
+    held = 0 if before else held_in(claim.name, base.fits)
+    if held:
+        before, after = held, held_in(claim.name, facts.fits)
     if not before:
         yield unclear(
             f"The baseline does not call `{claim.name}` in {base.steps} steps, so that nothing can be shown.",
@@ -47,7 +47,7 @@ def call_gone(claim: CallGone, variant: Variant, base: Facts, facts: Facts) -> I
                 expected=times(called(name, base)),
                 found=times(called(name, facts)),
             )
-    if not is_estimator:  # whether all that is left is as it was is seen in what is fitted
+    if not held:  # whether all that is left is as it was is seen in what is fitted
         yield from _under_another_name(claim, variant, before, base, facts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 from typing import Any, Final
 
@@ -157,7 +157,9 @@ def _fits(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding]:
             yield from equal(f"The number of calls of {what}", len(one), len(other))
             continue
         for before, after in zip(one, other, strict=True):
-            yield from _fit(before, after, licence)
+            yield from _call(before, after, licence)
+            left = left_of(before, licence.made_no_more) or before, left_of(after, ()) or after
+            yield from _settings(before.type, left[0].values, left[1].values, licence)
 
 
 def _changes_hands(before: Sequence[FitFacts], after: Sequence[FitFacts], licence: Licence) -> bool:
@@ -188,7 +190,8 @@ def _what_is_left(
                 found=fit.type,
             )
         else:
-            yield from _fit(wanted, fit, licence)
+            yield from _call(wanted, fit, licence)
+            yield from _settings(wanted.type, wanted.values, fit.values, licence)
 
 
 def _goes_along(before: Sequence[FitFacts], after: Sequence[FitFacts], licence: Licence) -> bool:
@@ -208,7 +211,8 @@ def named_fit(fit: FitFacts) -> str:
     return fit.type if is_asked(fit) else f"{fit.type}.fit"
 
 
-def _fit(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Finding]:
+def _call(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Finding]:
+    """Yield what differs in what is called, and in the table and the labels that reach it."""
     yield from equal(
         "What is asked of the model" if is_asked(before) else "The class of what is fitted", before.type, after.type
     )
@@ -233,17 +237,19 @@ def _fit(before: FitFacts, after: FitFacts, licence: Licence) -> Iterator[Findin
                 expected="equal values",
                 found=f"others in {len(odd)} columns",
             )
-    left = left_of(before, licence.made_no_more) or before
-    values, found = left.values, (left_of(after, ()) or after).values
-    for key in [*values, *(key for key in found if key not in values)]:
-        one, other = values.get(key), found.get(key)
+
+
+def _settings(name: str, before: Mapping[str, Any], after: Mapping[str, Any], licence: Licence) -> Iterator[Finding]:
+    """Yield what differs in the settings of an estimator, and in what else it was called with."""
+    for key in [*before, *(key for key in after if key not in before)]:
+        one, other = before.get(key), after.get(key)
         if same(one, other) or licence.explained(one, other) or key in licence.groups:
             continue
         if licence.columns and is_without(one, other, licence.columns):
             continue
         weighed = key == WEIGHTS and licence.calls  # which a call that goes may have made
         yield (for_a_person if licence.settings or weighed else fails)(
-            f"`{key}` of {before.type} is {shown(other)}, {shown(one)} in the baseline, and no claim says so.",
+            f"`{key}` of {name} is {shown(other)}, {shown(one)} in the baseline, and no claim says so.",
             claim="nothing else differs",
             expected=shown(one),
             found=shown(other),

@@ -44,7 +44,7 @@ def find_stand_ins(change: Change, named: Named) -> Iterator[Broken]:
             if not _calls(use.value, named):
                 continue
             yield from _with_itself(change, use, old, new, named)
-            passed_on = _PassedOn(named).visit(ast.parse(ast.unparse(use.value), mode="eval").body)
+            passed_on = _without(use.value, named, passes_on=True)
             yield from _odd(change, use, Counter(_leaves(passed_on, modules)), old, new, named)
             if use.target not in assigned and use.target != RETURNED:  # it is gone, and others have used it
                 for other in old:
@@ -76,7 +76,7 @@ def _odd(
 def _with_itself(change: Change, use: _Use, old: list[_Use], new: list[_Use], named: Named) -> Iterator[Broken]:
     """Yield what is calculated of something with itself, where the component stood between the two."""
     known = {one.leaves for one in old if one.target == use.target}
-    before = _doubled(_Apart(named).visit(ast.parse(ast.unparse(use.value), mode="eval").body))
+    before = _doubled(_without(use.value, named, passes_on=False))
     for one in new:
         if one.target != use.target or _calls(one.value, named) or one.leaves in known:
             continue
@@ -143,36 +143,30 @@ def _calls(value: ast.expr, named: Named) -> bool:
     return any(_is_component(node, named) for node in ast.walk(value))
 
 
-class _PassedOn(ast.NodeTransformer):
-    """Puts the first argument in the place of a component's call, and of what is taken of that."""
+def _without(value: ast.expr, named: Named, *, passes_on: bool) -> ast.AST:
+    """Return an expression without the component's calls in it."""
+    without: ast.AST = _Without(named, passes_on=passes_on).visit(ast.parse(ast.unparse(value), mode="eval").body)
+    return without
 
-    def __init__(self, named: Named) -> None:
-        self._named = named
+
+class _Without(ast.NodeTransformer):
+    """Puts something in the place of a component's call: the first argument, or nothing, whatever went into it."""
+
+    def __init__(self, named: Named, *, passes_on: bool) -> None:
+        self._named, self._passes_on = named, passes_on
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Replace a call of the component."""
         self.generic_visit(node)
         if not _is_component(node, self._named):
             return node
-        return node.args[0] if node.args else ast.Constant(value=None)
+        return node.args[0] if self._passes_on and node.args else ast.Constant(value=None)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Replace what is taken of such a call."""
-        is_of_it = _is_component(node.value, self._named)
+        """Replace what is taken of a call whose argument goes on."""
+        is_of_it = self._passes_on and _is_component(node.value, self._named)
         self.generic_visit(node)
         return node.value if is_of_it else node
-
-
-class _Apart(ast.NodeTransformer):
-    """Puts nothing in the place of a component's call, whatever went into it."""
-
-    def __init__(self, named: Named) -> None:
-        self._named = named
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Replace a call of the component."""
-        self.generic_visit(node)
-        return ast.Constant(value=None) if _is_component(node, self._named) else node
 
 
 def _leaves(node: ast.AST, modules: frozenset[str]) -> Iterator[str]:
