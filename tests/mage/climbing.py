@@ -1,96 +1,109 @@
-"""How a reply to a request climbs all rungs, with real tools: for replies of people who do not know the judge."""
+"""How a reply to a request climbs all rungs, by the loop itself and with real tools.
+
+A reply is handed in as a person's patch is: it is never mended. Of whom it is makes no difference to any rung.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 from fresh_replies import Fresh
 
+from etude.core.clock import WallClock
 from etude.core.errors import EtudeError
-from etude.mage.facts import Facts
-from etude.mage.judge.baseline import Baseline, compare_runs
-from etude.mage.judge.completion import Completion, judge_completion
-from etude.mage.judge.judging import judge, judge_first_step
-from etude.mage.loop.at_hand import completer, prober
-from etude.mage.loop.book import Setup
-from etude.mage.loop.ladder import may_stop, worst
-from etude.mage.loop.work import reasons_of
+from etude.core.events import AnyFact
+from etude.mage.loop import preparing
+from etude.mage.loop.at_hand import find_sandbox, tools_at_hand
+from etude.mage.loop.book import Book, Setup
+from etude.mage.loop.work import Work, reasons_of
 from etude.mage.patch.blocks import Author
-from etude.mage.patch.making import make_patch, patched
+from etude.mage.patch.making import make_patch
 from etude.mage.patch.reply import read_reply
 from etude.mage.plan import planning
-from etude.mage.plan.marking import find_marks
-from etude.mage.sandbox.finding import find_sandbox
 from etude.mage.sandbox.protocol import Limits
-from etude.mage.sources.reading import read_tree
-from etude.mage.static.checking import check
-from etude.mage.tree import Tree
-from etude.mage.variants import Variant
+from etude.mage.variants import Plan, Variant
 from etude.mage.verdicts import Outcome, Rung, Verdict
+
+LIMITS = Limits(wall_s=300.0)
+NOBODY = "nobody: it is a measurement"
+
+
+@dataclass
+class Kept:
+    """A journal in memory."""
+
+    facts: list[AnyFact] = field(default_factory=list)
+
+    def append(self, facts: Iterable[AnyFact]) -> None:
+        self.facts += facts
+
+    def facts_but_reports(self) -> Iterable[AnyFact]:
+        return self.facts
 
 
 @dataclass(frozen=True)
 class Project:
-    """A program that was run untouched."""
+    """A program that was run untouched.
 
-    tree: Tree
-    base: Baseline
-    variants: dict[str, Variant]
-    probe: Callable[[Tree], Facts]
-    complete: Callable[[Tree], Completion]
-    whole: Completion
+    Attributes:
+        plan: What is wanted of it.
+        facts: What is written of it: each reply goes on from there.
+    """
+
+    plan: Plan
+    facts: tuple[AnyFact, ...]
+
+    @property
+    def variants(self) -> dict[str, Variant]:
+        return {one.name: one for one in self.plan.variants}
 
 
 def untouched(
     root: Path, entry: str, *, metric: str = "metrics.json:accuracy", choices: Mapping[str, str] | None = None
 ) -> Project:
-    """Run a program untouched, once, and plan its variants."""
-    setup = Setup(root=str(root), entry=entry, metric=metric)
-    probe = prober(setup, find_sandbox, Limits(wall_s=300.0))
-    complete = completer(setup, find_sandbox, Limits())
-    assert complete is not None
-    tree = read_tree(root, entry=entry).tree
-    facts = probe(tree)
-    marks, remarks = find_marks(tree)
-    assert not remarks
-    plan = planning.plan(tree, entry, marks, choices=choices, facts=facts)
-    variants = {one.name: one for one in plan.variants}
-    return Project(tree, compare_runs([facts, facts]), variants, probe, complete, complete(tree))
+    """Run a program untouched, and plan its variants."""
+    journal = Kept()
+    book = Book(journal, WallClock())
+    project = preparing.look(root, entry=entry, metric=metric)
+    assert not project.remarks
+    preparing.begin(book, project, Setup(root=str(root), entry=entry, metric=metric))
+    assert not working(book).measure()
+    facts = book.record.runs[0]
+    return Project(
+        planning.plan(project.reading.tree, entry, project.annotations, choices=choices, facts=facts),
+        tuple(journal.facts),
+    )
+
+
+def working(book: Book, *, apart: bool = True) -> Work:
+    setup = book.record.setup
+    assert setup is not None
+    tools = tools_at_hand(book, setup, sandbox=lambda: find_sandbox(""), tier="", limits=LIMITS)
+    return Work(book, dataclasses.replace(tools, apart=apart))
 
 
 def climbed(project: Project, reply: Fresh) -> list[Verdict]:
-    """Return what each rung says of a reply, up to the first that turns it away."""
+    """Return what each rung says of a reply, up to the first that turns it away.
+
+    Of a bad one for which a person is needed anyway, nothing is run.
+    """
+    book = Book(Kept(list(project.facts)), WallClock())
     variant = project.variants[reply.variant]
     try:
         written = read_reply(reply.text)
+        assert not written.cannot
+        patch = make_patch(book.record.tree, written.blocks, author=Author(name="fresh"), lost_ok=variant.goes)
     except EtudeError as error:
-        return [Verdict(rung=Rung.REPLY, outcome=Outcome.FAILED, reasons=reasons_of(error))]
-    assert not written.cannot
-    try:
-        patch = make_patch(
-            project.tree,
-            written.blocks,
-            author=Author(name="fresh"),
-            lost_ok=variant.goes,
-        )
-    except EtudeError as error:
-        rung = getattr(error, "rung", Rung.APPLY)
+        rung = getattr(error, "rung", Rung.REPLY)
         return [Verdict(rung=rung, outcome=Outcome.FAILED, reasons=reasons_of(error))]
-    verdicts = list(check(project.tree, patch, variant))
-    bad = bool(reply.wrong)
-    if worst(verdicts) is Outcome.FAILED or (bad and worst(verdicts) is not Outcome.PASSED):
-        return verdicts
-    facts = project.probe(patched(project.tree, patch))
-    verdicts.append(judge_first_step(facts))
-    if worst(verdicts) is not Outcome.FAILED:
-        verdicts.append(judge(variant, project.base, facts, patch=patch))
-    if worst(verdicts) is Outcome.PASSED:
-        found = project.complete(patched(project.tree, patch))
-        verdicts.append(
-            judge_completion(
-                variant, project.base, project.whole, found, stops_itself=may_stop(project.tree), patch=patch
-            )
-        )
-    return verdicts
+    work = working(book, apart=not reply.wrong)
+    work.plan(msgspec.structs.replace(project.plan, variants=(variant,)))
+    work.approve_plan([variant.name], by=NOBODY)
+    work.hand_in(variant.name, patch)
+    work.run()
+    verdicts = list(book.record.verdicts.values())
+    return list(verdicts[-1] if verdicts else work.judged_now(variant, patch))

@@ -24,6 +24,7 @@ from etude.store.journal import Journal
 
 PATIENCE_S: Final = 300.0
 """How long a command may take; none is waited for longer than it needs."""
+ETUDE: Final = (sys.executable, "-c", "from etude.cli import main; main()")
 KEY: Final = "sk-whole-way-0123456789abcdef0123456789"
 
 PROGRAM: Final = '''\
@@ -154,9 +155,8 @@ class Mage:
         }
 
     def started(self, *args: str, **how: Any) -> subprocess.Popen[str]:
-        """Start a command."""
-        command = [sys.executable, "-c", "from etude.cli import main; main()", "mage", *args]
-        return subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, **how)
+        """Start a command of the mage."""
+        return subprocess.Popen([*ETUDE, "mage", *args], cwd=self.folder, env=self.environment, text=True, **how)
 
     def __call__(self, *args: str, code: int = 0) -> str:
         """Run a command to its end, and return what it printed."""
@@ -168,6 +168,10 @@ class Mage:
             out, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == code, f"{args} left with {process.returncode}:\n{out}\n{err}"
         return out, err
+
+    def etude(self, *args: str) -> None:
+        """Run a command that is none of the mage."""
+        subprocess.run([*ETUDE, *args], cwd=self.folder, env=self.environment, check=True, timeout=PATIENCE_S)
 
     def killed(self, *args: str, at: str, once: threading.Event | None = None) -> str:
         """Start a command, kill it when it tells something, and return what it told until then.

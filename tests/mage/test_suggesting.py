@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,14 @@ from etude.mage.patch.blocks import Author
 from etude.mage.patch.making import make_patch, patched
 from etude.mage.plan.marking import find_marks
 from etude.mage.plan.planning import plan
-from etude.mage.plan.suggesting import suggest, suggested
+from etude.mage.plan.replying import from_reply
+from etude.mage.plan.suggesting import as_diff, suggested, suggested_by
 from etude.mage.rules.writing import write
 from etude.mage.static.checking import check
 from etude.mage.tree import Tree
 from etude.mage.verdicts import Outcome
 
+ENTRY = "python -m pkg.table"
 PLAIN = CNN.replace("  #ABLATABLE_COMPONENT", "").replace("  # ABLATABLE_COMPONENT", "")
 
 TABLE = '''\
@@ -51,12 +55,18 @@ self.conv = nn.Conv2d(1, 2, 3)
 '''
 
 
-def applied(tree: Tree, folder: Path, *command: str) -> Tree:
+def suggest(tree: Tree) -> str:
+    return as_diff(tree, suggested(tree))
+
+
+def applied(tree: Tree, folder: Path, *command: str, diff: str | None = None) -> Tree:
     """Return a tree after a program has put a diff into its files."""
     for path in tree:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(tree.files[path])
-    done = subprocess.run(command, cwd=folder, input=suggest(tree).encode(), capture_output=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, input=(suggest(tree) if diff is None else diff).encode(), capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     return Tree({path: (folder / path).read_bytes() for path in tree})
 
@@ -128,6 +138,37 @@ def test_nothing_is_proposed_where_marks_are_or_nothing_can_be() -> None:
     for source in (CNN, SAGE, "x = 1\n", "USE = True; b = 2\n", "def f(:\n", "A = (True\n", ""):
         assert suggested(tree_of(train=source)) == []
         assert suggest(tree_of(train=source)) == ""
+
+
+def test_the_marks_of_a_plan_plan_its_removals_without_a_planner(tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    tree = tree_of(train=PLAIN, pkg__table=TABLE)
+    paper = "The second layer is the point. So is age, and smoothing. Age and sex go together. Be narrow."
+    wanted = [
+        item("The second layer is the point.", "conv2"),
+        item("So is age, and smoothing.", "age"),
+        item("So is age, and smoothing.", "smooth"),
+        item("Age and sex go together.", "age", "sex"),
+        item("Be narrow.", wish="resize", sizes=[{"name": "conv1", "outputs": 8}]),
+    ]
+    docs = {"paper.txt": paper.replace(". ", ".\n")}
+    drafted = from_reply(json.dumps({"items": wanted}), tree, (), entry=ENTRY, columns=("age", "sex"), docs=docs)
+    assert len(drafted.variants) == len(wanted)
+    found = suggested_by(drafted, tree)
+    assert [one.names for one in found] == [("age",), ("smooth",), ("conv2",)]
+
+    tree = applied(tree, tmp_path, "git", "apply", "-", diff=as_diff(tree, found))
+    marked = plan(tree, ENTRY, find_marks(tree)[0])
+    same = {one.name: one.witnesses for one in drafted.variants if len(one.things) == 1 and "conv1" not in one.name}
+    assert {one.name: one.witnesses for one in marked.variants} == same
+    assert suggested_by(drafted, tree) == []  # they are there
+
+
+def item(
+    quote: str, *names: str, wish: str = "remove", sizes: Sequence[Mapping[str, object]] = ()
+) -> dict[str, object]:
+    return {"quote": quote, "wish": wish, "names": names, "sizes": sizes, "values": [], "each": False}
 
 
 def test_a_comment_that_is_there_already_is_left_alone() -> None:

@@ -23,6 +23,18 @@ from etude.mage.loop.book import Did
 from etude.mage.loop.states import Stage
 from etude.mage.verdicts import Outcome
 
+SECOND_LAYER = {
+    "quote": "We do not know what the second layer is worth.",
+    "wish": "remove",
+    "names": ["fc2"],
+    "sizes": [],
+    "values": [],
+    "each": False,
+}
+CLIP_MARK = "1.0)  # ABLATABLE_COMPONENT"
+COMMENTED = Step(MENDED.texts[0].replace("    self.fc3", "    # here was fc2\n    self.fc3"))
+"""The change once more, with what a person asked for."""
+
 
 @pytest.fixture
 def mage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mage:
@@ -122,25 +134,26 @@ def test_from_marks_to_an_ablation_by_the_commands_alone(mage: Mage) -> None:
 
 
 def test_killed_at_any_moment_it_goes_on_and_nothing_finished_is_asked_or_run_again(mage: Mage) -> None:
+    """In the words of AblationMage, and on to what is sent back, to the report, and to what is told of it."""
     held = Held()
-    with LLMServer(READY, Step(waits=held), FORGOTTEN, MENDED) as server:
-        writer = ("--backend", f"anthropic:authored@{server.url}", "--local-only")
-        write = ("write", "project", *ENTRY, *METRIC, *writer, "--yes")
+    with LLMServer(READY, Step(waits=held), FORGOTTEN, MENDED, COMMENTED) as server:
+        whom = ("-a", "anthropic", "-m", "authored", "--base-url", server.url, "--local-only")
+        call = ("first-call", *whom, "-d", "project", *ENTRY, *METRIC, "--yes")
 
-        mage.killed(*write, at="baseline: run 2")  # what it has seen so far is half a baseline
+        mage.killed(*call, at="baseline: run 2")  # what it has seen so far is half a baseline
         assert not mage.record.runs
         assert len(server.seen) == 1  # whether anybody answers, which is asked once
 
-        mage.killed(*write, at=f"{FC2}: draft (call 1)", once=held.came)  # an answer is on its way, and lost
+        mage.killed(*call, at=f"{FC2}: draft (call 1)", once=held.came)  # an answer is on its way, and lost
         held.set()
         assert len(server.seen) == 2
         assert len(mage.record.runs) == 2
 
-        told = mage.killed(*write, at=f"{CLIP}: running it")  # the first answer has been run, and failed
+        told = mage.killed(*call, at=f"{CLIP}: running it")  # the first answer has been run, and failed
         assert "baseline" not in told
         assert len(server.seen) == 3
 
-        _, told = mage.both(*write, code=3)
+        _, told = mage.both("resume", "project", code=3)
         assert [line for line in told.splitlines() if line.startswith("without-")] == [
             f"{FC2}: repair (call 3)",  # the one that was lost counts: nobody knows whether it was answered
             f"{CLIP}: running it",
@@ -151,8 +164,40 @@ def test_killed_at_any_moment_it_goes_on_and_nothing_finished_is_asked_or_run_ag
         assert len(server.seen) == 4
         assert [one.stage for one in mage.record.standings.values()] == [Stage.AWAITING_REVIEW] * 2
 
-        _, told = mage.both(*write, code=3)
+        _, told = mage.both(*call, code=3)
         assert told == ""
         assert len(server.seen) == 4
-    assert [one.variant for one in mage.did(Did.ANSWERED)] == ["", FC2, FC2]  # the first asks whether it answers
+
+        (mage.folder / "output.txt").write_text("Say in a comment where it was.\n")
+        mage("followup-call", "project", *whom, "-d", "output.txt", "--variant", FC2, code=3)
+        assert len(server.seen) == 5
+        assert "Say in a comment where it was." in json.dumps(server.bodies[-1])
+    assert [one.variant for one in mage.did(Did.ANSWERED)] == ["", FC2, FC2, FC2]  # the first: does it answer?
     assert len(mage.did(Did.MEASURED)) == 1
+    patch = mage.record.patch_of(FC2)
+    assert patch is not None
+    assert "+        # here was fc2" in patch.diff
+
+    (mage.folder / "policy.toml").write_text("most_lines = 40\n")
+    mage("review", "project", "--variant", FC2, "--approve", "policy.toml")
+    mage("run", "project", "--seeds", "1", "--workers", "2", "--force")
+    mage.etude("report", "project")
+    report = json.loads((mage.folder / "studies" / "project" / "report" / "report.json").read_text())
+    effect = next(one["effect"] for one in report["verdicts"]["found"] if FC2 in one["component"])
+    prose = f"Without `fc2` the accuracy is {effect:.3f} away: undecided."
+    with LLMServer(Step(f"{prose} That is 31.41 % more."), Step(prose)) as server:
+        assert mage("explain", "project", "--backend", f"openai:authored@{server.url}/v1").strip() == prose
+        assert "31.41" in json.dumps(server.bodies[-1])  # it was told what nobody has measured
+
+
+def test_a_plan_out_of_a_document_comes_with_the_marks_that_plan_it_without_anybody(mage: Mage) -> None:
+    project = mage.folder / "project"
+    (project / "train.py").write_text(re.sub(r"  # ABLATABLE_COMPONENT.*", "", PROGRAM))
+    (mage.folder / "paper.txt").write_text("1 Method\n\nWe do not know what the second layer is worth.\n")
+    with LLMServer(Step(json.dumps({"items": [SECOND_LAYER]}))) as server:
+        planner = ("--planner", f"openai:authored@{server.url}/v1", "--choose", "fc2=none", "--local-only")
+        document = json.loads(mage("suggest", "project", *ENTRY, *planner, "--doc", "paper.txt", "--json", "--yes"))
+    [planned] = document["plan"]["variants"]
+    assert planned["quote"] == "We do not know what the second layer is worth.  (document paper.txt)"
+    subprocess.run(["git", "apply", "-"], cwd=project, input=document["diff"].encode(), check=True)
+    assert (project / "train.py").read_text() == PROGRAM.replace("(with=none)", "").replace(CLIP_MARK, "1.0)")

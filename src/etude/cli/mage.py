@@ -7,7 +7,6 @@ backend is down, 7 the untouched program does not run, 8 there is no sandbox; 1,
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -49,7 +48,6 @@ from etude.core.errors import ConfigError
 ANY_TAG = "0" * 12
 """Stands for what is drawn when a study begins."""
 NOTHING_SAID = OfThePlan()
-NOTHING_TO_MARK = "Nothing was found that could be marked. Files that have marks already are left alone."
 
 app = typer.Typer(
     cls=MageShell,
@@ -88,32 +86,32 @@ def suggest(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Propose marks for a project as a diff; with --planner also a plan, to be approved and then written."""
+    """Propose marks for a project as a diff; with --planner a plan as well, to be approved and then written.
+
+    With a planner the marks are those of its plan: with them the same is planned without asking anybody.
+    """
     from etude.mage.loop import at_hand, preparing
-    from etude.mage.plan.suggesting import suggest as propose
+    from etude.mage.plan.suggesting import as_diff, suggested, suggested_by
 
     said = asking.said(path, of_plan, of_asking, tier=sandbox, planner=planner)
-    diff = propose(preparing.look(path, entry=said.entry).reading.tree)
-    told_marks = diff.removesuffix("\n") or NOTHING_TO_MARK
     if planner is None:
-        if as_json:
-            print_json({"diff": diff})
-        elif sys.stdout.isatty():
-            told.show(told_marks)
-        else:  # it is a diff that somebody may apply
-            print(told_marks)
+        tree = preparing.look(path, entry=said.entry).reading.tree
+        told.show_diff(as_diff(tree, suggested(tree)), as_json=as_json)
         return
     folder = studies.folder_of(path, name)
     setup = studies.heeded(folder, said)
     asking.backend(setup.planner, setup)  # refused before anything is run
     at_hand.find_sandbox(setup.tier)
-    if not as_json:
-        told.show(told_marks)
     with studies.prepared(folder, setup) as (project, setup, book):
         planning.plan_anew(book, project, setup)
         work = studies.work(book, setup, project)
-        planning.approve_plan(work, book, yes=yes, quiet=as_json)
-        more = {"diff": diff, "plan": told.plain(book.record.plan)}
+        found = book.record.plan
+        assert found is not None, "it was made just now"
+        diff = as_diff(book.record.tree, suggested_by(found, book.record.tree))
+        if diff and not as_json:
+            told.show(f"The same as marks, for `git apply`:\n{diff}")
+        more = {"diff": diff, "plan": told.plain(found)}
+        planning.approve_plan(work, book, yes=yes, quiet=as_json, more=more)
         told.tell(work, book.record, as_json=as_json, is_plan=True, more=more)
 
 

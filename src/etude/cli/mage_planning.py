@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -142,8 +143,16 @@ def drafted(record: Record, project: Project, setup: Setup, base: Facts | None, 
     return shared(found, tree)
 
 
-def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool) -> None:
-    """Show the plan and have a person approve what is new of it."""
+def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool, more: Mapping[str, Any] | None = None) -> None:
+    """Show the plan and have a person approve what is new of it.
+
+    Args:
+        work: Brings it to variants.
+        book: Where it is written.
+        yes: Whether it is approved beforehand.
+        quiet: Whether a program reads what is told.
+        more: What such a program is told besides if it is not approved.
+    """
     from etude.mage.loop.states import Stage
     from etude.mage.plan.planning import told
     from etude.mage.review.approving import who
@@ -155,7 +164,7 @@ def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool) -> None:
         show(told(book.record.plan))
     if not yes and (quiet or not at_a_terminal() or not typer.confirm("Is that what is wanted?", default=False)):
         typer.echo("The plan is not approved, so nothing is written. Add --yes, or answer.", err=True)
-        tell(work, book.record, as_json=quiet)
+        tell(work, book.record, as_json=quiet, more=more)
         raise typer.Exit(MageCode.AWAITING)
     work.approve_plan(new, by=who())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +33,7 @@ class MageCode(IntEnum):
     SANDBOX = 8
 
 
+NOTHING_TO_MARK: Final = "Nothing was found that could be marked. Files that have marks already are left alone."
 RAISE: Final = "Raise that limit (--max-calls, --max-tokens, --max-input, --max-cost, --max-seconds or --per-variant)"
 HOW_IT_GOES_ON: Final = {
     MageCode.BUDGET: f"{RAISE}, and it goes on: etude mage resume {{study}}",
@@ -69,6 +71,16 @@ def say(text: str) -> None:
 def show(text: str) -> None:
     """Print what comes of a project: its texts may be anybody's, so what would move a terminal is spelled out."""
     print(visible_lines(text))
+
+
+def show_diff(diff: str, *, as_json: bool) -> None:
+    """Print proposed marks: spelled out for a person, and as they are for whoever applies them."""
+    if as_json:
+        print_json({"diff": diff})
+    elif sys.stdout.isatty():
+        show(diff.removesuffix("\n") or NOTHING_TO_MARK)
+    else:
+        print(diff.removesuffix("\n") or NOTHING_TO_MARK)
 
 
 def show_waiting(record: Record, names: Sequence[str]) -> None:

@@ -1,9 +1,13 @@
-"""Proposes marks for a project without any, as a diff that a person may apply. Nothing is ever written unasked."""
+"""Proposes marks, as a diff that a person may apply: for a project without any, or those that a plan comes to.
+
+Nothing is ever written unasked.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from etude.mage.annotations import Mark
@@ -11,6 +15,7 @@ from etude.mage.networks.models import networks
 from etude.mage.networks.roles import Role
 from etude.mage.plan.binding import bind
 from etude.mage.plan.marking import find_marks
+from etude.mage.plan.pairs import name_of
 from etude.mage.rules.columns import selects
 from etude.mage.sources.columns import texts_in
 from etude.mage.sources.marks import COMPONENT
@@ -19,6 +24,7 @@ from etude.mage.sources.settings import ENTRY, settings_of
 from etude.mage.sources.source import Comment, Placed, Source, read_source
 from etude.mage.tree import Tree
 from etude.mage.values import Value
+from etude.mage.variants import Plan, Variant
 
 ROLES: Final = (Role.LAYER, Role.NORM, Role.DROPOUT)
 """What is worth trying without; an activation or a pooling seldom is by itself."""
@@ -49,23 +55,48 @@ def suggested(tree: Tree) -> list[Suggestion]:
     """
     annotations, _ = find_marks(tree)
     marked = {one.file for one in annotations if one.mark in (Mark.COMPONENT, Mark.HINT)}
-    found = [*_modules(tree), *_columns(tree), *_switches(tree)]
-    places: dict[tuple[str, int], Suggestion] = {}
-    for one in found:
-        if one.file not in marked and _fits(read_source(tree, one.file), one):
-            places.setdefault((one.file, one.line), one)
-    return [places[place] for place in sorted(places)]
+    found = [*_modules(tree, ROLES), *_columns(tree), *_switches(tree)]
+    return _in_place(tree, (one for one in found if one.file not in marked))
 
 
-def suggest(tree: Tree) -> str:
-    """Return what ``suggested`` says as a diff for ``git apply`` or ``patch -p1``; empty if that is nothing."""
+def suggested_by(plan: Plan, tree: Tree) -> list[Suggestion]:
+    """Return the marks by which a plan's removals are planned without anybody who reads hints or documents.
+
+    A removal that is marked already needs none, and there is none for several things that go together, for another size
+    or another value.
+
+    Args:
+        plan: The plan.
+        tree: The files that it is of.
+    """
+    wanted = {variant.things[0].name: variant.files for variant in plan.variants if _is_one_removal(variant)}
+    found = [*_modules(tree, frozenset(Role)), *_columns(tree), *_switches(tree)]
+    return _in_place(tree, (one for one in found if one.file in wanted.get(one.names[0], ())))
+
+
+def as_diff(tree: Tree, found: Iterable[Suggestion]) -> str:
+    """Return suggestions as a diff for ``git apply`` or ``patch -p1``; empty if there are none."""
     by_file: dict[str, list[Suggestion]] = {}
-    for one in suggested(tree):
+    for one in found:
         by_file.setdefault(one.file, []).append(one)
     return "".join(_diff(file, tree.text(file), [one.line for one in found]) for file, found in by_file.items())
 
 
-def _modules(tree: Tree) -> list[Suggestion]:
+def _is_one_removal(variant: Variant) -> bool:
+    """Say whether one thing goes, and nothing else is wanted: then a mark beside it plans the same."""
+    return len(variant.things) == 1 and variant.name == name_of([variant.things[0].name])
+
+
+def _in_place(tree: Tree, found: Iterable[Suggestion]) -> list[Suggestion]:
+    """Return those that a comment in their place would be about, one for each place, in order."""
+    places: dict[tuple[str, int], Suggestion] = {}
+    for one in found:
+        if _fits(read_source(tree, one.file), one):
+            places.setdefault((one.file, one.line), one)
+    return [places[place] for place in sorted(places)]
+
+
+def _modules(tree: Tree, roles: Collection[Role]) -> list[Suggestion]:
     return [
         Suggestion(
             file=made.file,
@@ -75,7 +106,7 @@ def _modules(tree: Tree) -> list[Suggestion]:
         )
         for network in networks(tree)
         for made in network.made
-        if made.role in ROLES
+        if made.role in roles
     ]
 
 

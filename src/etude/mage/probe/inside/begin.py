@@ -52,7 +52,7 @@ def begin(spec: dict[str, Any]) -> None:
     os.register_at_fork(after_in_child=operators.leave)
     atexit.register(seen.finish)
     seen.write()
-    sys.settrace(calls.trace)
+    sys.settrace(calls.tracing())
 
 
 def _load(name: str) -> Any:

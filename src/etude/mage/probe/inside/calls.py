@@ -55,27 +55,33 @@ class Calls:
         self._counts: dict[str, int] = {}
         self._seeds: list[str] = []
 
-    def trace(self, frame: Any, event: str, arg: Any) -> None:
-        """See a frame that begins."""
-        seen = self._seen
-        if seen.is_busy:
-            return
-        try:
-            name = self._names[id(frame.f_code)]
-        except KeyError:
-            name = self._named(frame)
-        if name is None:
-            return
-        if not isinstance(name, str):
-            try:
-                name = name(frame)
-            except Exception as error:
-                seen.note(f"a call of {frame.f_code.co_name} could not be read: {error}")
+    def tracing(self) -> Any:
+        """Return a trace function that sees each frame that begins; most of them do not count, and cost least."""
+        seen, names, counts, named = self._seen, self._names, self._counts, self._named
+        parameters, take = self._parameters, self._take
+
+        def trace(frame: Any, event: str, arg: Any) -> None:
+            number = id(frame.f_code)
+            if number in names:
+                name = names[number]
+            elif seen.is_busy:
                 return
-        if name:
-            self._counts[name] = self._counts.get(name, 0) + 1
-            if id(frame.f_code) in self._parameters:
-                self._take(frame)
+            else:
+                name = named(frame)
+            if name is None or seen.is_busy:
+                return
+            if not isinstance(name, str):
+                try:
+                    name = name(frame)
+                except Exception as error:
+                    seen.note(f"a call of {frame.f_code.co_name} could not be read: {error}")
+                    return
+            if name:
+                counts[name] = counts.get(name, 0) + 1
+                if number in parameters:
+                    take(frame)
+
+        return trace
 
     def update(self) -> None:
         """Hand over what was counted."""

@@ -270,7 +270,8 @@ class Modules:
                 row["got_gradient"] = gradient is not None and bool((gradient.detach() != 0).any())
 
     def _alive(self, kind: type) -> list[Any]:
-        return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+        kinds = self._seen.plain.classes(kind)
+        return [one for one in gc.get_objects() if type(one) in kinds]
 
     def _has_optimizer(self) -> bool:
         return "keras" in sys.modules or bool(self._alive(self._torch.optim.Optimizer))

@@ -127,3 +127,13 @@ def shapes(value: Any) -> list[list[int]]:
     """Return the shapes of all tensors and arrays in it."""
     found = [leaf.shape for leaf in leaves(value) if hasattr(leaf, "shape")]
     return [[-1 if size is None else int(size) for size in shape] for shape in found]
+
+
+def classes(kind: type) -> set[type]:
+    """Return a class and all that are below it: there are some thousands, and hundreds of thousands of objects."""
+    found, waiting = {kind}, [kind]
+    while waiting:
+        below: set[type] = set(type.__subclasses__(waiting.pop())) - found
+        found |= below
+        waiting += below
+    return found

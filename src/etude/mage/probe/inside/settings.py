@@ -65,16 +65,17 @@ class Settings:
         self._seen.facts["settings"] = dict(self._found)
 
     def _objects(self) -> list[tuple[str, Any]]:
-        """Return instances of the project's configurations."""
-        found = []
-        for one in gc.get_objects():
-            kind = type(one)
-            if "__dataclass_fields__" in kind.__dict__ and CONFIGURATION.search(kind.__name__):
-                module = sys.modules.get(kind.__module__)
-                if self._seen.place(_file(module)):
-                    items = [(f.name, getattr(one, f.name, None)) for f in dataclasses.fields(kind)]
-                    found.append((kind.__name__, items))
-        return found
+        """Return instances of the project's configurations; objects are looked through only if there are such."""
+        wanted = {kind for kind in self._seen.plain.classes(object) if self._is_configuration(kind)}
+        return [
+            (type(one).__name__, [(f.name, getattr(one, f.name, None)) for f in dataclasses.fields(one)])
+            for one in (gc.get_objects() if wanted else ())
+            if type(one) in wanted
+        ]
+
+    def _is_configuration(self, kind: type) -> bool:
+        is_named = "__dataclass_fields__" in kind.__dict__ and CONFIGURATION.search(kind.__name__) is not None
+        return is_named and bool(self._seen.place(_file(sys.modules.get(kind.__module__))))
 
     def _variables(self) -> list[tuple[str, Any]]:
         """Return mappings and namespaces that running functions hold under a name that says so."""
