@@ -39,7 +39,7 @@ FUNCTION: Final = """\
 
 def step_{nth}(values, scale={scale}):
     \"\"\"Return the values, scaled and shifted.\"\"\"
-    total = 0.0
+    total = 0.0  # of what was scaled
     for value in values:
         total += scale * value + {nth}
     return total

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import etude
 from etude.engines import virtual
-from etude.results.reading import studies_folder
+from etude.results.finding import studies_folder
 from etude.results.search import Search
 
 HOUR = 3600.0

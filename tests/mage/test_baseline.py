@@ -58,7 +58,7 @@ def test_a_baseline_that_fails_by_itself_is_the_users_code() -> None:
         compare_runs([broken, broken])
     assert str(refused.value) == (
         "The program does not run by itself: ValueError: no data (train.py, line 3, main). That is your code, not the "
-        "patch: no variant was written, and nothing was sent. Make it run as it is, then begin again."
+        "patch: no variant was written, and none of your code was sent. Make it run as it is, then begin again."
     )
     assert isinstance(refused.value, ConfigError)
 

@@ -199,7 +199,7 @@ def test_a_baseline_that_fails_at_its_end_is_told_as_the_users() -> None:
     assert why_broken(ended(USUAL, None)) == (
         "The program was run to its end as 'python train.py --seed {seed}'. It comes to its end, and was to leave the "
         "metric 'accuracy' there: it leaves none. That is your code, not the patch: no variant was written, and "
-        "nothing was sent. Make it come to its end there, or leave this rung out with --short-limit 0."
+        "none of your code was sent. Make it come to its end there, or leave this rung out with --short-limit 0."
     )
     assert "KeyError after 12 steps at train.py:41 in save" in why_broken(ended(of(ended=RAISED), None))
 

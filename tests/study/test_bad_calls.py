@@ -9,7 +9,7 @@ import pytest
 import etude
 from etude.core.text import brief
 from etude.engines import local
-from etude.results.reading import studies_folder
+from etude.results.finding import studies_folder
 
 
 def train(lr: float, width: int = 8, path: etude.Stateless[str] = "."):

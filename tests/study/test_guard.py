@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import etude
 from etude.core.errors import ConfigError
 from etude.frameworks import state_file
-from etude.results.reading import studies_folder
+from etude.results.finding import studies_folder
 
 ROWS = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
 ROWS[150:] = ROWS[:50]  # as real data sets have, there are rows that stand twice

@@ -19,7 +19,7 @@ MOST_BYTES: Final = 4 * 2**20
 
 def studies(incomplete: str) -> list[str]:
     """Return the names of studies here that begin so."""
-    from etude.results.reading import studies_here
+    from etude.results.finding import studies_here
 
     return [folder.name for folder in studies_here() if folder.name.startswith(incomplete)]
 
@@ -27,7 +27,8 @@ def studies(incomplete: str) -> list[str]:
 def trials(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the numbers of the study's trials that begin so, each with how it stands."""
     from etude.core.text import show
-    from etude.results.reading import find, read
+    from etude.results.finding import find
+    from etude.results.reading import read
     from etude.store.journal import FILE
 
     with contextlib.suppress(EtudeError, OSError):

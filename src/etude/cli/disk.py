@@ -104,7 +104,7 @@ def in_units(size_b: int) -> str:
 
 def _all_here() -> Iterator[str]:
     """Yield the folders of all studies here, by name; a mirror that lies among them is none."""
-    from etude.results.reading import studies_folder
+    from etude.results.finding import studies_folder
     from etude.store.fetch import is_mirror
 
     for folder in sorted(studies_folder().glob("*/")):
@@ -130,6 +130,6 @@ def _tell(one: Cleared, *, dry_run: bool) -> None:
 
 
 def _say_there_are_none() -> None:
-    from etude.results.reading import studies_folder
+    from etude.results.finding import studies_folder
 
     print(f"There are no studies in {studies_folder()}.")

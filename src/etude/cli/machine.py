@@ -103,7 +103,7 @@ def _hardware() -> Iterator[Finding]:
 def _studies() -> Iterator[Finding]:
     import shutil
 
-    from etude.results.reading import studies_folder
+    from etude.results.finding import studies_folder
     from etude.store.filesystems import network_kind
 
     folder = studies_folder().absolute()

@@ -237,7 +237,7 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Go on with a study that was broken off, with what was said of it: whoever wrote is asked, within its limits."""
-    from etude.results.reading import find
+    from etude.results.finding import find
 
     before = studies.setup_of(study)
     whom = writer or backend
@@ -373,7 +373,7 @@ def replay(
     from etude.mage.loop.session import read
     from etude.mage.loop.states import Stage
     from etude.mage.static.checking import check
-    from etude.results.reading import find
+    from etude.results.finding import find
 
     record = read(find(study))
     found = replaying.rejudge(
@@ -414,7 +414,7 @@ def run(
 ) -> None:
     """Train the accepted variants beside the untouched program: an ordinary ablation in the same study."""
     from etude.mage.loop.session import read
-    from etude.results.reading import find
+    from etude.results.finding import find
 
     folder = find(study)
     record = read(folder)
@@ -483,7 +483,7 @@ def explain(
     from etude.mage.loop import at_hand, session
     from etude.mage.loop.book import Did, Whom
     from etude.mage.loop.said import asked_now, heeded
-    from etude.results.reading import find
+    from etude.results.finding import find
 
     if not (explainer or backend):
         raise ConfigError("Nobody is there who could explain. Name one with --backend, such as anthropic:MODEL.")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def folder_of(path: Path, name: str | None) -> Path:
     """Return the folder of the study of a project."""
-    from etude.results.reading import studies_folder
+    from etude.results.finding import studies_folder
 
     return (studies_folder() / (name or path.resolve().name or "mage")).absolute()
 
@@ -83,7 +83,7 @@ def taken_up(study: str, now: Setup | None = None) -> Iterator[tuple[Setup, Book
     """Open a study that was prepared before, and write down what is said of it now."""
     from etude.mage.loop import session
     from etude.mage.loop.book import Did
-    from etude.results.reading import find
+    from etude.results.finding import find
 
     folder = find(study)
     before = setup_of(study)
@@ -101,7 +101,7 @@ def setup_of(study: str) -> Setup:
         ConfigError: It was not.
     """
     from etude.mage.loop import session
-    from etude.results.reading import find
+    from etude.results.finding import find
 
     setup = session.read(find(study)).setup
     if setup is None:

@@ -81,7 +81,8 @@ def open_study(study: str) -> Search:
     import difflib
 
     from etude.core.errors import NotAStudyError
-    from etude.results.reading import read, studies_here
+    from etude.results.finding import studies_here
+    from etude.results.reading import read
 
     try:
         return read(study)

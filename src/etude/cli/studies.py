@@ -38,7 +38,7 @@ def ls(
 ) -> None:
     """List the studies that there are."""
     from etude.core.text import show as shown
-    from etude.results.reading import studies_folder
+    from etude.results.finding import studies_folder
     from etude.store.fetch import is_url
 
     where = folder if folder is not None else str(studies_folder())
@@ -172,7 +172,8 @@ def standing(search: Search) -> str:
 
 
 def _row(study: Path | str, name: str) -> dict[str, Any]:
-    from etude.results.reading import find, read
+    from etude.results.finding import find
+    from etude.results.reading import read
 
     row: dict[str, Any] = {"study": name, "standing": "", "trials": None, "metrics": {}, "best": None}
     try:

@@ -218,7 +218,7 @@ def resume(
     from etude.cli import options
     from etude.cli.wording import told_in_options
     from etude.files import scripts
-    from etude.results.reading import studies_folder
+    from etude.results.finding import studies_folder
     from etude.store.fetch import bring, mirror_of, split
     from etude.store.journal import FILE
     from etude.store.shared import home_of

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from etude.core.errors import ConfigError, EtudeError
 from etude.definition import where_is
-from etude.results.reading import read, studies_folder, studies_here
+from etude.results.finding import studies_folder, studies_here
+from etude.results.reading import read
 from etude.results.search import Search
 from etude.store.journal import FILE
 

@@ -20,7 +20,8 @@ from etude.core.reuse import Donor, Key, Reuse, is_of_its_own, key
 from etude.core.signature import Definition
 from etude.core.text import brief, count
 from etude.definition import difference, read_code
-from etude.results.reading import find, history_in
+from etude.results.finding import find
+from etude.results.reading import history_in
 from etude.results.search import Search
 from etude.store import shared
 from etude.store.journal import Journal

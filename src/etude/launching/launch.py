@@ -38,7 +38,8 @@ from etude.launching.progress import AtWork
 from etude.launching.quota import check_quota
 from etude.launching.shipping import packed
 from etude.places.url_depot import try_out
-from etude.results.reading import history_of, studies_folder
+from etude.results.finding import studies_folder
+from etude.results.reading import history_of
 from etude.results.search import Search
 from etude.results.summary import is_prepared
 from etude.store import provenance, shared

@@ -18,7 +18,8 @@ from etude.core.errors import ConfigError, StudyInUseError
 from etude.core.shelf import Shelf
 from etude.places.depot import Depot, Found, read_path
 from etude.places.url_depot import depot_at
-from etude.results.reading import find, history_in
+from etude.results.finding import find
+from etude.results.reading import history_in
 from etude.store import shared
 from etude.store.artifacts import surplus
 from etude.store.changed_files import LOG_TAIL, TRIALS, WORKERS_LOG

@@ -128,7 +128,7 @@ def broken(facts: Facts) -> str:
     where = f" ({ended.frame})" if ended.frame else ""
     return (
         f"The program does not run by itself: {what}{where}. That is your code, not the patch: no variant was written, "
-        "and nothing was sent. Make it run as it is, then begin again."
+        "and none of your code was sent. Make it run as it is, then begin again."
     )
 
 

@@ -71,7 +71,8 @@ def why_broken(base: Completion) -> str:
         return ""
     return (
         f"The program was run to its end as {base.entry!r}. {what} That is your code, not the patch: no variant was "
-        "written, and nothing was sent. Make it come to its end there, or leave this rung out with --short-limit 0."
+        "written, and none of your code was sent. Make it come to its end there, or leave this rung out with "
+        "--short-limit 0."
     )
 
 

@@ -80,8 +80,9 @@ class _Found:
         if self.source.error is not None:
             line, why = self.source.error
             self._say(line, f"The file does not parse ({why}); marks were read as far as its words can be told apart.")
-        for comment in self.source.comments:
-            self._comment(comment)
+        if _may_mark(self.source.lines):  # few files do, and telling comments from texts takes longest
+            for comment in self.source.comments:
+                self._comment(comment)
         if self._hint is not None:
             self._say(self._hint.line, f"`#{START}` is never closed. Not treated as an annotation: add `#{END}`.")
         self.annotations.sort(key=lambda one: one.lines)
@@ -184,6 +185,12 @@ class _Found:
                 digest=self.digest,
             )
         )
+
+
+def _may_mark(lines: Iterable[str]) -> bool:
+    """Say whether anything behind a number sign is a mark or looks like one, be it in a comment or in a text."""
+    pieces = (piece.strip() for line in lines if "#" in line for piece in line.split("#")[1:])
+    return any(piece.startswith(WORDS) or _meant(piece) for piece in pieces)
 
 
 def _meant(piece: str) -> str:

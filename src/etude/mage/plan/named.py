@@ -154,7 +154,7 @@ class Names:
                 node = placed.node
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
                     found[f"{source.file}:{placed.scope}{'.' if placed.scope else ''}{node.name}"] = None
-            for call in ast.walk(source.module) if source.module is not None else ():
+            for call in source.nodes:
                 if isinstance(call, ast.Call):
                     dotted = source.dotted(call.func)
                     if dotted.rpartition(".")[2] == name and dotted.partition(".")[0] in {

@@ -160,19 +160,14 @@ def _as_one(witnesses: Sequence[Witness], container: str) -> tuple[Witness, ...]
 
 def _module_thing(project: Project, network: Network, made: Made) -> Thing:
     source = read_source(project.tree, made.file)
-    used = (
-        [
-            (source.file, node.lineno)
-            for node in ast.walk(source.module)
-            if source.module is not None
-            if isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Load)
-            and within(plain_name(node)) == made.name
-            and network.lines[0] <= node.lineno <= network.lines[1]
-        ]
-        if source.module is not None
-        else []
-    )
+    used = [
+        (source.file, node.lineno)
+        for node in source.nodes
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and within(plain_name(node)) == made.name
+        and network.lines[0] <= node.lineno <= network.lines[1]
+    ]
     evidence = source.lines[made.line - 1].strip()
     return Thing(
         name=made.name,

@@ -103,11 +103,10 @@ def _configs(tree: Tree, files: Iterable[str], entry: str) -> list[str]:
     """Return configurations that a command or the texts in some sources name."""
     configs = [path for path in tree if path.endswith(CONFIGS)]
     texts = {word.rpartition("=")[2] for word in words_of(entry)}
-    for file in files:
+    for file in files if configs else ():
         if not is_python(file):
             continue
-        module = read_source(tree, file).module
-        for node in ast.walk(module) if module is not None else ():
+        for node in read_source(tree, file).nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.add(node.value)
             elif isinstance(node, ast.keyword) and node.arg == "config_name":

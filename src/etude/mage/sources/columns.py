@@ -55,7 +55,7 @@ def columns_of_data(root: Path, tree: Tree) -> tuple[str, ...]:
     root = root.resolve()
     found: list[str] = []
     for source in sources(tree):
-        for node in ast.walk(source.module) if source.module is not None else ():
+        for node in source.nodes:
             if not isinstance(node, ast.Call) or plain_name(node.func).rpartition(".")[2] not in READS:
                 continue
             path = literal(argument(node, "filepath_or_buffer", ("filepath_or_buffer", "sep")))
@@ -100,7 +100,7 @@ def texts_in(tree: Tree) -> Iterator[Texts]:
 def _uses(source: Source) -> dict[object, str]:
     """Return what becomes of lists, by the list itself or by the name that it has."""
     found: dict[object, str] = {}
-    for node in ast.walk(source.module) if source.module is not None else ():
+    for node in source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "drop":
             columns = argument(node, "columns", ())
             axis = literal(argument(node, "axis", ("labels", "axis")))

@@ -56,7 +56,7 @@ def times_called(call: ast.Call, source: Source, tree: Tree, name: str) -> int:
     last = plain_name(call.func).rpartition(".")[2]
     found = 0
     for other in sources(tree):
-        for node in ast.walk(other.module) if other.module is not None else ():
+        for node in other.nodes:
             if isinstance(node, ast.Call) and plain_name(node.func).rpartition(".")[2] == last:
                 found += function_of(node, other, tree) in (name, "")
     return found

@@ -19,10 +19,8 @@ def imports_of(tree: Tree) -> dict[str, tuple[str, ...]]:
 
 
 def _imported(source: Source, python: set[str]) -> Iterator[str]:
-    if source.module is None:
-        return
     folder = source.file.rpartition("/")[0]
-    for node in ast.walk(source.module):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             for one in node.names:
                 yield from _absolute(one.name, folder, python)
@@ -84,7 +82,7 @@ def imported_names(source: Source, tree: Tree) -> dict[str, tuple[str, str]]:
     python = {path for path in tree if is_python(path)}
     folder = source.file.rpartition("/")[0]
     found: dict[str, tuple[str, str]] = {}
-    for node in ast.walk(source.module) if source.module is not None else ():
+    for node in source.nodes:
         if isinstance(node, ast.ImportFrom):
             bases = [prefix + (node.module or "").replace(".", "/") for prefix in _places(folder)]
             if node.level:

@@ -119,6 +119,11 @@ class Source:
         ]
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of its tree; none if it does not parse."""
+        return list(ast.walk(self.module)) if self.module is not None else []
+
+    @cached_property
     def statements(self) -> list[Placed]:
         """All its statements, those that are around others before these."""
         return list(_placed(self.module.body, ())) if self.module is not None else []
@@ -127,7 +132,7 @@ class Source:
     def imports(self) -> dict[str, str]:
         """What names of imported things mean: ``F`` -> ``torch.nn.functional``."""
         found = {}
-        for node in ast.walk(self.module) if self.module is not None else ():
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for one in node.names:
                     found[one.asname or one.name.partition(".")[0]] = (

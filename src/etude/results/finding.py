@@ -1,0 +1,43 @@
+"""Studies that are there: which, and where."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from etude.store import shared
+from etude.store.fetch import copy, mirror_of, split
+from etude.store.filesystems import cache_folder, place_name
+from etude.store.journal import FILE
+
+
+def studies_folder() -> Path:
+    """Return where studies are kept: ``ETUDE_STUDIES``, or ``etude-studies`` in the current folder."""
+    return Path(os.environ.get("ETUDE_STUDIES") or "etude-studies")
+
+
+def studies_here() -> list[Path]:
+    """Return the folders of all studies that are kept there, by name."""
+    return sorted(path.parent for path in studies_folder().glob(f"*/{FILE}"))
+
+
+def find(study: str | os.PathLike[str], *, logs: bool = True) -> Path:
+    """Return the folder of a study that is given by its path, its name, or its mirror: a URL, or a folder.
+
+    A mirror is copied into the user's cache, without the files that its trials kept, and with its logs if ``logs``.
+    """
+    path = Path(study)
+    if not (path / FILE).exists() and (studies_folder() / path / FILE).exists():
+        return studies_folder() / path
+    for there in (study, studies_folder() / path):
+        if shared.is_shared(Path(there)):
+            return shared.to_look_at(Path(there))
+        if (mirror := mirror_of(there)) is not None:
+            return _copied(mirror, logs=logs)
+    return path
+
+
+def _copied(mirror: str, *, logs: bool) -> Path:
+    folder = cache_folder() / "mirrors" / place_name(mirror) / split(mirror)[1]
+    copy(mirror, folder, logs=logs)
+    return folder
