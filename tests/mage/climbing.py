@@ -79,20 +79,21 @@ def untouched(
     )
 
 
-def working(book: Book, *, apart: bool = True) -> Work:
+def working(book: Book, *, thrifty: bool = False) -> Work:
+    """Return the loop; a thrifty one runs nothing for which a person is needed anyway, and nothing to its end."""
     setup = book.record.setup
     assert setup is not None
     tools = tools_at_hand(book, setup, sandbox=lambda: find_sandbox(""), tier="", limits=LIMITS)
-    return Work(book, dataclasses.replace(tools, apart=apart))
+    return Work(book, dataclasses.replace(tools, apart=False, complete=None) if thrifty else tools)
 
 
 def climbed(project: Project, reply: Fresh) -> list[Verdict]:
     """Return what each rung says of a reply, up to the first that turns it away.
 
-    Of a bad one for which a person is needed anyway, nothing is run.
+    A bad one is run to its end only if nothing else kept it from passing.
     """
     book = Book(Kept(list(project.facts)), WallClock())
-    variant = project.variants[reply.variant]
+    variant = msgspec.structs.replace(project.variants[reply.variant], unclear=())  # somebody has chosen
     try:
         written = read_reply(reply.text)
         assert not written.cannot
@@ -100,10 +101,12 @@ def climbed(project: Project, reply: Fresh) -> list[Verdict]:
     except EtudeError as error:
         rung = getattr(error, "rung", Rung.REPLY)
         return [Verdict(rung=rung, outcome=Outcome.FAILED, reasons=reasons_of(error))]
-    work = working(book, apart=not reply.wrong)
+    work = working(book, thrifty=bool(reply.wrong))
     work.plan(msgspec.structs.replace(project.plan, variants=(variant,)))
     work.approve_plan([variant.name], by=NOBODY)
     work.hand_in(variant.name, patch)
     work.run()
+    if reply.wrong and work.standings[variant.name].outcome is Outcome.PASSED:
+        working(book).run()
     verdicts = list(book.record.verdicts.values())
     return list(verdicts[-1] if verdicts else work.judged_now(variant, patch))

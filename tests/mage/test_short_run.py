@@ -167,6 +167,20 @@ def test_fits_are_counted_as_steps_are() -> None:
     assert verdict.reasons[0].text.startswith("Until its end it takes 2 fits, 1 fit in the baseline")
 
 
+def test_fits_that_go_with_a_call_are_no_shorter_training() -> None:
+    """Found by running replies of fresh eyes through the loop: a person is asked, and then nothing turns it away."""
+    chosen, fit = (FitFacts(type=kind, rows=9, columns=("a",)) for kind in ("SelectKBest", "SVC"))
+    without = Variant(name="all", intent="`chosen` is removed.", witnesses=(CallGone(name="train.py:chosen"),))
+    calls = {"train.py:chosen": 2, "train.py:evaluate": 2}
+    whole = ended(msgspec.structs.replace(USUAL, fits=(chosen, fit, chosen, fit), calls=calls), 0.75)
+    along = judge_completion(without, base(), whole, ended(of(fits=(fit, fit))))
+    assert along.outcome is Outcome.FOR_A_PERSON
+    assert "its training is shorter. They are those of estimators that are called no more." in along.reasons[0].text
+    cut = judge_completion(without, base(), whole, ended(of(fits=(fit,))))
+    assert cut.outcome is Outcome.FAILED
+    assert cut.reasons[0].text.startswith("Until its end it takes 1 fit, 4 fits in the baseline")
+
+
 def test_numbers_that_are_told_no_more_are_for_a_person() -> None:
     whole = ended(msgspec.structs.replace(USUAL, metrics={"accuracy": 0.75, "auc": 0.7}), 0.75)
     verdict = judge_completion(NO_CLIP, base(), whole, ended(WITHOUT))

@@ -18,8 +18,11 @@ from etude.mage.facts import Facts
 from etude.mage.judge.baseline import Baseline, digest_of_facts, ended_well
 from etude.mage.judge.comparing import listed, shown
 from etude.mage.judge.estimators import is_asked
+from etude.mage.judge.feeding import goes_along
 from etude.mage.judge.findings import Finding, fails, for_a_person, outcome_of, unclear
 from etude.mage.judge.judging import judge, judge_first_step
+from etude.mage.judge.licence import licence_of
+from etude.mage.judge.tables import pairs
 from etude.mage.patch.blocks import Patch
 from etude.mage.values import Value
 from etude.mage.variants import Variant
@@ -205,13 +208,17 @@ def _metric(whole: Completion, found: Completion) -> Iterator[Finding]:
 
 def _steps(variant: Variant, base: Facts, facts: Facts, stops_itself: bool) -> Iterator[Finding]:
     said = any(isinstance(one, SettingValue | Holds) for one in variant.witnesses)
-    one, other = ([is_asked(fit) for fit in run.fits if not fit.within] for run in (base, facts))
-    pairs = (
-        (base.steps, facts.steps, "optimizer step", "training"),
-        (one.count(False), other.count(False), "fit", "training"),
-        (one.count(True), other.count(True), "prediction", "evaluation"),
+    licence = licence_of(variant, pairs(base, facts, variant.witnesses), base, facts)
+    fits, asked = (
+        [[fit for fit in run.fits if not fit.within and is_asked(fit) is kind] for run in (base, facts)]
+        for kind in (False, True)
     )
-    for before, after, what, whole in pairs:
+    counts = (
+        (base.steps, facts.steps, "optimizer step", "training", False),
+        (*map(len, fits), "fit", "training", goes_along(*fits, licence)),
+        (*map(len, asked), "prediction", "evaluation", goes_along(*asked, licence)),
+    )
+    for before, after, what, whole, along in counts:
         if before == after:
             continue
         then, now = count(before, what), count(after, what)
@@ -219,9 +226,11 @@ def _steps(variant: Variant, base: Facts, facts: Facts, stops_itself: bool) -> I
         why = (
             "The program may stop by what it has learnt, so that this may follow from the variant."
             if stops_itself
+            else "They are those of estimators that are called no more."
+            if along
             else "No claim says so."
         )
-        yield (for_a_person if stops_itself or said else fails)(
+        yield (for_a_person if stops_itself or said or along else fails)(
             f"Until its end it takes {now}, {then} in the baseline: its {whole} is {how}. {why}",
             claim=STEPS,
             expected=then,

@@ -145,7 +145,7 @@ def _fits(base: Facts, facts: Facts, licence: Licence) -> Iterator[Finding]:
         if _changes_hands(one, other, licence):
             yield from _what_is_left(what, one, other, licence)
             continue
-        if _goes_along(one, other, licence):
+        if goes_along(one, other, licence):
             yield for_a_person(
                 f"{len(one) - len(other)} calls of {what} are gone with what goes, and what follows may have other "
                 f"columns: {listed(dict.fromkeys(fit.type for fit in one))} before, "
@@ -194,7 +194,7 @@ def _what_is_left(
             yield from _settings(wanted.type, wanted.values, fit.values, licence)
 
 
-def _goes_along(before: Sequence[FitFacts], after: Sequence[FitFacts], licence: Licence) -> bool:
+def goes_along(before: Sequence[FitFacts], after: Sequence[FitFacts], licence: Licence) -> bool:
     """Say whether calls of some estimators are gone because who called them is: all of theirs, and no others."""
     left = {fit.type for fit in after}
     stay = [fit.type for fit in before if fit.type in left]
