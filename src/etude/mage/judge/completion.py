@@ -21,7 +21,7 @@ from etude.mage.judge.estimators import is_asked
 from etude.mage.judge.feeding import goes_along
 from etude.mage.judge.findings import Finding, fails, for_a_person, outcome_of, unclear
 from etude.mage.judge.judging import judge, judge_first_step
-from etude.mage.judge.licence import licence_of
+from etude.mage.judge.licence import Licence, licence_of
 from etude.mage.judge.tables import pairs
 from etude.mage.patch.blocks import Patch
 from etude.mage.values import Value
@@ -209,16 +209,7 @@ def _metric(whole: Completion, found: Completion) -> Iterator[Finding]:
 def _steps(variant: Variant, base: Facts, facts: Facts, stops_itself: bool) -> Iterator[Finding]:
     said = any(isinstance(one, SettingValue | Holds) for one in variant.witnesses)
     licence = licence_of(variant, pairs(base, facts, variant.witnesses), base, facts)
-    fits, asked = (
-        [[fit for fit in run.fits if not fit.within and is_asked(fit) is kind] for run in (base, facts)]
-        for kind in (False, True)
-    )
-    counts = (
-        (base.steps, facts.steps, "optimizer step", "training", False),
-        (*map(len, fits), "fit", "training", goes_along(*fits, licence)),
-        (*map(len, asked), "prediction", "evaluation", goes_along(*asked, licence)),
-    )
-    for before, after, what, whole, along in counts:
+    for before, after, what, whole, along in _counted(base, facts, licence):
         if before == after:
             continue
         then, now = count(before, what), count(after, what)
@@ -236,6 +227,14 @@ def _steps(variant: Variant, base: Facts, facts: Facts, stops_itself: bool) -> I
             expected=then,
             found=now,
         )
+
+
+def _counted(base: Facts, facts: Facts, licence: Licence) -> Iterator[tuple[int, int, str, str, bool]]:
+    """Yield how often something was done then and now, what, of what it is part, and whether what lacks may go along."""
+    yield base.steps, facts.steps, "optimizer step", "training", False
+    for what, whole, asks in (("fit", "training", False), ("prediction", "evaluation", True)):
+        one, other = ([fit for fit in run.fits if not fit.within and is_asked(fit) is asks] for run in (base, facts))
+        yield len(one), len(other), what, whole, goes_along(one, other, licence)
 
 
 def _others(base: Facts, facts: Facts, *, named: str) -> Iterator[Finding]:
