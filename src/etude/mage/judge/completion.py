@@ -230,7 +230,7 @@ def _steps(variant: Variant, base: Facts, facts: Facts, stops_itself: bool) -> I
 
 
 def _counted(base: Facts, facts: Facts, licence: Licence) -> Iterator[tuple[int, int, str, str, bool]]:
-    """Yield how often something was done then and now, what, of what it is part, and whether what lacks may go along."""
+    """Yield how often something was done then and now, what, a part of what, and whether what lacks may go along."""
     yield base.steps, facts.steps, "optimizer step", "training", False
     for what, whole, asks in (("fit", "training", False), ("prediction", "evaluation", True)):
         one, other = ([fit for fit in run.fits if not fit.within and is_asked(fit) is asks] for run in (base, facts))
