@@ -11,6 +11,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,11 @@ REPLIES: Final = ROOT / "tests" / "mage"
 SETS: Final[Mapping[str, str]] = {"second": "unseen", "third": "third", "fourth": "fourth"}
 FIRST_CONTACT: Final = ROOT / "benchmarks" / "data" / "mage_first_contact.json"
 """What each set met when it was new: written down from that run, since no later judge can give it again."""
+CATALOGUE: Final = "catalogue"
+BEYOND: Final = "beyond"
+"""What a person who tried to deceive the judge has found that facts of a run cannot show."""
+ENOUGH: Final = 100
+"""Steps: all programs of the catalogue end before."""
 FEW: Final = ("two digits", "one name more is left out")
 OUTCOMES: Final[Mapping[str, str]] = {
     "passed": "passed",
@@ -33,7 +39,11 @@ def cells(small: bool) -> Sequence[Cell]:
     if small:
         return [Cell("étude, loans", {"set": "third", "program": "loans", "only": FEW})]
     first = [Cell(f"étude, first contact: {name}", {"set": name}) for name in json.loads(FIRST_CONTACT.read_text())]
-    return [*first, *(_cell(name, program) for name in SETS for program in programs(name))]
+    catalogue = [
+        Cell("étude, now, the catalogue", {"set": CATALOGUE}, limit_s=3600.0),
+        Cell("étude, now, what no fact shows", {"set": BEYOND}, limit_s=3600.0),
+    ]
+    return [*first, *catalogue, *(_cell(name, program) for name in SETS for program in programs(name))]
 
 
 def _cell(name: str, program: str) -> Cell:
@@ -52,9 +62,57 @@ def _module(name: str) -> Any:
 
 
 def work(args: Mapping[str, Any], place: Path) -> Result:
+    if args["set"] in (CATALOGUE, BEYOND):
+        return counted(catalogued(args["set"]))
     if "program" not in args:
         return dict(json.loads(FIRST_CONTACT.read_text())[args["set"]])
     return counted(judged(args["set"], args["program"], place, only=args.get("only")))
+
+
+def catalogued(which: str) -> Mapping[str, Mapping[str, int]]:
+    """Return how many of the catalogue came to what.
+
+    Texts climb up to the policy, where a bad one has to be caught. What was written out as programs is checked, watched
+    to its end, and judged.
+    """
+    import msgspec
+
+    from etude.mage.judge.baseline import compare_runs
+    from etude.mage.judge.judging import judge
+    from etude.mage.loop.ladder import worst
+    from etude.mage.patch.blocks import Author
+    from etude.mage.patch.making import make_patch_of_trees
+    from etude.mage.static.checking import check
+    from etude.mage.tree import Tree
+
+    replies, sources, by_hand = _module("bad_replies"), _module("programs"), _module("variants_by_hand")
+    read_and_checked, watch = _module("climbing").read_and_checked, _module("watching").watch
+    sabotage = _module("variants_of_a_saboteur")
+    found: dict[str, Counter[str]] = {"bad": Counter(), "correct": Counter()}
+    if which == CATALOGUE:
+        tree = Tree({path: text.encode() for path, text in replies.FILES.items()})
+        for bad in replies.BAD:
+            variant = msgspec.structs.replace(replies.WITHOUT_CONV2, files=bad.files)
+            found["bad"][worst(read_and_checked(tree, bad.text, variant, cut_off=bad.cut_off)).value] += 1
+        for text in replies.GOOD.values():
+            found["correct"][worst(read_and_checked(tree, text, replies.WITHOUT_CONV2)).value] += 1
+        cases = {"correct": by_hand.CORRECT, "bad": by_hand.WRONG + sabotage.SABOTAGE + sabotage.AGAIN}
+    else:
+        cases = {"bad": sabotage.BEYOND}
+
+    @cache
+    def base_of(program: str) -> Any:
+        return compare_runs([watch(getattr(sources, program), steps=ENOUGH) for _ in range(2)])
+
+    for kind, every in cases.items():
+        for case in every:
+            before = Tree({"train.py": getattr(sources, case.program).encode()})
+            after = before.with_files({"train.py": case.source.encode()})
+            patch = make_patch_of_trees(before, after, Author(name="authored"))
+            verdicts = [*check(before, patch, case.variant, plan_files=["train.py"])]
+            verdicts.append(judge(case.variant, base_of(case.program), watch(case.source, steps=ENOUGH)))
+            found[kind][worst(verdicts).value] += 1
+    return found
 
 
 def judged(
@@ -94,11 +152,11 @@ BENCHMARK = Benchmark(
         for name in (kind, *(f"{kind}_{told}" for told in OUTCOMES.values()))
     ),
     targets=tuple(
-        Target(what, f"étude, first contact: {name}: {row}", 0, "", at_least=False)
-        for name in ("first", *SETS)
+        Target(what, f"étude, {name}: {row}", 0, "", at_least=False)
+        for name in ("now, the catalogue", *(f"first contact: {one}" for one in ("first", *SETS)))
         for what, row in (
-            (f"bad ones that pass, {name} set", "bad_passed"),
-            (f"correct ones that are turned away, {name} set", "correct_turned_away"),
+            (f"bad ones that pass, {name}", "bad_passed"),
+            (f"correct ones that are turned away, {name}", "correct_turned_away"),
         )
     ),
     note=(

@@ -21,10 +21,13 @@ from etude.mage.loop.at_hand import find_sandbox, tools_at_hand
 from etude.mage.loop.book import Book, Setup
 from etude.mage.loop.work import Work, reasons_of
 from etude.mage.patch.blocks import Author
-from etude.mage.patch.making import make_patch
+from etude.mage.patch.making import PatchRefused, make_patch
+from etude.mage.patch.refusals import BadReply
 from etude.mage.patch.reply import read_reply
 from etude.mage.plan import planning
 from etude.mage.sandbox.protocol import Limits
+from etude.mage.static.checking import check
+from etude.mage.tree import Tree
 from etude.mage.variants import Plan, Variant
 from etude.mage.verdicts import Outcome, Rung, Verdict
 
@@ -85,6 +88,17 @@ def working(book: Book, *, thrifty: bool = False) -> Work:
     assert setup is not None
     tools = tools_at_hand(book, setup, sandbox=lambda: find_sandbox(""), tier="", limits=LIMITS)
     return Work(book, dataclasses.replace(tools, apart=False, complete=None) if thrifty else tools)
+
+
+def read_and_checked(tree: Tree, text: str, variant: Variant, *, cut_off: bool = False) -> list[Verdict]:
+    """Return what the rungs from REPLY to POLICY say, up to the first that stops a reply: nothing is run."""
+    try:
+        written = read_reply(text, cut_off=cut_off, most_tokens=8192)
+        patch = make_patch(tree, written.blocks, author=Author(name="authored"))
+    except (BadReply, PatchRefused) as refused:
+        return [refused.verdict]
+    verdicts = list(check(tree, patch, variant))
+    return verdicts if verdicts[0].passed else verdicts[:1]
 
 
 def climbed(project: Project, reply: Fresh) -> list[Verdict]:

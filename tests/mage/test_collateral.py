@@ -3,11 +3,15 @@
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from etude.mage.facts import Ended, Facts, FitFacts, ModelFacts, ModuleFacts, ParameterFacts
 from etude.mage.judge.baseline import compare_runs
+from etude.mage.judge.beginning import beginning
 from etude.mage.judge.judging import judge
+from etude.mage.judge.licence import Licence
+from etude.mage.judge.tables import Pair
 from etude.mage.variants import Thing, Variant, What
 from etude.mage.verdicts import Outcome, Verdict
 from etude.mage.witnesses import CallGone, ColumnsGone, GroupValue, Holds, ModuleGone, SettingValue, Witness
@@ -609,18 +613,33 @@ def of_a(one: dict[str, Any], other: dict[str, Any], *more: Witness) -> Verdict:
     ("before", "after"),
     [
         (one_row((0.0, 1.0)), one_row((0.3, 1.4))),  # sixteen numbers tell little
+        (one_row((0.9, 0.01), shape=(2,)), one_row((-0.6, 0.2), shape=(2,))),
         (one_row((0.0, 0.05), shape=(100, 100)), one_row((0.001, 0.0502), shape=(100, 100))),
         (one_row((1.0, 0.0)), one_row((1.0, 0.0))),
         (one_row(None), one_row((0.0, 0.0))),
         (one_row((0.3, 0.0), shape=(1,)), one_row((-0.2, 0.0), shape=(1,))),
         (one_row((0.0, 1.0), digest="x"), one_row((0.0, 0.0), digest="x")),
     ],
-    ids=["few numbers", "many numbers", "ones", "unknown", "one number", "equal to the bit"],
+    ids=["few numbers", "two numbers", "many numbers", "ones", "unknown", "one number", "equal to the bit"],
 )
 def test_what_stays_may_begin_with_other_numbers_that_were_drawn_alike(
     before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     assert of_a(before, after).passed
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 9, 64])
+@pytest.mark.parametrize("draw", ["uniform", "normal", "laplace"])
+def test_of_ten_thousand_pairs_that_were_drawn_alike_none_is_told(draw: str, size: int) -> None:
+    generator = np.random.default_rng(size)
+
+    def model() -> ModelFacts:
+        numbers = getattr(generator, draw)(size=(10_000, size))
+        begins = zip(numbers.mean(1).tolist(), numbers.std(1).tolist(), strict=True)
+        rows = {f"{n}.weight": ParameterFacts(shape=(size,), begins=one) for n, one in enumerate(begins)}
+        return ModelFacts(type="Net", parameters=rows)
+
+    assert list(beginning(Pair(model(), model()), Licence())) == []
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from functools import cache
 
 import programs
 import pytest
-from variants_by_hand import CONV2_GONE, CORRECT, RM_CONV2, WRONG, Case
+from msgspec import structs
+from variants_by_hand import CONV2_GONE, CONV3_FITS, CORRECT, NO_CONV2_MADE, RM_CONV2, WRONG, Case
 from variants_of_a_saboteur import AGAIN, BEYOND, SABOTAGE
 from watching import watch
 
@@ -14,7 +15,7 @@ from etude.mage.judge.judging import judge, judge_baseline, judge_first_step
 from etude.mage.patch.blocks import Author, Patch
 from etude.mage.variants import Variant
 from etude.mage.verdicts import Outcome, Rung, Verdict
-from etude.mage.witnesses import ColumnsGone
+from etude.mage.witnesses import ColumnsGone, ModuleGone
 
 ENOUGH = 100
 """Steps: all of these programs end before."""
@@ -122,11 +123,43 @@ def test_a_model_that_grew_raises_an_alarm_with_both_numbers() -> None:
     verdict = verdict_on(named("conv2 goes with its pooling, as planned"))
     assert verdict.passed
     assert "9,978 parameters, 1.6 times the baseline (6,154)." in verdict.alarms
+    assert not [one for one in verdict.alarms if "relu" in one or "pool" in one]
 
 
-def test_a_planned_variant_that_keeps_to_its_plan_raises_no_alarm_about_sizes() -> None:
-    alarms = verdict_on(named("conv2 goes, its pooling stays")).alarms
-    assert alarms == ("the model runs relu 36 times, 48 times in the baseline.",)
+def test_a_planned_variant_that_keeps_to_its_plan_raises_no_alarm() -> None:
+    assert verdict_on(named("conv2 goes, its pooling stays")).alarms == ()
+
+
+def test_what_goes_along_and_was_not_planned_to_is_an_alarm() -> None:
+    case = named("conv2 goes, its pooling stays")
+    alone = structs.replace(
+        case.variant, witnesses=tuple(structs.replace(one, along=()) for one in case.variant.witnesses)
+    )
+    verdict = judge(alone, base_of("CNN"), watch(case.source, steps=ENOUGH))
+    assert verdict.passed
+    assert verdict.alarms == ("the model runs relu 36 times, 48 times in the baseline.",)
+
+
+ITS_OWN = programs.CNN.replace("        self.conv2 =", "        self.act2 = nn.ReLU()\n        self.conv2 =").replace(
+    "F.relu(self.conv2(x))", "self.act2(self.conv2(x))"
+)
+"""The network with a module for one of its activations."""
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["not called", "not made"])
+@pytest.mark.parametrize("planned", [True, False], ids=["planned", "unplanned"])
+def test_an_activation_that_is_a_module_goes_along_where_that_was_planned(made: bool, planned: bool) -> None:
+    source = ITS_OWN.replace("self.act2(self.conv2(x))", "x")
+    for before, after in (NO_CONV2_MADE, CONV3_FITS):
+        assert before in source
+        source = source.replace(before, after)
+    source = source if made else source.replace("        self.act2 = nn.ReLU()\n", "")
+    claim = ModuleGone(path="conv2", resized={"conv3.weight": (16, 8, 3, 3)}, along=("act2",) if planned else ())
+    base = compare_runs([watch(ITS_OWN, steps=ENOUGH), watch(ITS_OWN, steps=ENOUGH)])
+    verdict = judge(structs.replace(RM_CONV2, witnesses=(claim,)), base, watch(source, steps=ENOUGH))
+    assert verdict.passed is planned
+    assert verdict.alarms == ()
+    assert ("`act2`" in told(verdict)) is not planned
 
 
 # --- what nobody can tell -------------------------------------------------------------------------

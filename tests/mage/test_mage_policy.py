@@ -6,13 +6,12 @@ import msgspec
 import programs
 import pytest
 from bad_replies import BAD, FILES, GOOD, WITHOUT_CONV2, BadReply, also, search
+from climbing import read_and_checked
 from variants_by_hand import Case
 from variants_of_a_saboteur import BEYOND
 
 from etude.mage.patch.blocks import Author, Search
-from etude.mage.patch.making import PatchRefused, make_patch, make_patch_of_trees
-from etude.mage.patch.refusals import BadReply as ReplyRefused
-from etude.mage.patch.reply import read_reply
+from etude.mage.patch.making import make_patch, make_patch_of_trees
 from etude.mage.static import policy
 from etude.mage.static.checking import check
 from etude.mage.static.policy import GOES_TO, Rule
@@ -27,13 +26,7 @@ AUTHOR = Author(name="authored")
 
 def climbed(text: str, variant: Variant = WITHOUT_CONV2, *, cut_off: bool = False) -> list[Verdict]:
     """Return what the rungs from REPLY to POLICY say, up to the first that stops it."""
-    try:
-        written = read_reply(text, cut_off=cut_off, most_tokens=8192)
-        patch = make_patch(TREE, written.blocks, author=AUTHOR)
-    except (ReplyRefused, PatchRefused) as refused:
-        return [refused.verdict]
-    verdicts = list(check(TREE, patch, variant))
-    return verdicts if verdicts[0].passed else verdicts[:1]
+    return read_and_checked(TREE, text, variant, cut_off=cut_off)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)

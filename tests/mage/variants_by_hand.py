@@ -66,7 +66,7 @@ def planned(name: str, *witnesses: Witness, what: What = What.MODULE) -> Variant
 
 # --- the paper's network --------------------------------------------------------------------------
 
-RM_CONV2 = planned("rm_conv2", ModuleGone(path="conv2", resized={"conv3.weight": (16, 8, 3, 3)}))
+RM_CONV2 = planned("rm_conv2", ModuleGone(path="conv2", resized={"conv3.weight": (16, 8, 3, 3)}, along=("relu",)))
 NO_CONV2_MADE = ("        self.conv2 = nn.Conv2d(8, 16, kernel_size=3, padding=1)\n", "")
 CONV3_FITS = ("nn.Conv2d(16, 16, kernel_size=3, padding=1)", "nn.Conv2d(8, 16, kernel_size=3, padding=1)")
 NO_CONV2_CALL = ("x = self.pool(F.relu(self.conv2(x)))", "x = self.pool(x)")
@@ -166,7 +166,9 @@ CORRECT = (
         "CNN",
         planned(
             "rm_conv2",
-            ModuleGone(path="conv2", resized={"conv3.weight": (16, 8, 3, 3), "fc1.weight": (32, 256)}),
+            ModuleGone(
+                path="conv2", resized={"conv3.weight": (16, 8, 3, 3), "fc1.weight": (32, 256)}, along=("relu", "pool")
+            ),
         ),
         (
             NO_CONV2_MADE,

@@ -20,11 +20,13 @@ class ModuleGone(Tagged, frozen=True):
         resized: Parameters of others whose shapes change, and to what; all others stay as they are. None for any of
             them where only the program can tell.
         others_stay: Whether all other parameters keep their shapes.
+        along: What is called behind it and may go along: paths of modules without parameters, names of functions.
     """
 
     path: str
     resized: Mapping[str, tuple[int, ...] | None] = {}
     others_stay: bool = True
+    along: tuple[str, ...] = ()
 
 
 class ModuleUnused(Tagged, frozen=True):

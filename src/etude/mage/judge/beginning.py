@@ -16,8 +16,9 @@ Moments = tuple[float, float]
 """Mean and standard deviation."""
 FAR: Final = 8.0
 """So many standard errors apart, two samples of one distribution lie never, though its tails be heavy."""
-FEWEST: Final = 2
-"""One number does not tell whether it was drawn."""
+FEWEST: Final = 8
+"""Of fewer numbers mean and deviation lie so far from those of the next sample that they tell nothing of how they
+were drawn."""
 LOOKED_AT: Final = 100_000
 """Of a larger tensor the probe looks at about half as many numbers, or more."""
 
@@ -64,10 +65,10 @@ def _begins(names: Collection[str]) -> str:
 
 def _are_apart(before: Moments, after: Moments, size: int) -> bool:
     (one, spread), (other, its_spread) = before, after
+    if not spread:
+        return size > 1 and (bool(its_spread) or one != other)  # one number is its own mean, drawn or not
     if size < FEWEST:
         return False
-    if not spread:
-        return bool(its_spread) or one != other
     number = size if size <= LOOKED_AT else LOOKED_AT // 2
     error = FAR / math.sqrt(number)
     return abs(math.log(its_spread / spread)) > error or abs(other - one) > error * math.hypot(spread, its_spread)

@@ -145,7 +145,7 @@ def _modules(pair: Pair, table: Expected, licence: Licence) -> Iterator[Finding]
             continue
         after = pair.variant.modules.get(path)
         if after is None:
-            if before.calls:
+            if before.calls and not _goes_along(path, pair, licence):
                 yield _odd(licence)(
                     f"The module `{path}` ({before.type}) is not there any more, and no claim says that it goes.",
                     claim="nothing else differs",
@@ -200,6 +200,8 @@ def _calls(
     if before.calls == after.calls or "calls" in licence.free:
         return
     fewer = before.calls - after.calls
+    if fewer > 0 and licence.divides(fewer) and _goes_along(path, pair, licence):
+        return
     rows = any(owner(row) == path for row in pair.base.parameters)
     if fewer > 0 and after.calls and not rows and licence.divides(fewer) and path:
         yield alarm(f"{name} is called {times(after.calls)}, {times(before.calls)} in the baseline.")
@@ -211,6 +213,11 @@ def _calls(
         expected=times(before.calls),
         found=times(after.calls),
     )
+
+
+def _goes_along(path: str, pair: Pair, licence: Licence) -> bool:
+    """Say whether a module without parameters goes along with another, as the plan has said."""
+    return path in licence.along and not any(under(path, row) for row in pair.base.parameters)
 
 
 def _manner(name: str, before: ModuleFacts, after: ModuleFacts, licence: Licence) -> Iterator[Finding]:
@@ -279,6 +286,7 @@ def _operators(
     at_value = any(isinstance(one, ModuleValue) and one.path == path for one in pair.witnesses) or bool(
         licence.values and {place for place, _ in licence.values} & {path}
     )
+    along = _operators_along(pair, licence)
     for operator in sorted((then.keys() | now.keys()) - MOVES):
         more = now.get(operator, 0) - then.get(operator, 0)
         if not more or at_value or "operators" in licence.free:
@@ -289,6 +297,8 @@ def _operators(
             or (bool(licence.calls) and licence.divides(-more))
             or (bool(licence.settings) and (licence.akin(operator) or any(licence.explained(*v) for v in _both(pair))))
         )
+        if allowed and operator in along:
+            continue
         if allowed:
             yield alarm(f"{text}.")
         else:
@@ -298,6 +308,18 @@ def _operators(
                 expected=times(then.get(operator, 0)),
                 found=times(now.get(operator, 0)),
             )
+
+
+def _operators_along(pair: Pair, licence: Licence) -> frozenset[str]:
+    """Return what is run by that which goes along: an operator has its function's name, or that and what it gives."""
+    known = {operator for module in pair.base.modules.values() for operator in counted(module.operators)}
+    modules = [pair.base.modules[path] for path in licence.along if path in pair.base.modules]
+    return frozenset(
+        operator
+        for operator in known
+        if any(operator == name or operator.startswith(f"{name}_with_") for name in licence.along)
+        or any(operator in counted(module.operators) for module in modules)
+    )
 
 
 def _both(pair: Pair) -> Iterator[tuple[Any, Any]]:

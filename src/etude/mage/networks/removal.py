@@ -6,7 +6,7 @@ it goes is another experiment, in which everything behind sees larger images: th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,13 +29,13 @@ class Way:
     Attributes:
         text: What becomes of what is behind: ``stay`` or ``go``.
         gone: Paths of modules that go, in the whole model.
-        calls: What else goes, by its name in the source.
+        along: Paths of modules without parameters and names of functions that are called behind, and go along.
         resized: Parameters of others and their new shapes; None where nothing can be said.
     """
 
     text: str
     gone: tuple[str, ...] = ()
-    calls: tuple[str, ...] = ()
+    along: tuple[str, ...] = ()
     resized: Mapping[str, Shape | None] | None = None
 
 
@@ -110,8 +110,8 @@ def remove(
         change = Change(gone={*gone, *norms}, pools={*own_pools, *pools}, outputs=outputs)
         sizes = _sizes(network, prefixes, change, facts)
         paths = tuple(f"{prefix}{name}" for prefix in prefixes for name in dict.fromkeys([*gone, *norms]))
-        calls = tuple(dict.fromkeys(flow[i].short for i in pools)) if flow else ()
-        return Way(text, paths, calls, sizes)
+        names = _names(flow or (), [*kept_along, *pools], {*gone, *norms}, prefixes)
+        return Way(text, paths, tuple(names), sizes)
 
     if behind.asked and not along:
         return _asked(modules, flow or (), behind, [way("stay", ()), way("go", behind.asked)], facts, counter)
@@ -238,10 +238,22 @@ def _sizes(
     return found
 
 
+def _names(flow: Sequence[Step], indices: Iterable[int], gone: Collection[str], prefixes: Sequence[str]) -> list[str]:
+    """Return what steps are called where they run: paths in the whole model, or names of functions."""
+    names = []
+    for step in (flow[i] for i in indices):
+        if step.made is None:
+            names.append(step.short)
+        elif step.name not in gone:
+            names += [f"{prefix}{step.name}" for prefix in prefixes]
+    return list(dict.fromkeys(names))
+
+
 def _witnesses(way: Way, outputs: Mapping[str, int]) -> tuple[Witness, ...]:
     sizes = dict(way.resized) if way.resized is not None else {}
     if way.gone:
-        return tuple(ModuleGone(path=path, resized=sizes, others_stay=way.resized is not None) for path in way.gone)
+        stay = way.resized is not None
+        return tuple(ModuleGone(path=path, resized=sizes, others_stay=stay, along=way.along) for path in way.gone)
     shapes = {name: shape for name, shape in sizes.items() if shape is not None}
     return (Resized(shapes=shapes),) if shapes and outputs else ()
 

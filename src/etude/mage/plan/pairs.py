@@ -60,7 +60,7 @@ def _both(one: Iterable[Witness], other: Iterable[Witness]) -> tuple[Witness, ..
     resized = _resized(modules)
     found: list[Witness] = [ColumnsGone(columns=tuple(dict.fromkeys(columns)))] if columns else []
     others_stay = all(claim.others_stay for claim in modules)
-    found += [ModuleGone(path=claim.path, resized=resized, others_stay=others_stay) for claim in modules]
+    found += [msgspec.structs.replace(claim, resized=resized, others_stay=others_stay) for claim in modules]
     found += [claim for claim in claims if not isinstance(claim, ColumnsGone | ModuleGone)]
     return tuple(claim for n, claim in enumerate(found) if claim not in found[:n])
 
