@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -164,11 +165,14 @@ def test_no_sampling_is_sent_unless_somebody_sets_it(service: str) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_what_would_be_sent_can_be_looked_at_and_is_what_is_sent(service: str) -> None:
+    request = Request(system="Be short.", messages=(Message(role="user", text=LONG + '\n"Say ready."'),), most_tokens=9)
     with LLMServer(Step()) as server:
         backend = backend_at(server, service)
-        shown = backend.body(REQUEST)
-        backend.ask(REQUEST)
+        shown, sent = backend.body(request), backend.sent(request)
+        backend.ask(request)
     assert server.bodies == [{**shown, "stream": True}]
+    assert json.loads(sent) == server.bodies[0]
+    assert len(sent) == len(server.seen[0].raw)  # the SDKs order the keys otherwise
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -62,6 +62,8 @@ def test_rounded_numbers_and_percentages_of_the_report_are_founded() -> None:
         ("It loses 0.0313.", ["0.0313"]),  # rounding 0.03124 gives 0.0312
         ("It loses 0.777.", ["0.777"]),  # stands in the report, but of a single trial
         ("In 17 trials.", ["17"]),
+        ("It loses 0.9.", ["0.9"]),  # the level of 0.05 gives 95 %, and no rounding of it
+        ("The 90 % interval.", ["90 %"]),
         ("It gains +0.0017.", ["+0.0017"]),
         ("Its effect is -0.031.", ["-0.031"]),
         ("That is 18 times the effect of the other.", ["18"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 import signal
@@ -18,12 +19,12 @@ import etude
 from etude.core.errors import BaselineError, CommandError, ConfigError, SignatureError
 from etude.definition import read_code
 from etude.files.scripts import load
-from etude.mage.facts import Ended, Facts, ModelFacts, ParameterFacts
 from etude.mage.handover.commands import Command
-from etude.mage.handover.components import Accepted, commands_of, components_of, hand_over, pairs_of
+from etude.mage.handover.components import Accepted, commands_of, components_of, hand_over
 from etude.mage.handover.from_tree import functions_of
 from etude.mage.handover.metrics_of import Metric
 from etude.mage.handover.travelling import Files
+from etude.mage.judge.baseline import Pairing
 from etude.mage.patch.blocks import Author, Patch
 from etude.mage.patch.making import with_arguments
 from etude.mage.tree import Tree, digest_of
@@ -271,18 +272,6 @@ def test_an_approved_patch_is_of_these_files_and_makes_those(project: Callable[.
         functions_of(half.tree, here.tree, here.experiment(), entry="other.py:x", root=here.root, identity="")
 
 
-def test_whether_seeds_pair_commands_is_said_by_facts() -> None:
-    def facts(weights: str, batch: str) -> Facts:
-        model = ModelFacts(type="Net", parameters={"fc1.weight": ParameterFacts(shape=(2, 2), digest=weights)})
-        return Facts(ended=Ended(code=0, why="finished"), models=(model,), batch_digests=(batch,))
-
-    said = pairs_of(facts("a", "b"), {"other": facts("c", "d"), "equal": facts("a", "b")})
-    assert said["other"] == (
-        "Seeds do not pair these runs: initial `fc1.weight` and the batch order differ. Reported as independent."
-    )
-    assert said["equal"].startswith("Seeds pair these runs")
-
-
 # --- commands -------------------------------------------------------------------------------------
 
 PROGRAM = """
@@ -332,6 +321,30 @@ def test_a_program_that_knows_nothing_of_etude_is_ablated(program: Project) -> N
     logs = [path.read_text() for path in Path(done.ablation.folder).rglob("log.txt")]
     assert any("accuracy: 0.25" in text for text in logs)
     assert (program.root / "metrics.json").read_text() == '{"test": {"accuracy": 99}}'  # nothing wrote through
+
+
+def test_whether_seeds_pair_commands_is_what_the_probe_has_seen(program: Project) -> None:
+    known = {
+        "paired": Pairing(paired=True, text="Seeds pair these runs: initial values and first batches are equal."),
+        "apart": Pairing(paired=False, text="Seeds do not pair these runs: the batch order differs."),
+        "unknown": Pairing(paired=None, text="Whether seeds pair these runs could not be seen."),
+    }
+    variants = [
+        dataclasses.replace(accepted(name, program.tree, {"parts.py": PARTS + f"# {name}\n"}), pairing=pairing)
+        for name, pairing in known.items()
+    ]
+    train, components = commands_of(
+        variants, entry=ENTRY, metric="metrics.json:test.accuracy", base=program.tree, root=program.root
+    )
+    experiment = etude.Experiment(train, metric="test.accuracy", mode="max")
+    ablation = hand_over(experiment, components, name="pairs", seeds=2, workers=1, force=True).ablation
+    assert ablation.paired() == {"custom:paired": (2, 2), "custom:apart": (0, 2), "custom:unknown": (0, 2)}
+    assert "Not paired, by how they began: custom:apart, custom:unknown." in str(ablation)
+    assert "Seeds do not pair these runs: the batch order differs" in str(
+        experiment.ablate(components, seeds=2, dry_run=True)
+    )
+    noted = {arm["name"]: arm["says"] for arm in etude.open("pairs").meta["question"]["arms"]}
+    assert noted["custom:apart"] == ["Seeds do not pair these runs: the batch order differs"]
 
 
 def test_a_metric_is_what_the_program_wrote_or_printed_last(program: Project, tmp_path: Path) -> None:

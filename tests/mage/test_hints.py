@@ -198,13 +198,15 @@ def test_the_hint_for_graphsage_removes_layers_and_varies_neurons() -> None:
         ),
     ]
     assert found.variants[0].witnesses == (
-        ModuleGone(path="sage2", resized={"sage3.lin_l.weight": (8, 32), "sage3.lin_r.weight": (8, 32)}),
+        ModuleGone(
+            path="sage2", resized={"sage3.lin_l.weight": (8, 32), "sage3.lin_r.weight": (8, 32)}, along=("relu",)
+        ),
     )
-    assert found.variants[2].witnesses == (ModuleGone(path="sage4"),)
+    assert found.variants[2].witnesses == (ModuleGone(path="sage4", along=("relu",)),)
     first = {"sage1.lin_l.weight": (64, 10), "sage1.lin_l.bias": (64,), "sage1.lin_r.weight": (64, 10)}
     last = {"sage5.lin_l.weight": (7, 64), "sage5.lin_r.weight": (7, 64)}
     assert found.variants[4].witnesses == tuple(
-        ModuleGone(path=path, resized={**first, **last}) for path in ("sage2", "sage3", "sage4")
+        ModuleGone(path=path, resized={**first, **last}, along=("relu",)) for path in ("sage2", "sage3", "sage4")
     )
     assert found.variants[4].intent == "`sage2`, `sage3`, `sage4` are removed, and `sage1` gives 64 numbers."
 
@@ -232,7 +234,7 @@ def test_what_the_hint_for_graphsage_claims_is_what_the_changed_program_has() ->
 def test_without_facts_a_size_that_nobody_can_tell_is_not_planned() -> None:
     found = planned(SAGE)
     assert [bool(one.unclear) for one in found.variants] == [False, False, False, True, True]
-    assert found.variants[0].witnesses == (ModuleGone(path="sage2", others_stay=False),)
+    assert found.variants[0].witnesses == (ModuleGone(path="sage2", others_stay=False, along=("relu",)),)
     assert (
         told(found)
         == ["What becomes of `sage1` can be told only once the program was run untouched. Run the baseline first."] * 2
@@ -364,7 +366,7 @@ def test_modules_that_go_in_pairs_have_neighbours_of_their_own() -> None:
     source = SAGE.replace("#ABLATION_HINT", "#").replace("# ABLATION_HINT", "#")
     found = planned(hinted(source, "- remove sage2", "- remove sage3", "- pairs of the above"), facts=facts)
     assert found.variants[2].witnesses == tuple(
-        ModuleGone(path=path, resized={"sage4.lin_l.weight": (8, 32), "sage4.lin_r.weight": (8, 32)})
+        ModuleGone(path=path, resized={"sage4.lin_l.weight": (8, 32), "sage4.lin_r.weight": (8, 32)}, along=("relu",))
         for path in ("sage2", "sage3")
     )
 

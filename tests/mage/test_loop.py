@@ -53,9 +53,9 @@ def test_every_stage_can_be_reached() -> None:
     assert {Stage.SCANNED, *NEXT.values()} == set(Stage)
 
 
-def test_only_people_lead_out_of_an_end() -> None:
+def test_only_people_and_their_trials_lead_out_of_an_end() -> None:
     assert {turn for stage, turn in NEXT if stage in ENDS} <= BY_HAND
-    assert {Stage.HANDED_OVER, Stage.REJECTED, Stage.UNCLEAR} == FINAL
+    assert {Stage.REJECTED, Stage.UNCLEAR} == FINAL
     assert FINAL < ENDS
 
 
@@ -63,7 +63,7 @@ def test_a_turn_that_cannot_be_is_told_with_those_that_can() -> None:
     with pytest.raises(TransitionError) as refused:
         after(Stage.ACCEPTED, Turn.PATCHED, variant="without-conv2")
     assert str(refused.value) == (
-        "variant without-conv2 is accepted, and got 'patched'. From here it takes: voided, handed over."
+        "variant without-conv2 is accepted, and got 'patched'. From here it takes: voided, handed over, trial failed."
     )
 
 
@@ -71,7 +71,7 @@ def test_the_diagram_has_every_row_of_the_table() -> None:
     lines = diagram().splitlines()
     assert lines[:2] == ["stateDiagram-v2", "    [*] --> scanned"]
     assert "    awaiting_review --> accepted: accepted" in lines
-    assert len(lines) == 2 + len(NEXT) + len(FINAL)
+    assert len(lines) == 2 + len(NEXT) + len(FINAL | {Stage.HANDED_OVER})
 
 
 # --- the course of a variant ----------------------------------------------------------------------
@@ -118,6 +118,46 @@ def test_a_good_patch_goes_through_all_rungs_to_a_person() -> None:
     machine.handle(loop.Accepted(variant="a", patch="p", verdict="v"))
     machine.handle(loop.HandedOver(variant="a"))
     assert machine.standings["a"].stage is Stage.HANDED_OVER
+
+
+@pytest.mark.parametrize("handed_over", [False, True], ids=["in its first trial", "with a later seed"])
+def test_a_trial_that_failed_voids_the_approval_and_another_one_has_to_know_of_it(handed_over: bool) -> None:
+    machine = begun("a")
+    judged(machine, "a", "p")
+    machine.handle(loop.Accepted(variant="a", patch="p", verdict="v-p"))
+    if handed_over:
+        machine.handle(loop.HandedOver(variant="a"))
+    failed = loop.TrialFailed(variant="a", verdict="w", outcome=Outcome.FOR_A_PERSON, why="sizes differ\nat line 4")
+    assert machine.handle(failed) == [Review(variant="a")]
+    standing = machine.standings["a"]
+    assert (standing.stage, standing.why) == (Stage.AWAITING_REVIEW, "sizes differ")
+    for approval in (("v-p", True), ("w", False)):
+        with pytest.raises(TransitionError):
+            machine.handle(loop.Accepted(variant="a", patch="p", verdict=approval[0], despite=approval[1]))
+    repaired = machine.handle(loop.Rejected(variant="a", note="sizes differ"))
+    assert repaired == [Draft(variant="a", route=Route.MODEL)]
+    judged(machine, "a", "q")
+    machine.handle(loop.Accepted(variant="a", patch="q", verdict="v-q"))
+
+
+def test_what_came_to_nothing_is_begun_anew_if_somebody_wants_that_and_no_patch_is_tried_twice() -> None:
+    machine = begun("a", "b", tries=Tries(repairs=0, drafts=1))
+    for name in ("a", "b"):
+        machine.handle(loop.Asked(variant=name))
+        machine.handle(loop.Patched(variant=name, patch=f"p-{name}"))
+        machine.handle(loop.Failed(variant=name, evidence=evidence("s"), patch=f"p-{name}"))
+        assert machine.standings[name].stage is Stage.GAVE_UP
+    assert machine.resume() == []
+    assert machine.handle(loop.TriedAgain(variant="a")) == [Draft(variant="a", route=Route.MODEL)]
+    assert machine.standings["b"].stage is Stage.GAVE_UP
+    machine.handle(loop.Asked(variant="a"))
+    machine.handle(loop.Patched(variant="a", patch="p-a"))
+    assert machine.standings["a"].stage is Stage.GAVE_UP
+    machine.handle(loop.TriedAgain(variant="a"))
+    judged(machine, "a", "q")
+    assert machine.standings["a"].stage is Stage.AWAITING_REVIEW
+    with pytest.raises(TransitionError):
+        machine.handle(loop.TriedAgain(variant="a"))
 
 
 def test_what_fails_at_its_end_is_repaired_as_what_fails_at_any_other_rung() -> None:
@@ -399,7 +439,12 @@ EVENTS = st.one_of(
     st.builds(loop.Rejected, variant=NAMES, note=st.sampled_from(["", "not so", "nor so"])),
     st.builds(loop.JudgedAnew, variant=NAMES, verdict=VERDICTS, outcome=st.sampled_from(Outcome)),
     st.builds(loop.HandedOver, variant=NAMES),
+    st.builds(
+        loop.TrialFailed, variant=NAMES, verdict=VERDICTS, outcome=st.just(Outcome.FOR_A_PERSON), why=st.just("t")
+    ),
+    st.builds(loop.TriedAgain, variant=NAMES),
 )
+BY_OTHERS = (loop.HandedIn, loop.TakenUp, loop.TriedAgain, loop.TrialFailed)
 FORWARD = st.lists(st.one_of(EVENTS, st.none()), max_size=120)
 
 
@@ -420,7 +465,7 @@ def likely(command: loop.Command, n: int) -> list[loop.Event]:
 
 def keeps_ends(before: Standing, event: loop.Event) -> bool:
     """Say whether a variant may change: it has not ended, or a person does something that its end allows."""
-    return not before.ended or (before.stage not in FINAL and isinstance(event, loop.HandedIn | loop.TakenUp))
+    return not before.ended or (before.stage not in FINAL and isinstance(event, BY_OTHERS))
 
 
 @given(FORWARD, st.integers(0, 3), st.integers(1, 2), st.booleans())
@@ -447,7 +492,7 @@ def test_any_order_of_events_keeps_what_is_promised(
                 despite[step.variant] = step.despite
             if isinstance(step, loop.Judged | loop.Completed):
                 judged_as[step.variant, step.patch, step.verdict] = step.outcome
-            if isinstance(step, loop.JudgedAnew):
+            if isinstance(step, loop.JudgedAnew | loop.TrialFailed):
                 judged_as[step.variant, before[step.variant].patch, step.verdict] = step.outcome
             for name, standing in machine.standings.items():
                 assert standing.calls <= tries.calls <= 8

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import stand_ins
-from stand_ins import BROKEN, CONV2, EVALUATION, GOOD, TRAIN
+from stand_ins import BROKEN, CONV2, EVALUATION, GOOD, TRAIN, removing
 from typer.testing import CliRunner
 
 import etude
@@ -20,11 +21,13 @@ from etude.cli.mage_told import MageCode, code_of
 from etude.core.errors import SandboxMissing
 from etude.mage.annotations import Mark
 from etude.mage.loop import at_hand
+from etude.mage.loop.book import Did
 from etude.mage.loop.session import read
 from etude.mage.loop.standing import Standing
 from etude.mage.loop.states import Stage
 from etude.mage.sandbox.protocol import Limits, Sandbox
 from etude.mage.variants import Plan, Route
+from etude.store.journal import Journal
 
 ENTRY = ("--entry", stand_ins.ENTRY)
 NAME = "without-conv2"
@@ -298,7 +301,10 @@ with open("metrics.json", "w") as file:
 """
 
 
-def test_accepted_variants_are_trained_in_the_same_study_and_written_out(mage: Mage) -> None:
+def test_accepted_variants_are_trained_in_the_same_study_and_written_out(
+    mage: Mage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ETUDE_PROGRESS", "1")
     Path("policy.toml").write_text("most_lines = 40\n")
     Path("project/train.py").write_text(TRAIN + TRAINED)
     assert mage.written("--approve", "policy.toml", "--metric", "metrics.json:accuracy").code == 0
@@ -310,8 +316,17 @@ def test_accepted_variants_are_trained_in_the_same_study_and_written_out(mage: M
     done = mage("run", "project", "--seeds", "6", "--workers", "1")
     assert done.code == 0, done.err
     assert "custom:without-conv2" in done.out
+    assert "All arms are paired." in done.out  # as the probe has seen it
+    assert done.err.count("2 arms x 6 seeds = 12 trials") == 1
+    assert "Nothing can be decided" not in done.err
+    assert "can decide nothing" not in done.out
     record = read(Path("studies/project"))
     assert record.standings[NAME].stage is Stage.HANDED_OVER
+    with closing(Journal.read(Path("studies/project"))) as journal:
+        [fact] = [fact for fact in journal.facts_but_reports() if getattr(fact, "what", "") == Did.HANDED_OVER]
+    assert fact.body["pairing"]["paired"] is True
+    assert fact.body["verdict"] == record.standings[NAME].verdict
+    assert fact.body["approval"]["by"].startswith("policy policy.toml")
     opened = etude.open("project")
     assert opened.counts() == {"finished": 12}
     effect = {arm.name: arm.mean for arm in opened.arms}  # type: ignore[attr-defined]
@@ -478,3 +493,56 @@ def test_evaluation_changes_reach_a_person_and_not_a_policy(mage: Mage) -> None:
     done = mage.written("--approve", "policy.toml", replies=(both,))
     assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW)
     assert "waits for a person: policy is for a person" in done.err
+
+
+# --- what fails in its trials ---------------------------------------------------------------------
+
+FAILING = """
+import sys
+
+if len(sys.argv) > 2 and "conv2.weight" not in layers and "fitted" not in globals():
+    raise ValueError("mat1 and mat2 cannot be multiplied")
+"""
+MENDED = removing(CONV2, "fitted = True\n")
+
+
+def test_what_fails_in_its_first_trial_goes_back_to_whoever_wrote_it_with_the_error(mage: Mage) -> None:
+    Path("policy.toml").write_text("most_lines = 40\n")
+    Path("project/train.py").write_text(
+        TRAIN.replace("noise =", 'layers["fc2.weight"] = [2, 2]  # ABLATABLE_COMPONENT\nnoise =') + FAILING + TRAINED
+    )
+    sound = removing('layers["fc2.weight"] = [2, 2]  # ABLATABLE_COMPONENT\n')
+    written = ("--approve", "policy.toml", "--metric", "metrics.json:accuracy")
+    assert mage.written(*written, replies=(GOOD, sound)).code == 0
+    seeds = ("--seeds", "2", "--force", "--workers", "1")
+    done = mage("run", "project", *seeds)
+    assert done.code == MageCode.GAVE_UP
+    assert "without-conv2 was pulled: its first trial failed." in done.out
+    assert "etude mage resume project --again without-conv2" in done.err
+    record = read(Path("studies/project"))
+    assert record.standings[NAME].stage is Stage.AWAITING_REVIEW
+    assert record.standings["without-fc2"].stage is Stage.HANDED_OVER
+    assert "mat1 and mat2 cannot be multiplied" in mage("review", "project").out
+
+    # Nobody approves it again by a rule, and replaying takes away nothing that a trial has shown.
+    done = mage("review", "project", "--approve", "policy.toml")
+    assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW)
+    assert "trial is for a person" in done.err
+    assert mage("replay", "project", "--write").code == 0
+    assert stage() is Stage.AWAITING_REVIEW
+
+    before = read(Path("studies/project")).requests
+    done = mage(
+        "resume", "project", "--again", NAME, "--backend", mage.replies(GOOD, MENDED), "--approve", "policy.toml"
+    )
+    assert done.code == 0, done.err
+    record = read(Path("studies/project"))
+    assert record.requests == before + 1
+    asked = record.standings[NAME].notes[-1]
+    assert asked.startswith("A trial of it failed. ")
+    assert "mat1 and mat2 cannot be multiplied" in asked
+    done = mage("run", "project", *seeds)
+    assert done.code == 0, done.err
+    assert {one.stage for one in read(Path("studies/project")).standings.values()} == {Stage.HANDED_OVER}
+    assert "custom:without-conv2" in done.out
+    assert "custom:without-fc2" in done.out

@@ -259,6 +259,41 @@ def test_a_plan_that_names_what_is_not_there_is_refused_and_asked_for_anew_the_n
         assert len(server.seen) == 2
 
 
+def test_a_planner_whose_plan_was_not_taken_is_no_part_of_the_study(mage: Mage) -> None:
+    with LLMServer(proposing(item(name="conv9"))) as server:
+        assert mage("suggest", "project", *ENTRY, "--planner", at(server), "--yes").code == Code.USAGE
+        assert mage("plan", "project", "--yes").code == MageCode.OK
+        assert mage.written().code == MageCode.AWAITING  # by its marks
+        assert len(server.seen) == 1
+    setup = record().setup
+    assert setup is not None
+    assert setup.planner.name == ""
+
+
+def test_nobody_but_suggest_asks_a_planner_and_marks_are_enough_once_nobody_is_to_read_hints(hinted: Mage) -> None:
+    Path("project/net.py").write_text(NET.replace("Linear(4, 2)", "Linear(4, 2)  # ABLATABLE_COMPONENT"))
+    with LLMServer(proposing(item())) as server:
+        planner = at(server)
+        assert hinted("suggest", "project", *ENTRY, "--planner", planner, "--yes").code == MageCode.OK
+        Path("project/evaluate.py").write_text("METRIC = 'f1'\n")
+        for call in (("plan", "project"), ("write", "project", "--backend", hinted.replies(GOOD))):
+            done = hinted(*call)
+            assert done.code == Code.USAGE
+            assert done.err.splitlines()[-1].endswith(
+                "has not been asked with these files and words; here nobody is asked. Have it read them first: "
+                f"etude mage suggest {Path('project').resolve()} --planner {planner}; or go on with marks alone: "
+                "--planner none."
+            )
+        shown = json.loads(hinted("preview", "project", "--planner", "none", "--json").out)
+        assert list(shown["requests"]) == ["without-fc"]
+        assert hinted("suggest", "project", "--planner", "none", "--yes").code == MageCode.OK
+        setup = record().setup
+        assert setup is not None
+        assert setup.planner.name == ""
+        assert hinted("plan", "project").code == MageCode.OK
+        assert len(server.seen) == 1
+
+
 def test_a_planner_is_asked_again_where_that_helps_and_within_the_budget(hinted: Mage, waits: list[float]) -> None:
     with LLMServer(OVERLOADED, proposing(item())) as server:
         refused = hinted("suggest", "project", *ENTRY, "--planner", at(server), "--max-calls", "0")

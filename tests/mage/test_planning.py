@@ -65,7 +65,8 @@ def test_the_pooling_behind_a_layer_makes_two_readings_that_are_counted() -> Non
     assert [str(one) for one in found.remarks] == [
         "train.py: Line 14: `conv2` removed: the pooling after it can stay (1,092,106 parameters) or go "
         "(4,237,834; 3.7 "
-        "times the baseline). Choose with `with=pool`. It stays with `with=none`."
+        "times the baseline). Choose with `with=pool`. It stays with `with=none`. Or "
+        "leave the file as it is: --choose conv2=pool, or --choose conv2=none."
     ]
     assert found.variants[0].unclear == (
         "the pooling after it stays (1,092,106 parameters)",
@@ -83,9 +84,9 @@ def test_the_pooling_behind_a_layer_makes_two_readings_that_are_counted() -> Non
 
 @pytest.mark.parametrize("way", ["choices", "mark"])
 def test_who_chooses_gets_one_reading(way: str) -> None:
-    for choice, resized in (
-        ("pool", {"conv3.weight": (128, 32, 3, 3), "fc1.weight": (512, 8192)}),
-        ("none", {"conv3.weight": (128, 32, 3, 3)}),
+    for choice, resized, along in (
+        ("pool", {"conv3.weight": (128, 32, 3, 3), "fc1.weight": (512, 8192)}, ("relu", "pool")),
+        ("none", {"conv3.weight": (128, 32, 3, 3)}, ("relu",)),  # after that of conv1 it does nothing
     ):
         if way == "mark":
             source = CNN.replace("#ABLATABLE_COMPONENT", f"# ABLATABLE_COMPONENT (with={choice})", 1)
@@ -93,8 +94,10 @@ def test_who_chooses_gets_one_reading(way: str) -> None:
         else:
             found = planned(CNN, facts=SEEN, choices={"conv2": choice})
         assert found.remarks == ()
-        assert found.variants[0].witnesses == (ModuleGone(path="conv2", resized=resized),)
-        assert found.variants[1].witnesses == (ModuleGone(path="fc1", resized={"fc2.weight": (10, 2048)}),)
+        assert found.variants[0].witnesses == (ModuleGone(path="conv2", resized=resized, along=along),)
+        assert found.variants[1].witnesses == (
+            ModuleGone(path="fc1", resized={"fc2.weight": (10, 2048)}, along=("relu",)),
+        )
 
 
 def test_what_is_claimed_of_both_readings_is_what_the_changed_programs_have() -> None:
@@ -124,12 +127,13 @@ def test_the_numbers_may_be_counted_elsewhere_or_be_unknown() -> None:
         "can stay (1,000,000 parameters) or go (2,000,000; 1.7 times"
         in planned(CNN, facts=SEEN, count=count).remarks[0].text
     )
-    assert [(way.text, way.gone, way.calls) for way in ways] == [
-        ("stay", ("conv2",), ()),
-        ("go", ("conv2",), ("pool",)),
+    assert [(way.text, way.gone, way.along) for way in ways] == [
+        ("stay", ("conv2",), ("relu",)),
+        ("go", ("conv2",), ("relu", "pool")),
     ]
     assert planned(CNN).remarks[0].text == (
-        "`conv2` removed: the pooling after it can stay or go. Choose with `with=pool`. It stays with `with=none`."
+        "`conv2` removed: the pooling after it can stay or go. Choose with `with=pool`. It stays with `with=none`. "
+        "Or leave the file as it is: --choose conv2=pool, or --choose conv2=none."
     )
 
 
@@ -138,13 +142,17 @@ def test_odd_image_sizes_are_followed_exactly() -> None:
     facts = facts_of_source(source, "CIFAR10CNN", batch=(8, 3, 28, 28))
     claim = planned(source, facts=facts, choices={"conv2": "pool"}).variants[0].witnesses[0]
     assert claim == ModuleGone(
-        path="conv2", resized={"conv3.weight": (128, 32, 3, 3), "fc1.weight": (512, 128 * 7 * 7)}
+        path="conv2",
+        resized={"conv3.weight": (128, 32, 3, 3), "fc1.weight": (512, 128 * 7 * 7)},
+        along=("relu", "pool"),
     )
 
 
 def test_without_the_size_of_images_what_depends_on_it_is_left_open() -> None:
     claim = planned(CNN, choices={"conv2": "pool"}).variants[0].witnesses[0]
-    assert claim == ModuleGone(path="conv2", resized={"conv3.weight": (128, 32, 3, 3), "fc1.weight": None})
+    assert claim == ModuleGone(
+        path="conv2", resized={"conv3.weight": (128, 32, 3, 3), "fc1.weight": None}, along=("relu", "pool")
+    )
 
 
 def test_a_normalisation_goes_with_its_layer_unless_nothing_is_to() -> None:
@@ -152,7 +160,10 @@ def test_a_normalisation_goes_with_its_layer_unless_nothing_is_to() -> None:
     facts = facts_of_source(source, "Net", batch=(4, 3, 8, 8))
     with_it = claims(source, facts=facts)
     resized = {"conv3.weight": (16, 4, 3, 3)}
-    assert with_it == (ModuleGone(path="conv2", resized=resized), ModuleGone(path="bn2", resized=resized))
+    assert with_it == (
+        ModuleGone(path="conv2", resized=resized, along=("act",)),
+        ModuleGone(path="bn2", resized=resized, along=("act",)),
+    )
     alone = claims(source.replace("COMPONENT", "COMPONENT (with=none)"), facts=facts)
     assert alone == (ModuleGone(path="conv2", resized={**resized, "bn2.weight": (4,), "bn2.bias": (4,)}),)
 
@@ -246,7 +257,7 @@ def test_a_mark_where_a_module_is_called_means_that_module() -> None:
     source = CNN.replace("ABLATABLE_COMPONENT", "x").replace(
         "F.relu(self.fc1(x)))", "F.relu(self.fc1(x)))  # ABLATABLE_COMPONENT"
     )
-    assert claims(source, facts=SEEN) == (ModuleGone(path="fc1", resized={"fc2.weight": (10, 2048)}),)
+    assert claims(source, facts=SEEN) == (ModuleGone(path="fc1", resized={"fc2.weight": (10, 2048)}, along=("relu",)),)
 
 
 def test_a_sequence_is_a_network_of_its_own() -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from etude.core.errors import ConfigError
 from etude.mage.asking.evidence import Evidence
-from etude.mage.asking.preview import Preview, refuse_too_large, size_of
+from etude.mage.asking.preview import Preview, refuse_too_large
 from etude.mage.asking.prompts import request, shared_of, told_facts, told_shared, told_variant, touched_by
 from etude.mage.backends.protocol import Message, Request
+from etude.mage.backends.wording import as_text
 from etude.mage.facts import Ended, Facts, FitFacts, ModelFacts, ModuleFacts, ParameterFacts
 from etude.mage.patch.blocks import Search, Symbol
 from etude.mage.tree import Tree
@@ -149,18 +150,19 @@ def test_a_preview_shows_every_byte_to_whom_it_goes_and_what_stays() -> None:
         left_out={".env": "holds secrets", "weights.pt": "no text"},
         rules=("without-a",),
         unclear={"without-b": ("b goes", "b and c go")},
+        sends=lambda request: as_text(request).encode(),
     )
+    size = len(as_text(asked).encode())
     told = shown.told()
-    assert told.startswith(f"1 question to anthropic:m at api.example.org, {size_of(asked):,} bytes in all;")
+    assert told.startswith(f"1 question to anthropic:m at api.example.org, {size:,} bytes in all;")
     for message in asked.messages:
         assert message.text in told
     assert asked.system.rstrip("\n") in told
     assert "  .env: holds secrets" in told
     assert "By rules, without asking: without-a." in told
     assert "Not asked for, since it can be read in several ways: without-b: b goes; b and c go." in told
-    assert size_of(asked) == len(asked.system.encode()) + sum(len(m.text.encode()) for m in asked.messages)
     plain = shown.for_programs()
-    assert plain["bytes"] == {"without-conv2": size_of(asked)}
+    assert plain["bytes"] == {"without-conv2": size}
     assert plain["requests"]["without-conv2"]["messages"][0]["text"] == asked.messages[0].text
     assert asked.messages[0].text not in shown.told(whole=False)
 

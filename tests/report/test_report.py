@@ -329,7 +329,7 @@ def test_what_a_plan_could_not_decide_stands_before_the_result(tmp_path: Path) -
     trials = arms({"base": [0.1, 0.2, 0.3], "a": [0.1, 0.2, 0.25]})
     page = etude.open(write_study(tmp_path / "study", trials, verb="ablate", question=question)).report()
     told = seen(page).text
-    first = told.index("This plan could decide nothing when it began, and was run all the same (force=True).")
+    first = told.index("This plan can decide nothing, and was run all the same (force=True).")
     assert first < told.index("Of 1 component,")
 
 

@@ -238,12 +238,17 @@ class CustomComponent:
         model: A model function, if it is another.
         data: A data function, if it is another.
         train: A training function, if it is another.
+        paired: Whether its runs and the base's with equal seeds are pairs, for functions of which nothing is seen;
+            None goes by how they begin.
+        says: What else a plan and a report say of it.
     """
 
     name: str
     model: Callable[..., Any] | None = None
     data: Callable[..., Any] | None = None
     train: Callable[..., Any] | None = None
+    paired: bool | None = None
+    says: str = ""
 
     roles: ClassVar = ("model", "data", "train")
 

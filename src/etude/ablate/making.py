@@ -143,6 +143,8 @@ def custom(
     model: Callable[..., Any] | None = None,
     data: Callable[..., Any] | None = None,
     train: Callable[..., Any] | None = None,
+    paired: bool | None = None,
+    says: str = "",
 ) -> CustomComponent:
     """Return a variant that the user wrote: functions that take the place of the experiment's.
 
@@ -151,11 +153,14 @@ def custom(
         model: A model function, if it is another.
         data: A data function, if it is another.
         train: A training function, if it is another.
+        paired: Whether its runs and the base's with equal seeds are pairs. That is seen by how models and data begin;
+            where nothing of these is seen, as where a function runs a command, it can be said here.
+        says: What else a plan and a report say of it, in a sentence.
 
     Raises:
         ConfigError: There is no name, no function, or something that is none.
     """
-    return CustomComponent(name, model, data, train)
+    return CustomComponent(name, model, data, train, paired, says)
 
 
 def differences(start: Mapping[str, Any], end: Mapping[str, Any]) -> list[SettingComponent]:

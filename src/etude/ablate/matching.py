@@ -112,7 +112,7 @@ def match(component: str | Component, listing: Listing) -> Matched:
         case SettingComponent():
             matched = _match_setting(component, name, listing)
         case CustomComponent():
-            matched = Matched(component, Arm(name, variant=component.name))
+            matched = Matched(component, Arm(name, variant=component.name), tuple(filter(None, [component.says])))
         case _:
             layers, says, warns = match_layers(component, listing, elsewhere=_elsewhere(component, listing))
             matched = Matched(component, Arm(name, layers=layers), says, warns)

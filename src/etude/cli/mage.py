@@ -18,6 +18,7 @@ from etude.cli import mage_studies as studies
 from etude.cli import mage_told as told
 from etude.cli import mage_writing as writing
 from etude.cli.mage_options import (
+    NO_PLANNER,
     APath,
     Api,
     Approve,
@@ -90,20 +91,28 @@ def suggest(
 
     With a planner the marks are those of its plan: with them the same is planned without asking anybody.
     """
+    import msgspec
+
     from etude.mage.loop import at_hand, preparing
+    from etude.mage.loop.book import Whom
     from etude.mage.plan.suggesting import as_diff, suggested, suggested_by
 
-    said = asking.said(path, of_plan, of_asking, tier=sandbox, planner=planner)
+    named = planner if planner != NO_PLANNER else None
+    said = asking.said(path, of_plan, of_asking, tier=sandbox, planner=named)
     if planner is None:
         tree = preparing.look(path, entry=said.entry).reading.tree
         told.show_diff(as_diff(tree, suggested(tree)), as_json=as_json)
         return
     folder = studies.folder_of(path, name)
     setup = studies.heeded(folder, said)
+    if planner == NO_PLANNER:
+        setup = msgspec.structs.replace(setup, planner=Whom())
     asking.backend(setup.planner, setup)  # refused before anything is run
     at_hand.find_sandbox(setup.tier)
-    with studies.prepared(folder, setup) as (project, setup, book):
-        planning.plan_anew(book, project, setup)
+    before = studies.planner_of(folder)
+    with studies.prepared(folder, msgspec.structs.replace(setup, planner=before)) as (project, begun, book):
+        setup = msgspec.structs.replace(begun, planner=setup.planner)
+        planning.plan_anew(book, project, setup, asks=True)
         work = studies.work(book, setup, project)
         found = book.record.plan
         assert found is not None, "it was made just now"
@@ -156,18 +165,21 @@ def preview(
     """Print exactly what would be sent, to which host, how many bytes, and what is left out. Nothing is sent."""
     import msgspec
 
-    from etude.mage.asking.preview import Preview
+    from etude.mage.asking.preview import Preview, text_of
     from etude.mage.backends.naming import capability_for
+    from etude.mage.loop.book import Whom
 
     folder = studies.folder_of(path, name)
-    said = asking.said(path, of_plan, of_asking, writer=writer or backend, planner=planner)
+    named = planner if planner != NO_PLANNER else None
+    said = asking.said(path, of_plan, of_asking, writer=writer or backend, planner=named)
     setup = studies.heeded(folder, said)
-    asked = asking.backend(setup.planner if planner else setup.writer, setup, is_asked=False)
+    setup = msgspec.structs.replace(setup, planner=Whom()) if planner == NO_PLANNER else setup
+    asked = asking.backend(setup.planner if named else setup.writer, setup, is_asked=False)
     project = studies.look(setup)
     record = planning.known_already(folder, project)
     setup = msgspec.structs.replace(setup, tag=setup.tag or ANY_TAG)
     base = record.runs[0] if record is not None and record.runs else None
-    requests, rules, unclear = planning.would_be_asked(record, project, setup, asked, base, for_plan=bool(planner))
+    requests, rules, unclear = planning.would_be_asked(record, project, setup, asked, base, for_plan=bool(named))
     shown = Preview(
         backend=asked.name if asked is not None else "nobody (no --backend was given)",
         host=asked.host if asked is not None else "no host",
@@ -178,6 +190,7 @@ def preview(
         unclear=unclear,
         is_whole=base is not None,
         context=capability_for(asked).context if asked is not None else None,
+        sends=getattr(asked, "sent", text_of),
     )
     if as_json:
         print_json(shown.for_programs())
@@ -234,6 +247,12 @@ def resume(
     yes: Yes = False,
     approve: Approve = None,
     repairs: Repairs = None,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--again", metavar="VARIANT", help="Have it written again: it came to nothing, or its trial failed."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a study that was broken off, with what was said of it: whoever wrote is asked, within its limits."""
@@ -245,7 +264,7 @@ def resume(
     folder = find(study).absolute()
     setup = studies.heeded(folder, said)
     asked = asking.backend(setup.writer, setup)
-    writing.bring_on(folder, setup, asked, yes=yes, as_json=as_json, approve=approve)
+    writing.bring_on(folder, setup, asked, yes=yes, as_json=as_json, approve=approve, again=again or ())
 
 
 @app.command("first-call")
@@ -281,10 +300,13 @@ def first_call(
 @spread
 def followup_call(
     study: AStudy,
-    documents: Documents,
     api: Api,
     model: Model,
     *,
+    documents: Annotated[
+        list[Path] | None,
+        typer.Option("--documents", "-d", metavar="PATH", help="What went wrong; without, what its failed trial said."),
+    ] = None,
     of_asking: OfAsking,
     sandbox: SandboxTier = "",
     variant: Only = "",
@@ -292,10 +314,11 @@ def followup_call(
 ) -> None:
     """Send variants that wait back with what went wrong, in the words of AblationMage: a review with a note."""
     from etude.mage.loop import at_hand
+    from etude.mage.loop.ladder import trial_that_failed
     from etude.mage.loop.preparing import read_docs
     from etude.mage.review.approving import who
 
-    note = "\n".join(read_docs(documents).values())
+    note = "\n".join(read_docs(documents or ()).values())
     before = studies.setup_of(study)
     said = asking.said(before.root, NOTHING_SAID, of_asking, tier=sandbox, writer=asking.service(api, model))
     with studies.taken_up(study, said) as (setup, book):
@@ -307,9 +330,15 @@ def followup_call(
             raise ConfigError(
                 f"{which} for a person, so nothing is sent back. See how far all are: etude mage review {study}"
             )
+        failed = [one for one in waiting if trial_that_failed(book.record.verdicts_of(one))]
+        if not (note or failed):
+            raise ConfigError(
+                f"Nothing says what went wrong with {', '.join(waiting)}: no trial of it failed. Pass a file that "
+                "says so: -d output.txt."
+            )
         at_hand.find_sandbox(setup.tier)
-        for one in waiting:
-            work.reject(one, note, by=who())
+        for one in waiting if note else failed:
+            work.reject(one, note or trial_that_failed(book.record.verdicts_of(one)), by=who())
         work.run(take_up=False)
         told.tell(work, book.record, as_json=as_json, study=study)
 
@@ -421,14 +450,23 @@ def run(
     if not record.accepted():
         raise ConfigError(f"No variant of {study} is accepted. Review them first: etude mage review {study}")
     options = {"seeds": seeds, "force": force, **({"workers": workers} if workers is not None else {})}
-    came = studies.train(folder, record, **options)
+    name, came = studies.train(folder, record, **options)
     with studies.taken_up(study) as (setup, book):
-        studies.work(book, setup, None).handed_over(record.accepted())
+        doing = studies.work(book, setup, None)
+        for one, why in came.failed.items():
+            if one in record.accepted():
+                doing.trial_failed(one, why)
+        doing.handed_over((one for one in record.accepted() if one not in came.failed), ablation=name)
     if as_json:
         variants = list(record.accepted())
-        print_json({"study": study, "variants": variants, "told": str(came), "failed": dict(came.failed)})
+        print_json(
+            {"study": study, "ablation": name, "variants": variants, "told": str(came), "failed": dict(came.failed)}
+        )
     else:
         print(came)
+    for one in record.accepted():
+        if one in came.failed:
+            told.say(told.HOW_A_TRIAL_GOES_BACK.format(study=study, name=one))
     if came.failed:
         raise typer.Exit(MageCode.GAVE_UP)
 

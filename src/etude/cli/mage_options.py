@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -49,7 +49,11 @@ BackendName = Annotated[
     typer.Option("--backend", help="Who is asked: anthropic:MODEL, openai:MODEL@URL, command:..., manual:DIR."),
 ]
 Writer = Annotated[str | None, typer.Option("--writer", help="Who writes variants, if not --backend.")]
-Planner = Annotated[str | None, typer.Option("--planner", help="Who reads hints and documents, if anybody does.")]
+Planner = Annotated[
+    str | None, typer.Option("--planner", help="Who reads hints and documents, if anybody does; none for nobody.")
+]
+NO_PLANNER: Final = "none"
+"""What ``--planner`` is called with where marks alone are to be planned."""
 Explainer = Annotated[str | None, typer.Option("--explainer", help="Who explains, if not --backend.")]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Where the backend is asked.")]
 LocalOnly = Annotated[

@@ -57,13 +57,21 @@ def foreseen(project: Project, setup: Setup, *, base: Facts | None) -> Plan:
     return shared(marked, tree)
 
 
-def plan_anew(book: Book, project: Project, setup: Setup) -> None:
+def plan_anew(book: Book, project: Project, setup: Setup, *, asks: bool = False) -> None:
     """Plan what is not planned yet, after the untouched program was run.
 
-    A plan of the same files, that was made with the same words, stays as it is.
+    A plan of the same files, that was made with the same words, stays as it is. Who reads hints is part of the study
+    from the moment that their plan is taken: a planner who could not be asked, or proposed nothing, is none.
+
+    Args:
+        book: Where it is written.
+        project: The project.
+        setup: How it is prepared.
+        asks: Whether a planner may be asked. If not, they have to have been asked before.
     """
     import msgspec
 
+    from etude.mage.loop.book import Did
     from etude.mage.loop.said import plan_said
 
     if is_planned(book.record, setup):
@@ -75,9 +83,11 @@ def plan_anew(book: Book, project: Project, setup: Setup) -> None:
         raise BaselineError(why)
     base = book.record.runs[0]
     if setup.planner.name:
-        found = drafted(book.record, project, setup, base, ask_in=book)
+        found = drafted(book.record, project, setup, base, ask_in=book if asks else None)
     else:
         found = planned(project, setup, base=base)
+    if book.record.setup != setup:
+        book.write(Did.BEGUN, setup=setup)
     doing.plan(msgspec.structs.replace(found, said=plan_said(setup)))
 
 
@@ -125,7 +135,8 @@ def drafted(record: Record, project: Project, setup: Setup, base: Facts | None, 
     if found is None and ask_in is None:
         raise ConfigError(
             f"{asked.name} reads the hints of this study, and has not been asked with these files and words; here "
-            f"nobody is asked. Have it read them first: etude mage suggest {setup.root} --planner {setup.planner.name}"
+            f"nobody is asked. Have it read them first: etude mage suggest {setup.root} --planner "
+            f"{setup.planner.name}; or go on with marks alone: --planner none."
         )
     if found is None:
         assert ask_in is not None
@@ -163,7 +174,7 @@ def approve_plan(work: Work, book: Book, *, yes: bool, quiet: bool, more: Mappin
     if not quiet and book.record.plan is not None:
         show(told(book.record.plan))
     if not yes and (quiet or not at_a_terminal() or not typer.confirm("Is that what is wanted?", default=False)):
-        typer.echo("The plan is not approved, so nothing is written. Add --yes, or answer.", err=True)
+        typer.echo("The plan is not approved, so nothing is written. Add --yes, or answer at a terminal.", err=True)
         tell(work, book.record, as_json=quiet, more=more)
         raise typer.Exit(MageCode.AWAITING)
     work.approve_plan(new, by=who())

@@ -13,8 +13,8 @@ from etude.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from etude.mage.backends.protocol import Backend
-    from etude.mage.handover.components import Accepted
-    from etude.mage.loop.book import Book, Record, Setup
+    from etude.mage.handover.components import Accepted, HandedOver
+    from etude.mage.loop.book import Book, Record, Setup, Whom
     from etude.mage.loop.preparing import Project
     from etude.mage.loop.work import Work
 
@@ -94,6 +94,16 @@ def taken_up(study: str, now: Setup | None = None) -> Iterator[tuple[Setup, Book
         yield setup, book
 
 
+def planner_of(folder: Path) -> Whom:
+    """Return whoever reads the hints of a study; nobody if nobody does, or there is no such study yet."""
+    from etude.mage.loop import session
+    from etude.mage.loop.book import Whom
+    from etude.store.journal import FILE
+
+    before = session.read(folder).setup if (folder / FILE).exists() else None
+    return before.planner if before is not None else Whom()
+
+
 def setup_of(study: str) -> Setup:
     """Return how a study was prepared.
 
@@ -150,19 +160,25 @@ def accepted_in(record: Record) -> list[Accepted]:
     from etude.mage.patch.making import patched
 
     return [
-        Accepted(name=name, patch=patch, tree=patched(record.tree, patch)) for name, patch in record.accepted().items()
+        Accepted(name=name, patch=patch, tree=patched(record.tree, patch), pairing=record.pairing_of(name))
+        for name, patch in record.accepted().items()
     ]
 
 
-def train(folder: Path, record: Record, **options: Any) -> Any:
-    """Run the ablation of the accepted variants in the study's folder.
+def train(folder: Path, record: Record, **options: Any) -> tuple[str, HandedOver]:
+    """Run the ablation of the accepted variants; return what it is called, and what came of it.
+
+    The first one is the study itself. Other patches, as where one was mended since, are another ablation, which takes
+    what it has in common with the earlier ones from them.
 
     Raises:
         ConfigError: The project was edited since, nothing says where the metric is, or nothing could be decided.
     """
     import etude
     from etude.files import scripts
-    from etude.mage.handover.components import commands_of, components_of, hand_over
+    from etude.mage.handover.components import FIRST, KEPT, commands_of, components_of, hand_over
+    from etude.mage.loop import session
+    from etude.mage.loop.book import Did
     from etude.mage.sources.entry import experiment_of
     from etude.mage.sources.reading import read_tree
     from etude.verbs.ablation_draft import check_decides
@@ -189,7 +205,18 @@ def train(folder: Path, record: Record, **options: Any) -> Any:
     # said before the first trials run, which are forced
     drafted = experiment.ablate(components, dry_run=True, **options)
     check_decides(drafted, force=bool(options.get("force")), seeds_said="--seeds {}", force_said="--force")
-    return hand_over(experiment, components, name=folder.name, **options)
+    patches = {one.name: one.patch.digest for one in accepted}
+    name = record.ablation_of(patches, name=folder.name)
+    earlier = [
+        called
+        for one in record.ablations
+        for called in (one, f"{one}{FIRST}", f"{one}{KEPT}")
+        if one != name and (folder.parent / called).exists()
+    ]
+    if name not in record.ablations:
+        with session.writing(folder) as book:
+            book.write(Did.ABLATED, ablation=name, patches=patches)
+    return name, hand_over(experiment, components, name=name, **(options | ({"reuse": earlier} if earlier else {})))
 
 
 def sources(paths: Sequence[Path]) -> tuple[Path, str, list[Path]]:

@@ -35,6 +35,17 @@ class MageCode(IntEnum):
 
 NOTHING_TO_MARK: Final = "Nothing was found that could be marked. Files that have marks already are left alone."
 RAISE: Final = "Raise that limit (--max-calls, --max-tokens, --max-input, --max-cost, --max-seconds or --per-variant)"
+HOW_A_TRIAL_GOES_BACK: Final = (
+    "{name} waits for a person again. Have it written again, with that error: etude mage resume {study} --again {name}"
+)
+AGAIN: Final = (
+    "What came to nothing can be written again, by somebody else, too: etude mage resume {study} --again {name}. Or "
+    "hand in a copy of yours: etude mage write PATH --name {study} --from FOLDER --variant {name}"
+)
+HOW_TO_APPROVE: Final = (
+    "Nobody is at a terminal, so nothing is asked: say the same at one, or with --approve policy.toml, which approves "
+    "by rules (docs/mage.md has one)."
+)
 HOW_IT_GOES_ON: Final = {
     MageCode.BUDGET: f"{RAISE}, and it goes on: etude mage resume {{study}}",
     MageCode.BACKEND: "Once it can be asked again, it goes on: etude mage resume {study}",
@@ -88,6 +99,8 @@ def show_waiting(record: Record, names: Sequence[str]) -> None:
     from etude.mage.review.screen import screen
 
     print("\n\n".join(screen(record, name) for name in names) or "No variant waits for a person.")
+    if names:
+        say(HOW_TO_APPROVE)
 
 
 def tell(
@@ -109,6 +122,8 @@ def tell(
         is_plan: Whether only a plan was to be made.
         more: What is in the document for programs besides.
     """
+    from etude.mage.loop.states import Stage
+
     standings = work.standings
     if as_json:
         found = {"variants": [plain(one) for one in standings.values()], "told": work.told(), "usage": record.usage}
@@ -122,6 +137,9 @@ def tell(
     code = code_of(standings, is_plan=is_plan)
     if study and code in HOW_IT_GOES_ON:
         say(HOW_IT_GOES_ON[code].format(study=study))
+    given_up = [name for name, one in standings.items() if one.stage is Stage.GAVE_UP]
+    if study and given_up:
+        say(AGAIN.format(study=study, name=given_up[0]))
     if code:
         raise typer.Exit(code)
 

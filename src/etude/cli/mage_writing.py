@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,9 +29,11 @@ def bring_on(
     approve: Path | None = None,
     own: Path | None = None,
     variant: str = "",
+    again: Iterable[str] = (),
 ) -> None:
     """Bring a study's variants on until each waits for a person or came to nothing."""
     from etude.mage.loop import at_hand
+    from etude.mage.review.approving import who
 
     at_hand.find_sandbox(setup.tier)  # refused before anything is written or asked
     with prepared(folder, setup) as (project, begun, book), saying_how_it_goes_on(folder.name):
@@ -42,6 +44,8 @@ def bring_on(
         approve_plan(doing, book, yes=yes, quiet=as_json)
         if own is not None:
             hand_in(doing, book, own, variant)
+        for one in again:
+            doing.try_again(one, by=who())
         refuse_before_money(doing, book, asked, project)
         doing.run()
         tell(doing, book.record, as_json=as_json, study=folder.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -103,7 +103,8 @@ class Ablation(Search):
         return next((one for one in planned if one["name"] == arm), {})
 
     def _pairs(self) -> dict[str, bool | None]:
-        return {arm.name: paired_all(self.pairing(arm.name).values()) for arm in self.arms[1:]}
+        seen = {arm.name: paired_all(self.pairing(arm.name).values()) for arm in self.arms[1:]}
+        return {arm: self._told(arm).get("paired") if found is None else found for arm, found in seen.items()}
 
     def _summary(self) -> list[str]:
         first, *rest = super()._summary()
@@ -142,10 +143,13 @@ class Ablation(Search):
         What they are compared with is the base's run with the same seed.
         """
         found = {arm.name: list(self.pairing(arm.name).values()) for arm in self.arms[1:]}
-        return {
-            name: (sum(one.is_pair for one in pairs) if all(one.is_known for one in pairs) else None, len(pairs))
-            for name, pairs in found.items()
-        }
+        return {name: (self._count_pairs(name, pairs), len(pairs)) for name, pairs in found.items()}
+
+    def _count_pairs(self, arm: str, pairs: Collection[Pairing]) -> int | None:
+        if all(one.is_known for one in pairs):
+            return sum(one.is_pair for one in pairs)
+        said: bool | None = self._told(arm).get("paired")
+        return None if said is None else len(pairs) if said else 0
 
     def compared(self) -> Verdicts:
         """Return the verdicts on its arms, as a report has them."""

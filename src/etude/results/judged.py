@@ -87,10 +87,8 @@ def verdicts_of(
     runs = {arm.name: dict(arm.values) for arm in arms}
     says = []
     level = level if level is not None else asked.get("level", 0.05)
-    if asked.get("forced") and not outlook(len(runs[arms[0].name]), len(names), level=level).decides:
-        says.append(
-            f"This plan could decide nothing when it began, and was run all the same (force=True). {asked['forced']}"
-        )
+    if asked.get("forced") and not (now := outlook(len(runs[arms[0].name]), len(names), level=level)).decides:
+        says.append(f"This plan can decide nothing, and was run all the same (force=True). {now}")
     if not over:
         says.append(not_over(sum(map(len, runs.values())), question.get("trials")))
     says += warns

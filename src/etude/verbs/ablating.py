@@ -123,7 +123,13 @@ class Draft:
                 extra.append(one)
             else:
                 says.setdefault(first, []).append(f"{one.arm.name} is the same")
-        told = [dataclasses.replace(one, says=(*one.says, *says.get(one.arm.name, ()))) for one in (*planned, *extra)]
+        paired = {
+            one.arm.name: one.component.paired for one in self.matched if isinstance(one.component, CustomComponent)
+        }
+        told = [
+            dataclasses.replace(one, says=(*one.says, *says.get(one.arm.name, ())), paired=paired.get(one.arm.name))
+            for one in (*planned, *extra)
+        ]
         n = len(self.seeds.listed)
         asked = needs(self.policy, len(self.components), seeds=n)
         more = [f"{count(len(extra), 'control')} of equal size: {count(len(extra) * n, 'more trial')}"] if extra else []

@@ -107,4 +107,5 @@ def as_plain(one: PlannedArm) -> dict[str, Any]:
     features = list(one.arm.features.names) if one.arm.features is not None else []
     told = {"name": one.arm.name, "changes": list(one.changes), "rung": one.rung, "parameters": one.parameters}
     told |= {"rebuilt": list(one.rebuilt), "loses": one.loses}
+    told |= {"paired": one.paired} if one.paired is not None else {}
     return {**told, "features": features, "variant": one.arm.variant, "taken": list(one.taken), "says": list(one.notes)}

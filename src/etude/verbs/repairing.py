@@ -44,6 +44,7 @@ class PlannedArm:
         parameters: How many the model has then; None if nobody knows.
         says: What should be said of it.
         refused: Why it cannot be; empty if it can.
+        paired: Whether it is said that its runs are pairs with the base's; None if nobody says.
     """
 
     arm: Arm
@@ -54,6 +55,7 @@ class PlannedArm:
     parameters: int | None = None
     says: tuple[str, ...] = ()
     refused: str = ""
+    paired: bool | None = None
 
     @property
     def taken(self) -> tuple[str, ...]:

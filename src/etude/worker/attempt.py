@@ -292,7 +292,7 @@ def execute(
     arm: Arm | None = None,
 ) -> Outcome:
     """Call the training function and return what came of it; only exceptions that end the process escape."""
-    wall, cpu = time.perf_counter(), _cpu_s()
+    wall, cpu, beside_mb = time.perf_counter(), _cpu_s(), _memory_of_others_mb()
     how, value, reason, trace, raised_in = How.FINISHED, None, "", "", ""
     extra: dict[str, Any] = {}
     bound: Bound | None = None
@@ -326,8 +326,7 @@ def execute(
     if run.stop_seen:  # whatever was returned or raised afterwards
         how, reason, trace, raised_in = How.STOPPED, "", "", ""
         value, extra = None, run.probing.told(run.last) if run.probing is not None else {}
-    memory_mb = processes.peak_memory_mb(resource.getrusage(resource.RUSAGE_SELF))
-    usage = Usage(time.perf_counter() - wall, _cpu_s() - cpu, memory_mb, _gpu_peak_mb())
+    usage = Usage(time.perf_counter() - wall, _cpu_s() - cpu, _memory_mb(beside_mb), _gpu_peak_mb())
     derived = {k: brief(v) for k, v in bound.derived.items()} if bound else {}
     data_params = {k: brief(v) for k, v in bound.data_params.items()} if bound and derived else {}
     return Outcome(
@@ -589,6 +588,20 @@ def _cpu_s() -> float:
         u.ru_utime + u.ru_stime
         for u in (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     )
+
+
+def _memory_mb(before_mb: float) -> float:
+    """Return the peak of this process, or of the largest that it has started and waited for since, such as a command.
+
+    Args:
+        before_mb: The peak of those that it had waited for before: the kernel forgets it never.
+    """
+    own_mb, beside_mb = processes.peak_memory_mb(resource.getrusage(resource.RUSAGE_SELF)), _memory_of_others_mb()
+    return max(own_mb, beside_mb) if beside_mb > before_mb else own_mb
+
+
+def _memory_of_others_mb() -> float:
+    return processes.peak_memory_mb(resource.getrusage(resource.RUSAGE_CHILDREN))
 
 
 def _forget_peaks() -> None:

@@ -26,13 +26,15 @@ def unpaired_arms(evidence: Evidence) -> Threat | None:
             NAME,
             f"{count(len(apart), 'arm')} did not begin as the base did: {shown}.",
             Seriousness.MINOR,
-            "They are tested as unpaired, which takes more seeds; ablation.pairing(arm) says what differs.",
+            "They are tested as unpaired, which takes more seeds; ablation.pairing(arm), or what the plan says of an "
+            "arm, tells what differs.",
             numbers,
         )
     return Threat(
         NAME,
         f"whether {count(len(unknown), 'arm')} began as the base did is not known: {shown}.",
         Seriousness.UNKNOWN,
-        "They are tested as pairs. Return loaders or etude.Data from data(), and build the model in model().",
+        "They are tested as pairs. Return loaders or etude.Data from data(), and build the model in model(); where "
+        "nothing can be seen, as of a command, say it: etude.custom(..., paired=False).",
         numbers,
     )

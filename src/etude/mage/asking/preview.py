@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from etude.core.errors import ConfigError
@@ -20,6 +20,11 @@ LESS: Final = (
 """What mends a question that is too large."""
 
 
+def text_of(request: Request) -> bytes:
+    """Return the text of a question, as it is, in UTF-8."""
+    return "".join([request.system, *(message.text for message in request.messages)]).encode("utf-8", "surrogatepass")
+
+
 class Preview(Value, frozen=True):
     """What would be sent.
 
@@ -33,6 +38,7 @@ class Preview(Value, frozen=True):
         unclear: Variants that nobody is asked for, since they can be read in several ways: which.
         is_whole: Whether what the untouched program did is among it; it is sent as well, and known once that has run.
         context: Tokens that whoever would be asked takes, question and answer together; None if nobody would be.
+        sends: Gives what is sent for a question, byte for byte.
     """
 
     backend: str
@@ -44,6 +50,7 @@ class Preview(Value, frozen=True):
     unclear: Mapping[str, tuple[str, ...]] = {}
     is_whole: bool = True
     context: int | None = None
+    sends: Callable[[Request], bytes] = text_of
 
     @property
     def tokens(self) -> dict[str, int]:
@@ -58,8 +65,8 @@ class Preview(Value, frozen=True):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many bytes each question has."""
-        return {name: size_of(request) for name, request in self.requests.items()}
+        """How many bytes each question has where it is sent."""
+        return {name: len(self.sends(request)) for name, request in self.requests.items()}
 
     def told(self, *, whole: bool = True) -> str:
         """Return it for a person; with the questions themselves if ``whole``."""
@@ -129,11 +136,6 @@ def tokens_of(request: Request) -> int:
 def is_too_large(tokens: int, context: int) -> bool:
     """Say whether a question and its answer are more than a model may be asked."""
     return tokens > context * LARGEST_SHARE
-
-
-def size_of(request: Request) -> int:
-    """Return how many bytes of text a question has, in UTF-8."""
-    return sum(len(text.encode()) for text in (request.system, *(message.text for message in request.messages)))
 
 
 def refuse_too_large(requests: Mapping[str, Request], *, context: int, backend: str, sent: Sequence[str]) -> None:

@@ -70,6 +70,10 @@ class Command:
                 f"There is no program {self.command[0]!r}. Install it, or give its whole path.", code="not installed"
             )
 
+    def sent(self, request: Request) -> bytes:
+        """Return what would be written down for whoever answers, byte for byte."""
+        return as_text(request).encode("utf-8", "surrogatepass")
+
     def ask(self, request: Request) -> Reply:
         """Return what the program prints.
 
@@ -79,7 +83,7 @@ class Command:
         self.ready()
         # Files and no pipes: a process that outlives the program would hold a pipe open, and us with it.
         with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            asked.write(as_text(request).encode("utf-8", "surrogatepass"))
+            asked.write(self.sent(request))
             asked.seek(0)
             code = self._run(asked, out, err)
             secrets = secrets_of(self._environment)

@@ -73,10 +73,14 @@ class Manual:
 
     def paths(self, request: Request) -> tuple[Path, Path]:
         """Return where the question is, and where the answer is looked for."""
-        digest = hashlib.sha256(as_text(request).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        digest = hashlib.sha256(self.sent(request)).hexdigest()[:12]
         again = f"again{self._nth}" if self._nth else ""
         stem = "-".join(part for part in (self._variant, digest, again) if part)
         return self.folder / f"{stem}.prompt.md", self.folder / f"{stem}.reply.md"
+
+    def sent(self, request: Request) -> bytes:
+        """Return what would be written down for whoever answers, byte for byte."""
+        return as_text(request).encode("utf-8", "surrogatepass")
 
     def ask(self, request: Request) -> Reply:
         """Return the answer that a person has put there.
@@ -90,7 +94,7 @@ class Manual:
             return self._reply(found, answer)
         if not question.exists():
             aside = question.with_suffix(".part")
-            aside.write_text(as_text(request), encoding="utf-8", errors="surrogatepass")
+            aside.write_bytes(self.sent(request))
             os.replace(aside, question)  # nobody reads half a question
         if self._say is not None:
             self._say(f"The question is in {question}. Put the answer into {answer}.")

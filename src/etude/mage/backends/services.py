@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
@@ -122,6 +123,10 @@ class Service:
     def body(self, request: Request) -> dict[str, Any]:
         """Return what would be sent, word for word, without a key."""
         return self._body(request, self.capability)
+
+    def sent(self, request: Request) -> bytes:
+        """Return the body of what would be sent, as JSON; an SDK may put its keys into another order."""
+        return json.dumps({**self.body(request), "stream": True}, ensure_ascii=False, separators=(",", ":")).encode()
 
     def _asked(self, request: Request, capability: Capability) -> Reply:
         """Ask once, and leave nothing of the SDK in what is returned or raised."""

@@ -8,6 +8,7 @@ the command in its own tree, as ``commands`` runs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -17,11 +18,11 @@ from etude.ablate.making import custom
 from etude.core.errors import BaselineError, ConfigError
 from etude.core.signature import Definition
 from etude.core.text import count
-from etude.mage.facts import Facts
+from etude.launching.progress import plan_is_said, say_plan
 from etude.mage.handover.commands import Command
 from etude.mage.handover.from_tree import functions_of, search_in
 from etude.mage.handover.travelling import Files
-from etude.mage.judge.baseline import pairing
+from etude.mage.judge.baseline import Pairing
 from etude.mage.patch.blocks import Patch
 from etude.mage.tree import Tree
 
@@ -38,11 +39,14 @@ class Accepted:
         name: The variant's name: what its arm is called.
         patch: The patch that was approved.
         tree: What the project's tree becomes by it.
+        pairing: Whether equal seeds pair its runs with those of the untouched program, by what the probe has seen;
+            None if it has seen nothing.
     """
 
     name: str
     patch: Patch
     tree: Tree
+    pairing: Pairing | None = None
 
     @property
     def identity(self) -> str:
@@ -66,16 +70,19 @@ class HandedOver:
         ablation: The ablation; None if every variant was pulled.
         first: The study of first trials.
         pulled: Variants that failed in their first trial, and why: no other seed of theirs was run.
+        variants: Arm -> the variant that it is.
     """
 
     ablation: Any
     first: Any
     pulled: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """Arms of which a trial failed, those that were pulled among them, and why."""
-        return {**self.pulled, **(_failed(self.ablation) if self.ablation is not None else {})}
+        """Variants and other arms of which a trial failed, and why; those that were pulled are among them."""
+        found = _failed(self.ablation) if self.ablation is not None else {}
+        return {**self.pulled, **{self.variants.get(arm, arm): why for arm, why in found.items()}}
 
     def __str__(self) -> str:
         told = [f"{name} was pulled: its first trial failed. {why}" for name, why in self.pulled.items()]
@@ -99,13 +106,11 @@ def components_of(
         SignatureError: A function of a variant takes what cannot be known from its text.
     """
     _check(accepted, base)
-    return [
-        custom(
-            one.name,
-            **functions_of(one.tree, base, experiment, entry=entry, root=root, identity=one.identity),
-        )
-        for one in accepted
-    ]
+    found = []
+    for one in accepted:
+        own = functions_of(one.tree, base, experiment, entry=entry, root=root, identity=one.identity)
+        found.append(custom(one.name, model=own.get("model"), data=own.get("data"), train=own.get("train")))
+    return found
 
 
 def commands_of(
@@ -119,7 +124,8 @@ def commands_of(
 ) -> tuple[Callable[..., Any], list[CustomComponent]]:
     """Return the training function of a program that is a command, and its variants as components.
 
-    ``etude.Experiment(train, metric=..., mode=...)`` of the first runs the untouched program.
+    ``etude.Experiment(train, metric=..., mode=...)`` of the first runs the untouched program. Of a command nothing is
+    seen, so whether equal seeds pair its runs is what the probe has found; what nobody knows is no pair.
 
     Args:
         accepted: The variants.
@@ -141,7 +147,13 @@ def commands_of(
 
     untouched = command(base).trained(f"base {base.digest}")
     return untouched, [
-        custom(one.name, train=command(one.tree, one.patch.arguments).trained(one.identity)) for one in accepted
+        custom(
+            one.name,
+            train=command(one.tree, one.patch.arguments).trained(one.identity),
+            paired=one.pairing is not None and one.pairing.paired is True,
+            says=one.pairing.text if one.pairing is not None else "",
+        )
+        for one in accepted
     ]
 
 
@@ -167,7 +179,7 @@ def hand_over(
         name: The ablation's name.
         seeds: As for ``Experiment.ablate``.
         and_also: Further components for the same ablation, such as ``"dropout"``.
-        options: Further options of ``Experiment.ablate``.
+        options: Further options of ``Experiment.ablate``; ``reuse`` is a list.
 
     Raises:
         BaselineError: The untouched program failed in its first trial.
@@ -175,26 +187,22 @@ def hand_over(
     others, grows = list(and_also), isinstance(seeds, int)
     listed = not grows and not isinstance(seeds, str) and isinstance(seeds, Sequence)
     early = {**options, "seeds": list(seeds)[:1] if listed else 1, "force": True, "wait": True}
-    first = experiment.ablate([*components, *others], name=name if grows else name + FIRST, **early)
+    say_plan(experiment.ablate([*components, *others], name=name, seeds=seeds, dry_run=True, **options))
+    with plan_is_said():
+        first = experiment.ablate([*components, *others], name=name if grows else name + FIRST, **early)
     failed = _failed(first)
     if BASE in failed:
         raise BaselineError(f"The untouched program failed: {failed[BASE]} Your code, not the patch. Mend that first.")
+    arms = {str(one): one.name for one in components}
     pulled = {one.name: failed[str(one)] for one in components if str(one) in failed}
     kept = [one for one in components if one.name not in pulled]
     if not kept and not others:
-        return HandedOver(None, first, pulled)
-    again = {} if grows and not pulled else {"reuse": first}
+        return HandedOver(None, first, pulled, arms)
+    again = {} if grows and not pulled else {"reuse": [*options.get("reuse", ()), first]}
     called = name + KEPT if grows and pulled else name
-    ablation = experiment.ablate([*kept, *others], name=called, seeds=seeds, **{**options, **again})
-    return HandedOver(ablation, first, pulled)
-
-
-def pairs_of(base: Facts, variants: Mapping[str, Facts]) -> dict[str, str]:
-    """Say of each variant whether equal seeds pair its runs with those of the base, as its facts show it.
-
-    For commands nothing else can tell; arms of an experiment of Étude have fingerprints of their own besides.
-    """
-    return {name: pairing(base, facts).text for name, facts in variants.items()}
+    with nullcontext() if pulled else plan_is_said():
+        ablation = experiment.ablate([*kept, *others], name=called, seeds=seeds, **{**options, **again})
+    return HandedOver(ablation, first, pulled, arms)
 
 
 BASE: Final = "base"

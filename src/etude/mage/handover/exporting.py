@@ -165,12 +165,13 @@ def _told(
     for variant in accepted:
         files = ", ".join(f"`{path}`" for path in changed(base, variant.tree))
         intent = f" {intents[variant.name]}" if variant.name in intents else ""
+        pairs = f" {variant.pairing.text}" if variant.pairing is not None else ""
         more = f" It is run with `{shlex.join(variant.patch.arguments)}`." if variant.patch.arguments else ""
         lines += [
             f"### {variant.name}",
             "",
             f"{intent.strip() or 'A variant.'} Changed: {files} (`{VARIANTS}/{variant.name}/patch.diff`).{more} "
-            f"Written by {variant.patch.author.name}.",
+            f"Written by {variant.patch.author.name}.{pairs}",
             "",
             "```diff",
             variant.patch.diff.rstrip("\n"),

@@ -101,6 +101,10 @@ def missing_names(text: str, report: Any) -> list[str]:
     return list(dict.fromkeys(name for name in (*quoted, *named) if not _occurs(name, there)))
 
 
+class Whole(float):
+    """A number that is said in full or not at all: an interval of 95 % is none of 90 %, however it be rounded."""
+
+
 def values_of(report: Any) -> Iterator[float]:
     """Yield the numbers of a report, and how sure an interval of its level is."""
     match report:
@@ -113,7 +117,7 @@ def values_of(report: Any) -> Iterator[float]:
             yield from (one.value for one in numbers_in(report))
         case Mapping():
             if isinstance(report.get(LEVEL), float):
-                yield 1 - report[LEVEL]
+                yield Whole(1 - report[LEVEL])
             for key, value in report.items():
                 yield from values_of(key)
                 yield from values_of(value)
@@ -123,6 +127,8 @@ def values_of(report: Any) -> Iterator[float]:
 
 
 def _is_said(number: Number, value: float) -> bool:
+    if isinstance(value, Whole):
+        return math.isclose(number.value, value, rel_tol=1e-9)
     told = value if number.signed else abs(value)
     if number.whole and (number.value < ROUNDED_FROM or number.half == 0):
         return math.isclose(number.value, told, rel_tol=1e-9)

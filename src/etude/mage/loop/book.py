@@ -23,6 +23,7 @@ from etude.mage.annotations import Annotation
 from etude.mage.asking.budget import Budget
 from etude.mage.backends.protocol import Reply, Usage
 from etude.mage.facts import Facts
+from etude.mage.judge.baseline import Pairing, pairing
 from etude.mage.judge.completion import Completion
 from etude.mage.loop.standing import Standing
 from etude.mage.loop.states import Stage
@@ -57,6 +58,7 @@ class Did(StrEnum):
     TAKEN_UP = "taken up"
     SPENT = "spent"
     EXPORTED = "exported"
+    ABLATED = "ablated"
     HANDED_OVER = "handed over"
     ENDED = "ended"
 
@@ -188,6 +190,7 @@ class Record:
         replies: By the digest of the request.
         answers: The newest answer for each variant.
         approvals: The newest of each variant.
+        ablations: By name, the digests of the patches that each was begun with, by variant.
         usage: Tokens in and out, as far as services told them.
         requests: How often somebody was asked, whose answer was not in the journal.
         spent: What was spent by each variant, as it was written down last.
@@ -211,6 +214,7 @@ class Record:
     replies: dict[str, Reply] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
     approvals: dict[str, Approval] = field(default_factory=dict)
+    ablations: dict[str, dict[str, str]] = field(default_factory=dict)
     usage: tuple[int, int] = (0, 0)
     requests: int = 0
     spent: Any = None
@@ -259,6 +263,22 @@ class Record:
             if standing is not None and patch is not None and standing.stage in (Stage.ACCEPTED, Stage.HANDED_OVER):
                 found[variant.name] = patch
         return found
+
+    def pairing_of(self, name: str) -> Pairing | None:
+        """Return whether equal seeds pair a variant's runs with the untouched program's; None if it was not run."""
+        patch = self.patch_of(name)
+        facts = self.facts.get(patch.digest) if patch is not None else None
+        return pairing(self.runs[0], facts) if self.runs and facts is not None else None
+
+    def ablation_of(self, patches: Mapping[str, str], *, name: str) -> str:
+        """Return what the ablation of some patches is called: another set of patches is another study.
+
+        Args:
+            patches: Their digests, by variant.
+            name: That of the study, which the first ablation has.
+        """
+        same = (one for one, before in self.ablations.items() if before == patches)
+        return next(same, f"{name}-{len(self.ablations) + 1}" if self.ablations else name)
 
     def apply(self, fact: Prepared) -> None:
         """Fold one fact in."""
@@ -320,6 +340,9 @@ class Record:
         if body.get("approval") is not None:
             self.approvals[name] = _read(body["approval"], Approval)
 
+    def _ablated(self, _: str, body: Mapping[str, Any]) -> None:
+        self.ablations[str(body["ablation"])] = dict(body["patches"])
+
     def _ended(self, _: str, body: Mapping[str, Any]) -> None:
         self.ended = str(body.get("why", ""))
 
@@ -346,6 +369,7 @@ _FOLDS: Mapping[str, Callable[[Record, str, Mapping[str, Any]], None]] = {
     Did.PROBED: Record._probed,
     Did.JUDGED: Record._judged,
     Did.COMPLETED: Record._completed,
+    Did.ABLATED: Record._ablated,
     Did.REVIEWED: Record._reviewed,
     Did.ENDED: Record._ended,
 }

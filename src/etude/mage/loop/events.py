@@ -159,6 +159,21 @@ class JudgedAnew(Tagged, frozen=True):
     outcome: Outcome
 
 
+class TrialFailed(Tagged, frozen=True):
+    """A trial of it failed: with that, the verdict is another one."""
+
+    variant: str
+    verdict: str
+    outcome: Outcome
+    why: str
+
+
+class TriedAgain(Tagged, frozen=True):
+    """Somebody wants it to be begun anew, though it came to nothing."""
+
+    variant: str
+
+
 class HandedOver(Tagged, frozen=True):
     """It is part of an ablation study."""
 
@@ -168,7 +183,7 @@ class HandedOver(Tagged, frozen=True):
 Event = (
     Planned | PlanApproved | PlanRefused | BaselineHeld | BaselineBroke | Asked | Patched | HandedIn | Checked | Probed
     | Judged | Completed | Failed | CannotBeWritten | BudgetEnded | BackendFailed | TakenUp | Accepted | Rejected
-    | JudgedAnew | HandedOver
+    | JudgedAnew | TrialFailed | TriedAgain | HandedOver
 )  # fmt: skip
 
 # --- commands -------------------------------------------------------------------------------------

@@ -84,6 +84,19 @@ def with_end(verdicts: Sequence[Verdict], end: Verdict) -> tuple[Verdict, ...]:
     return (*said, end)
 
 
+def with_trial(verdicts: Sequence[Verdict], why: str) -> tuple[Verdict, ...]:
+    """Return verdicts with what a trial has shown that failed: whoever approved the patch did not know of it."""
+    patch = next((one.patch for one in verdicts if one.patch), "")
+    reason = Reason(text=f"A trial of it failed. {why}", claim="it trains as the untouched program does", found=why)
+    failed = Verdict(rung=Rung.TRIAL, outcome=Outcome.FOR_A_PERSON, reasons=(reason,), patch=patch)
+    return (*(one for one in verdicts if one.rung is not Rung.TRIAL), failed)
+
+
+def trial_that_failed(verdicts: Sequence[Verdict]) -> str:
+    """Return what a failed trial has shown; empty if none did."""
+    return next((reason.text for one in verdicts if one.rung is Rung.TRIAL for reason in one.reasons), "")
+
+
 def needs_run(record: Record, patch: Patch) -> bool:
     """Say whether the patched program is still to be run to its end, as things are set up now."""
     setup, found = record.setup, record.completions.get(patch.digest)

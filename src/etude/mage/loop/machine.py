@@ -50,6 +50,8 @@ from etude.mage.loop.events import (
     Rejected,
     Review,
     TakenUp,
+    TrialFailed,
+    TriedAgain,
 )
 from etude.mage.loop.standing import Standing
 from etude.mage.loop.states import Stage, Turn, after
@@ -156,7 +158,7 @@ class Machine:
             return []
         if isinstance(event, Planned):
             return self._planned(event)
-        if isinstance(event, TakenUp):
+        if isinstance(event, TakenUp | TriedAgain):
             self._down = None  # whoever goes on believes that somebody can be asked again
         found = self._standings.get(event.variant)
         if found is None:
@@ -178,6 +180,12 @@ class Machine:
                 return self._setback(standing, event)
             case BudgetEnded() | BackendFailed():
                 return self._halt(standing, event)
+            case TriedAgain():
+                return self._begin_anew(standing)
+            case TrialFailed(verdict=verdict, outcome=outcome, why=why):
+                return self._go_on(
+                    self._turn(standing, Turn.TRIAL_FAILED, verdict=verdict, outcome=outcome, why=why.split("\n")[0])
+                )
         assert isinstance(event, Accepted), f"{type(event).__name__} is no event of a variant"
         return self._accepted(standing, event)
 
@@ -332,6 +340,20 @@ class Machine:
             )
             return self._draft(standing)
         return self._give_up(standing, standing.why)
+
+    def _begin_anew(self, standing: Standing) -> list[Command]:
+        """Begin with a variant that came to nothing as if nobody had been asked yet; no patch is tried twice."""
+        standing = self._turn(
+            standing,
+            Turn.BEGUN_ANEW,
+            route=Route.SHARED if standing.shares else Route.MODEL,
+            calls=0,
+            draft=0 if standing.shares else 1,
+            repairs=0,
+            evidence=None,
+            signatures=(),
+        )
+        return self._draft(standing)
 
     def _give_up(self, standing: Standing, why: str) -> list[Command]:
         evidence = standing.evidence

@@ -46,8 +46,8 @@ def rejudge(
 ) -> list[Rejudged]:
     """Return what today's judge says of each variant whose patched program has run.
 
-    What was run to its end then is judged there as well. A variant whose plan has changed since is judged by what is
-    wanted of it now.
+    What was run to its end then is judged there as well, and what a trial has shown stays so. A variant whose plan has
+    changed since is judged by what is wanted of it now.
 
     Args:
         record: What was prepared.
@@ -69,6 +69,7 @@ def rejudge(
         )
         if any(one.rung is Rung.SHORT_RUN for one in record.verdicts_of(variant.name)):
             verdicts = with_end(verdicts, to_the_end(record, variant, patch, base))
+        verdicts += tuple(one for one in record.verdicts_of(variant.name) if one.rung is Rung.TRIAL)
         before = record.standings[variant.name].outcome
         found.append(Rejudged(variant=variant.name, before=before, now=worst(verdicts), verdicts=verdicts))
     return found

@@ -18,7 +18,7 @@ class Standing(Value, frozen=True):
         stage: Where it stands.
         route: Who writes it now.
         why: Why it stands there, where there is something to say.
-        calls: How often somebody was asked for it.
+        calls: How often somebody was asked for it since it was begun.
         draft: Which draft it is, from 1; 0 before the first one by whoever is asked.
         repairs: How many repairs of this draft there were.
         evidence: What the next repair is told.

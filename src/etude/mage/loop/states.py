@@ -1,6 +1,6 @@
 """What becomes of a variant: one table, and everything that is computed from it.
 
-Turns are what happens, by whoever does it. Those of ``BY_HAND`` are done by people only: nothing that the loop does by
+Turns are what happens, by whoever does it. Those of ``BY_HAND`` are not done by the loop: nothing that the loop does by
 itself leads out of an end.
 """
 
@@ -62,10 +62,12 @@ class Turn(StrEnum):
     BACKEND_FAILED = "backend failed"
     BASELINE_FAILED = "baseline failed"
     TAKEN_UP = "taken up"
+    BEGUN_ANEW = "begun anew"
     ACCEPTED = "accepted"
     REJECTED = "rejected"
     VOIDED = "voided"
     HANDED_OVER = "handed over"
+    TRIAL_FAILED = "trial failed"
 
 
 _WORK: Final = (Stage.DRAFTING, Stage.APPLIED, Stage.CHECKED, Stage.PROBED, Stage.JUDGED)
@@ -103,7 +105,10 @@ NEXT: Final[Mapping[tuple[Stage, Turn], Stage]] = MappingProxyType(
         (Stage.AWAITING_REVIEW, Turn.TAKEN_UP): Stage.JUDGED,  # by now there is time to run it to its end
         (Stage.ACCEPTED, Turn.VOIDED): Stage.AWAITING_REVIEW,  # patch or verdict are no longer those approved
         (Stage.ACCEPTED, Turn.HANDED_OVER): Stage.HANDED_OVER,
+        (Stage.ACCEPTED, Turn.TRIAL_FAILED): Stage.AWAITING_REVIEW,  # whoever approved it did not know of that
+        (Stage.HANDED_OVER, Turn.TRIAL_FAILED): Stage.AWAITING_REVIEW,  # with a later seed
         (Stage.GAVE_UP, Turn.HANDED_IN): Stage.APPLIED,
+        (Stage.GAVE_UP, Turn.BEGUN_ANEW): Stage.DRAFTING,  # somebody wants it tried again, by somebody else perhaps
         (Stage.BUDGET_SPENT, Turn.HANDED_IN): Stage.APPLIED,
         (Stage.BUDGET_SPENT, Turn.TAKEN_UP): Stage.DRAFTING,  # somebody has raised the budget
         (Stage.BACKEND_DOWN, Turn.HANDED_IN): Stage.APPLIED,
@@ -125,8 +130,8 @@ ENDS: Final = frozenset(
 """Where the loop does nothing more."""
 FINAL: Final = frozenset(Stage) - {stage for stage, _ in NEXT}
 """Ends that people leave neither, but by planning anew."""
-BY_HAND: Final = frozenset({Turn.HANDED_IN, Turn.TAKEN_UP})
-"""What only people do."""
+BY_HAND: Final = frozenset({Turn.HANDED_IN, Turn.TAKEN_UP, Turn.BEGUN_ANEW, Turn.TRIAL_FAILED})
+"""What only people do, or trials that they have started."""
 
 
 def after(stage: Stage, turn: Turn, *, variant: str) -> Stage:
@@ -140,4 +145,4 @@ def after(stage: Stage, turn: Turn, *, variant: str) -> Stage:
 
 def diagram() -> str:
     """Return the table as a Mermaid state diagram, for the docs."""
-    return drawn(NEXT, begins=Stage.SCANNED, ends=[stage for stage in Stage if stage in FINAL])
+    return drawn(NEXT, begins=Stage.SCANNED, ends=[stage for stage in Stage if stage in FINAL | {Stage.HANDED_OVER}])

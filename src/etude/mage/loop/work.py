@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from etude.core.errors import BackendError, BudgetSpent, EtudeError
+from etude.core.errors import BackendError, BudgetSpent, ConfigError, EtudeError
 from etude.core.text import count
 from etude.mage.asking import prompts
 from etude.mage.asking.asker import Asker
@@ -193,11 +193,42 @@ class Work:
         """Write down that somebody does not approve a variant; with a note it is mended."""
         self._happened(loop.Rejected(variant=name, note=note), Did.REVIEWED, name, approval=None, note=note, by=by)
 
-    def handed_over(self, names: Iterable[str]) -> None:
-        """Write down that variants are part of an ablation."""
+    def try_again(self, name: str, *, by: str) -> None:
+        """Have a variant written again that came to nothing, or one of which a trial failed, with its error.
+
+        Raises:
+            ConfigError: It is neither.
+        """
+        failed = ladder.trial_that_failed(self._book.record.verdicts_of(self._book.record.variant(name).name))
+        stage = self.standings[name].stage
+        if stage is Stage.GAVE_UP:
+            self._happened(loop.TriedAgain(variant=name), Did.TAKEN_UP, name)
+        elif stage is Stage.AWAITING_REVIEW and failed:
+            self.reject(name, failed, by=by)
+        else:
+            raise ConfigError(
+                f"{name} is {stage.value}: it did not come to nothing, and no trial of it failed. What was broken off "
+                "goes on by itself; what waits for a person is sent back with a note in `etude mage review STUDY`."
+            )
+
+    def handed_over(self, names: Iterable[str], *, ablation: str) -> None:
+        """Write down that variants are part of an ablation, with all that somebody would want to know of them there."""
         for name in names:
-            if self.standings[name].stage is Stage.ACCEPTED:
-                self._happened(loop.HandedOver(variant=name), Did.HANDED_OVER, name)
+            standing, approval = self.standings[name], self._book.record.approvals.get(name)
+            if standing.stage is Stage.ACCEPTED:
+                told = {
+                    "verdict": standing.verdict,
+                    "approval": approval,
+                    "pairing": self._book.record.pairing_of(name),
+                }
+                self._happened(loop.HandedOver(variant=name), Did.HANDED_OVER, name, ablation=ablation, **told)
+
+    def trial_failed(self, name: str, why: str) -> None:
+        """Write down that a trial of a variant failed, which voids its approval: it waits for a person again."""
+        verdicts = ladder.with_trial(self._book.record.verdicts_of(name), why)
+        digest = digest_of_verdicts(verdicts)
+        event = loop.TrialFailed(variant=name, verdict=digest, outcome=worst(verdicts), why=why)
+        self._happened(event, Did.JUDGED, name, digest=digest, verdicts=list(verdicts))
 
     def judge_anew(self, name: str, verdicts: Sequence[Verdict]) -> None:
         """Write down what today's judge says; another verdict voids an approval."""

@@ -64,6 +64,11 @@ class Step:
     line: int
 
     @property
+    def kind(self) -> str:
+        """The module's class, or the function's dotted name."""
+        return self.made.type if self.made is not None else self.name
+
+    @property
     def short(self) -> str:
         """What it is called in a sentence."""
         return self.name if self.made is not None else self.name.rpartition(".")[2]

@@ -14,7 +14,7 @@ from etude.mage.annotations import NONE
 from etude.mage.facts import Facts, ModelFacts
 from etude.mage.near import listed, nearest
 from etude.mage.networks.models import Made, Network, Step
-from etude.mage.networks.roles import Role, is_over_all
+from etude.mage.networks.roles import Role, changes_nothing_again, is_over_all
 from etude.mage.networks.sizes import Change, Shape, count, resized, shapes_of
 from etude.mage.witnesses import ModuleGone, Resized, Witness
 
@@ -110,7 +110,8 @@ def remove(
         change = Change(gone={*gone, *norms}, pools={*own_pools, *pools}, outputs=outputs)
         sizes = _sizes(network, prefixes, change, facts)
         paths = tuple(f"{prefix}{name}" for prefix in prefixes for name in dict.fromkeys([*gone, *norms]))
-        names = _names(flow or (), [*kept_along, *pools], {*gone, *norms}, prefixes)
+        idle = _does_nothing_more(flow or (), behind.along, gone)
+        names = _names(flow or (), [*kept_along, *pools, *idle], {*gone, *norms}, prefixes)
         return Way(text, paths, tuple(names), sizes)
 
     if behind.asked and not along:
@@ -159,7 +160,7 @@ def _behind(flow: Sequence[Step] | None, gone: Sequence[str]) -> _Companions:
                 break
             if other.role in (Role.ACTIVATION, Role.NORM):
                 found.along.append(i)
-            elif other.role is Role.POOL and not is_over_all(other.made.type if other.made else other.name):
+            elif other.role is Role.POOL and not is_over_all(other.kind):
                 found.asked.append(i)
             elif other.role is Role.DROPOUT:
                 found.stays.append(i)
@@ -238,6 +239,16 @@ def _sizes(
     return found
 
 
+def _does_nothing_more(flow: Sequence[Step], behind: Sequence[int], gone: Sequence[str]) -> list[int]:
+    """Return those steps behind layers that go that could as well go: the same activation was before, and is enough."""
+
+    def before(i: int) -> str:
+        stays = (step for step in reversed(flow[:i]) if step.name not in gone)
+        return next((step.kind for step in stays if step.role in (Role.ACTIVATION, Role.LAYER, Role.NORM)), "")
+
+    return [i for i in behind if changes_nothing_again(flow[i].kind, before(i))]
+
+
 def _names(flow: Sequence[Step], indices: Iterable[int], gone: Collection[str], prefixes: Sequence[str]) -> list[str]:
     """Return what steps are called where they run: paths in the whole model, or names of functions."""
     names = []
@@ -282,9 +293,17 @@ def _asked(
     question = (
         f"{names} removed: {after} can stay{f' ({first} parameters)' if known else ''} or go"
         f"{f' ({second})' if known else ''}. Choose with `with={'+'.join(pools)}`. "
-        f"It stays with `with={NONE}`."
+        f"It stays with `with={NONE}`.{_without_an_edit(modules, pools)}"
     )
     return Removal(unclear=(stay, go), question=question)
+
+
+def _without_an_edit(modules: Sequence[Made], pools: Sequence[str]) -> str:
+    """Return how it is chosen by whoever leaves the file as it is, where one component is meant."""
+    if len(modules) != 1:
+        return ""
+    name = modules[0].name
+    return f" Or leave the file as it is: --choose {name}={'+'.join(pools)}, or --choose {name}={NONE}."
 
 
 def _model(facts: Facts | None, way: Way) -> ModelFacts | None:

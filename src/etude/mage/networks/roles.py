@@ -29,6 +29,8 @@ ACTIVATIONS: Final = frozenset(
         "glu",
     )
 )
+TWICE_IS_ONCE: Final = frozenset({"relu", "relu6", "hardtanh", "threshold"})
+"""Activations of which a second one changes nothing."""
 RESHAPES: Final = frozenset(
     re.findall(
         r"\w+",
@@ -60,6 +62,17 @@ def role_of(name: str) -> Role:  # noqa: PLR0911 - one for each role
     if re.fullmatch(r"(sync)?(batch|layer|group|instance|rms|local\w*)norm(alization)?(1d|2d|3d)?", plain):
         return Role.NORM
     return Role.RESHAPE if plain in RESHAPES else Role.LAYER
+
+
+def changes_nothing_again(kind: str, before: str) -> bool:
+    """Say whether an activation does nothing to what came out of the same one before.
+
+    Example:
+        >>> changes_nothing_again("torch.nn.functional.relu", "ReLU"), changes_nothing_again("GELU", "GELU")
+        (True, False)
+    """
+    name, earlier = (one.rpartition(".")[2].lower().replace("_", "") for one in (kind, before))
+    return name == earlier and name in TWICE_IS_ONCE
 
 
 def is_over_all(name: str) -> bool:

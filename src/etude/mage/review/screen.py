@@ -18,6 +18,7 @@ from typing import Final, TextIO
 
 from etude.core.errors import ConfigError
 from etude.core.text import count, visible, visible_lines
+from etude.mage.claiming import claimed
 from etude.mage.facts import Facts
 from etude.mage.loop.book import Record
 from etude.mage.tree import Tree
@@ -71,6 +72,7 @@ def screen(record: Record, name: str, *, coloured: bool = False, all_facts: bool
     lines = [_styled(f"── {name} ── {visible(variant.intent)}", "title", coloured)]
     lines += [f"   meaning: {visible(variant.meaning)}"] if variant.meaning else []
     lines += [f"   from the hint: {visible(variant.quote)}"] if variant.quote else []
+    lines += [f"   known by: {visible(claimed(claim))}" for claim in variant.witnesses]
     if patch is not None:
         lines += ["", f"written by {visible(patch.author.name)}; patch {patch.digest[:12]}"]
         lines += [f"called with {visible(shlex.join(patch.arguments))}"] if patch.arguments else []
@@ -81,6 +83,8 @@ def screen(record: Record, name: str, *, coloured: bool = False, all_facts: bool
             *table(changes(record.runs[0] if record.runs else None, record.facts.get(patch.digest), all_facts)),
         ]
     lines += ["", *told_verdicts(verdicts, coloured=coloured)]
+    pairing = record.pairing_of(name)
+    lines += [visible(pairing.text)] if pairing is not None else []
     lines += [f"note: {visible(note)}" for note in standing.notes]
     lines += ["", f"so far: {told_cost(record, name)}"]
     return "\n".join(lines)

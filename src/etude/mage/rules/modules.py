@@ -9,7 +9,7 @@ from typing import Final
 from etude.mage.facts import Facts
 from etude.mage.networks.models import Made, Network, networks
 from etude.mage.networks.removal import prefixes_of
-from etude.mage.networks.roles import Role, is_over_all
+from etude.mage.networks.roles import Role, changes_nothing_again, is_over_all
 from etude.mage.networks.sizes import keeps_extent, shapes_of
 from etude.mage.patch.blocks import Search
 from etude.mage.patch.editing import Edit, searches
@@ -18,8 +18,6 @@ from etude.mage.tree import Tree
 from etude.mage.variants import Variant, What
 from etude.mage.witnesses import ModuleGone
 
-TWICE_IS_ONCE: Final = ("relu", "relu6", "hardtanh", "threshold")
-"""Activations of which a second one changes nothing."""
 PRESERVING: Final = (Role.ACTIVATION, Role.DROPOUT, Role.NORM)
 
 
@@ -139,17 +137,9 @@ def _flows_on(network: Network, made: Made, gone: Sequence[str]) -> bool:
     for step in flow[at[0] + 1 :]:
         if step.role is Role.LAYER:
             break
-        if step.role is Role.POOL and not is_over_all(step.made.type if step.made is not None else step.name):
+        if step.role is Role.POOL and not is_over_all(step.kind):
             return False  # whether it goes is another question
         if step.role is Role.ACTIVATION and step.name not in gone:
-            behind.append(_plain(step.made.type if step.made is not None else step.name))
-    before = ""
-    for step in reversed(flow[: at[0]]):
-        if step.role in (Role.ACTIVATION, Role.LAYER):
-            before = _plain(step.made.type if step.made is not None else step.name)
-            break
-    return all(one in TWICE_IS_ONCE and one == before for one in behind)
-
-
-def _plain(name: str) -> str:
-    return name.rpartition(".")[2].lower().replace("_", "")
+            behind.append(step.kind)
+    before = next((step.kind for step in reversed(flow[: at[0]]) if step.role in (Role.ACTIVATION, Role.LAYER)), "")
+    return all(changes_nothing_again(one, before) for one in behind)
