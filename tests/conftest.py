@@ -56,6 +56,17 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     assert not left, f"processes were left behind by the tests:\n  {shown}"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _collected_before() -> None:
+    """Have the garbage collector look at what a module makes alone.
+
+    Once all frameworks are loaded into one process, a collection of all that there is takes seconds, and a process that
+    is forked copies what its collector looks at.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _own_studies(_session: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path / "studies"))

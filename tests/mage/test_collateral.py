@@ -5,8 +5,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from scipy import stats
 
 from etude.mage.facts import Ended, Facts, FitFacts, ModelFacts, ModuleFacts, ParameterFacts
+from etude.mage.judge import beginning as beginnings
 from etude.mage.judge.baseline import compare_runs
 from etude.mage.judge.beginning import beginning
 from etude.mage.judge.judging import judge
@@ -628,6 +630,15 @@ def test_what_stays_may_begin_with_other_numbers_that_were_drawn_alike(
     assert of_a(before, after).passed
 
 
+@pytest.mark.parametrize("number", [2, 3, 7, 20, 63])
+@pytest.mark.parametrize("apart", [2.0, 8.0, 100.0])
+def test_how_seldom_samples_lie_so_far_apart_is_bounded_from_above(number: int, apart: float) -> None:
+    means = 2 * stats.t.sf(apart, 2 * (number - 1))
+    deviations = 2 * stats.f.sf(apart**2, number - 1, number - 1)
+    assert means <= beginnings._of_means(apart, number) * (1 + 1e-9)
+    assert deviations <= beginnings._of_deviations(apart, number) * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 9, 64])
 @pytest.mark.parametrize("draw", ["uniform", "normal", "laplace"])
 def test_of_ten_thousand_pairs_that_were_drawn_alike_none_is_told(draw: str, size: int) -> None:
@@ -664,8 +675,10 @@ def test_of_ten_thousand_pairs_that_were_drawn_alike_none_is_told(draw: str, siz
             "mean 0.1",
         ),
         (one_row((1.0, 0.0)), one_row((0.0, 0.0)), Outcome.FOR_A_PERSON, "has mean 0 and deviation 0, 1 and 0 in the"),
+        (one_row((0.0, 0.07), shape=(4,)), one_row((-6.0, 0.07), shape=(4,)), Outcome.FOR_A_PERSON, "mean -6"),
+        (one_row((0.0, 0.5), shape=(9,)), one_row((0.0, 0.0005), shape=(9,)), Outcome.FOR_A_PERSON, "deviation 0.0005"),
     ],
-    ids=["one number", "another scale", "another mean", "another constant"],
+    ids=["one number", "another scale", "another mean", "another constant", "few, far away", "few, and close"],
 )
 def test_what_stays_begins_as_it_did(
     before: dict[str, Any], after: dict[str, Any], outcome: Outcome, text: str

@@ -85,8 +85,13 @@ BAD: Final[dict[str, tuple[str, Rung]]] = {
         + at_first('urllib.request.urlopen("http://127.0.0.1:9/")'),
         Rung.POLICY,
     ),
+    "a fork bomb": (
+        reply(16)
+        + replacing(IMPORT, f"{IMPORT}import os\n")
+        + replacing(HOME, HOME.replace("\n", "\n    while True:\n        os.fork()\n", 1)),
+        Rung.POLICY,
+    ),
     "a shell": (reply(16) + replacing(IMPORT, f"{IMPORT}import os\n") + at_first('os.system("id")'), Rung.POLICY),
-    "what nobody sees": (reply(16) + at_first(f"# {BIDI} nothing"), Rung.POLICY),
     "keys in an error": (
         reply(16)
         + at_first(
@@ -230,3 +235,22 @@ def test_each_bad_reply_is_stopped_at_its_rung_and_no_secret_is_sent(mage: Mage)
         os.write(terminal, b"q\n")
     assert is_harmless(screen)
     assert mage.record.standings[FC2].stage is Stage.AWAITING_REVIEW
+
+
+FORKING: Final = PROGRAM.replace("import argparse\n", "import argparse\nimport os\n", 1).replace(
+    "def main():\n", "def main():\n    while True:\n        os.fork() or os.setsid()\n", 1
+)
+"""Each child begins a session of its own, and forks in its turn."""
+
+
+def test_an_untouched_program_that_forks_without_end_is_stopped_told_and_leaves_nothing(tmp_path: Path) -> None:
+    mage = Mage(tmp_path)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "train.py").write_text(FORKING)
+    before = everything(tmp_path / "project")
+    _, told = mage.both("plan", "project", *ENTRY, *METRIC, "--yes", code=7)
+    assert "more than 256 processes" in told
+    assert "That is your code, not the patch" in told
+    mage.wait_for_children()
+    assert everything(tmp_path / "project") == before
+    assert list(mage.temporary.iterdir()) == []

@@ -292,3 +292,29 @@ def test_a_program_knows_nothing_of_etude_and_is_equal_for_equal_seeds(name: str
         found.append((ran.stdout, json.loads((root / "metrics.json").read_text())["accuracy"]))
     assert found[0] == found[1]
     assert "accuracy: " in found[0][0]
+
+
+def commands_of_readme(example: str) -> list[str]:
+    """Return the lines of the block that is for a real key, up to what would ask somebody."""
+    text = (EXAMPLES / example / "README.md").read_text(encoding="utf-8")
+    block = text.partition("## Run it with a real key")[2].partition("```sh\n")[2].partition("```")[0]
+    lines = block.replace("\\\n", " ").splitlines()
+    asks = next(n for n, line in enumerate(lines) if line.startswith("etude mage write"))
+    return lines[:asks]
+
+
+@pytest.mark.skipif(not FULL, reason="make fresh runs it: it takes some runs of each program")
+@pytest.mark.parametrize(("example", "variants"), [("mage_cnn", 2), ("mage_graphsage", 5)])
+def test_what_a_readme_says_up_to_its_preview_runs_as_it_stands(example: str, variants: int, tmp_path: Path) -> None:
+    copied(example, tmp_path / example)
+    (tmp_path / example / "authored").mkdir(exist_ok=True)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    script = "\n".join(["set -eu", *commands_of_readme(example)]).replace("MODEL", "claude-opus-5")
+    script = script.replace("etude mage plan .", "etude mage plan . --yes")
+    environment = {**os.environ, "PATH": path, "ETUDE_STUDIES": str(tmp_path / "studies")}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{variants} questions to anthropic:claude-opus-5 at api.anthropic.com" in done.stdout
+    assert "authored" not in done.stdout.partition("Sent:")[2].partition("══")[0]

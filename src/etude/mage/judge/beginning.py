@@ -16,9 +16,10 @@ Moments = tuple[float, float]
 """Mean and standard deviation."""
 FAR: Final = 8.0
 """So many standard errors apart, two samples of one distribution lie never, though its tails be heavy."""
-FEWEST: Final = 8
-"""Of fewer numbers mean and deviation lie so far from those of the next sample that they tell nothing of how they
-were drawn."""
+FEW: Final = 64
+"""Of fewer numbers, mean and deviation lie farther apart by chance than standard errors say."""
+RARE: Final = 1e-9
+"""So seldom two samples of a normal distribution lie as far apart as those that are told, however few their numbers."""
 LOOKED_AT: Final = 100_000
 """Of a larger tensor the probe looks at about half as many numbers, or more."""
 
@@ -67,8 +68,32 @@ def _are_apart(before: Moments, after: Moments, size: int) -> bool:
     (one, spread), (other, its_spread) = before, after
     if not spread:
         return size > 1 and (bool(its_spread) or one != other)  # one number is its own mean, drawn or not
-    if size < FEWEST:
-        return False
     number = size if size <= LOOKED_AT else LOOKED_AT // 2
     error = FAR / math.sqrt(number)
-    return abs(math.log(its_spread / spread)) > error or abs(other - one) > error * math.hypot(spread, its_spread)
+    wider, farther = abs(math.log(its_spread / spread)), abs(other - one) / math.hypot(spread, its_spread)
+    if number >= FEW:
+        return wider > error or farther > error
+    return (wider > error and _of_deviations(math.exp(wider), number) < RARE) or (
+        farther > error and _of_means(farther * math.sqrt(number - 1), number) < RARE
+    )
+
+
+def _of_means(t: float, number: int) -> float:
+    """Return, from above, how often the means of two samples of so many numbers lie ``t`` errors apart or farther.
+
+    By Student's t of ``2 (number - 1)`` degrees of freedom, whose tail is bounded as Mills bounds that of the normal.
+    """
+    free = 2 * (number - 1)
+    density = math.exp(math.lgamma((free + 1) / 2) - math.lgamma(free / 2)) / math.sqrt(free * math.pi)
+    return 2 * density * free / ((free - 1) * t) * math.pow(1 + t * t / free, -(free - 1) / 2)
+
+
+def _of_deviations(ratio: float, number: int) -> float:
+    """Return, from above, how often the deviations of two samples of so many numbers have that ratio, or a larger one.
+
+    By F, that is by the incomplete beta function, whose integrand is largest at one end.
+    """
+    half = (number - 1) / 2
+    share = 1 / (1 + ratio * ratio)
+    beta = math.exp(2 * math.lgamma(half) - math.lgamma(2 * half))
+    return 2 * math.pow(share, half) / (half * beta) * max(1.0, math.pow(1 - share, half - 1))
