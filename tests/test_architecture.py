@@ -73,7 +73,7 @@ MAGE: Final = {
     "patch": {"sources"},
     "rules": {"sources", "networks", "patch"},
     "plan": {"sources", "networks", "rules"},
-    "static": {"sources", "patch"},
+    "static": {"sources", "networks", "patch"},
     "sandbox": set(),
     "probe": {"sources", "sandbox"},
     "judge": {"patch"},

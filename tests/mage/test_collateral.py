@@ -739,3 +739,43 @@ def test_a_way_of_calling_that_gives_way_to_another_known_one_is_told(ways: tupl
     found = verdict(base, facts, ModuleGone(path="b"))
     assert found.outcome is outcome, told(found)
     assert ("never with 2=-1e9" in told(found)) is (outcome is Outcome.FOR_A_PERSON)
+
+
+def seen_twice(first: str, second: str, **changed: Any) -> dict[str, Any]:
+    """Return what is seen of a program with two seeds, whose parameter begins so."""
+
+    def seen(digest: str) -> dict[str, Any]:
+        rows = {"a.weight": ParameterFacts(shape=(4, 4), digest=digest, begins=(0.0, 1.0), got_gradient=True)}
+        return {**PLAIN, "models": (ModelFacts(type="Net", parameters=rows, modules=net("a").modules),), **changed}
+
+    return {**seen(first), "other": Facts(**seen(second))}
+
+
+def test_what_no_seed_reaches_any_more_is_made_before_it_is_set() -> None:
+    base = seen_twice("x", "y")
+    gone = CallGone(name="train.py:helper")
+    without: dict[str, Any] = {"calls": {**PLAIN["calls"], "train.py:helper": 0}, "losses": (1.1, 1.0, 0.9)}
+    found = verdict(base, seen_twice("z", "z", **without), gone)
+    assert found.outcome is Outcome.FAILED
+    assert "`a.weight` begins alike with both seeds, and otherwise in the baseline: the seed does not reach it" in told(
+        found
+    )
+    assert verdict(base, seen_twice("x", "y", **without), gone).passed
+    anew = verdict(base, seen_twice("v", "w", **without), gone)  # where no seed is set, each run may begin otherwise
+    assert anew.outcome is Outcome.FOR_A_PERSON
+    assert "`a.weight` begins with other numbers than in the baseline, and no claim says that something goes" in told(
+        anew
+    )
+    assert verdict(seen_twice("x", "x"), seen_twice("x", "x", **without), gone).passed  # nor did it before
+    assert verdict(seen_twice("", ""), seen_twice("", "", **without), gone).passed  # nobody could tell
+
+
+@pytest.mark.parametrize(("what", "passed"), [(What.TRICK, True), (What.LOSS_TERM, False)])
+def test_what_a_module_calculates_less_is_seldom_a_term_of_the_loss(what: What, passed: bool) -> None:
+    def seen(operators: dict[str, int], helped: int) -> dict[str, Any]:
+        model = msgspec.structs.replace(net("a"), modules={"": ModuleFacts(type="Net", calls=3, operators=operators)})
+        return {**PLAIN, "models": (model,), "calls": {**PLAIN["calls"], "train.py:helper": helped}}
+
+    found = verdict(seen({"aten.exp": 6}, 6), seen({}, 0), CallGone(name="train.py:helper"), what=what)
+    assert found.passed is passed, told(found)
+    assert found.outcome is (Outcome.PASSED if passed else Outcome.FOR_A_PERSON)

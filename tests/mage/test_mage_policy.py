@@ -155,4 +155,66 @@ def test_each_case_that_the_judge_cannot_tell_has_its_rule() -> None:
     assert {case.name for case in BEYOND} == set(CAUGHT)
 
 
+AROUND = """
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 4)
+        self.skip = nn.Linear(4, 4)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        first = F.relu(self.up(x))
+        second = F.relu(self.up(first) + self.skip(x))
+        third = second + self.dropout(first)
+        return self.up(third)
+"""
+NO_SKIP = (("        self.skip = nn.Linear(4, 4)\n", ""),)
+NO_DROPOUT = (("        self.dropout = nn.Dropout(0.1)\n", ""), ("self.dropout(first)", "first"))
+
+
+@pytest.mark.parametrize(
+    ("gone", "edits", "said"),
+    [
+        ("skip", (*NO_SKIP, (" + self.skip(x)", "")), ""),
+        ("dropout", NO_DROPOUT, ""),  # what is added goes on: a dropout does no more to it
+        (
+            "skip",
+            (*NO_SKIP, ("self.skip(x)", "x")),
+            "`x` stands where the component's result did (`F.relu(self.up(first) + self.skip(x))`): what is around",
+        ),
+        (
+            "skip",
+            (*NO_SKIP, (" + self.skip(x)", ""), ("return self.up(third)", "return x + self.up(third)")),
+            "`x + self.up(third)` is calculated with `x` besides what it was (`self.up(third)`)",
+        ),
+        (
+            "dropout",
+            (*NO_DROPOUT, ("return self.up(third)", "return self.up(third) * 0.5")),
+            "is calculated with `0.5` besides what it was",
+        ),
+    ],
+    ids=["the sum goes", "what is added goes on", "an identity is added", "added elsewhere", "scaled elsewhere"],
+)
+def test_what_goes_around_a_layer_goes_with_it_and_nothing_is_added_elsewhere(
+    gone: str, edits: tuple[tuple[str, str], ...], said: str
+) -> None:
+    after = AROUND
+    for old, new in edits:
+        assert after.count(old) == 1, old
+        after = after.replace(old, new)
+    before = Tree({"train.py": AROUND.encode()})
+    patch = make_patch_of_trees(before, before.with_files({"train.py": after.encode()}), AUTHOR)
+    thing = Thing(name=gone, what=What.MODULE, declared=("train.py", 9))
+    variant = Variant(name=f"without-{gone}", intent="", things=(thing,), files=("train.py",))
+    _, verdict = check(before, patch, variant, plan_files=["train.py"])
+    texts = [reason.text for reason in verdict.reasons]
+    assert (verdict.outcome is Outcome.FOR_A_PERSON) is bool(said), texts
+    assert all(said in text for text in texts)
+
+
 OPTIMIZER = "    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, weight_decay=1e-4)\n"

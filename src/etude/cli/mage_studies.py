@@ -176,6 +176,7 @@ def train(folder: Path, record: Record, **options: Any) -> tuple[str, HandedOver
     """
     import etude
     from etude.files import scripts
+    from etude.launching.progress import plan_is_said, say_plan
     from etude.mage.handover.components import FIRST, KEPT, commands_of, components_of, hand_over
     from etude.mage.loop import session
     from etude.mage.loop.book import Did
@@ -216,7 +217,9 @@ def train(folder: Path, record: Record, **options: Any) -> tuple[str, HandedOver
     if name not in record.ablations:
         with session.writing(folder) as book:
             book.write(Did.ABLATED, ablation=name, patches=patches)
-    return name, hand_over(experiment, components, name=name, **(options | ({"reuse": earlier} if earlier else {})))
+    say_plan(drafted)
+    with plan_is_said():  # what is run first is a part of it
+        return name, hand_over(experiment, components, name=name, **(options | ({"reuse": earlier} if earlier else {})))
 
 
 def sources(paths: Sequence[Path]) -> tuple[Path, str, list[Path]]:

@@ -8,7 +8,6 @@ the command in its own tree, as ``commands`` runs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -18,7 +17,6 @@ from etude.ablate.making import custom
 from etude.core.errors import BaselineError, ConfigError
 from etude.core.signature import Definition
 from etude.core.text import count
-from etude.launching.progress import plan_is_said, say_plan
 from etude.mage.handover.commands import Command
 from etude.mage.handover.from_tree import functions_of, search_in
 from etude.mage.handover.travelling import Files
@@ -187,9 +185,7 @@ def hand_over(
     others, grows = list(and_also), isinstance(seeds, int)
     listed = not grows and not isinstance(seeds, str) and isinstance(seeds, Sequence)
     early = {**options, "seeds": list(seeds)[:1] if listed else 1, "force": True, "wait": True}
-    say_plan(experiment.ablate([*components, *others], name=name, seeds=seeds, dry_run=True, **options))
-    with plan_is_said():
-        first = experiment.ablate([*components, *others], name=name if grows else name + FIRST, **early)
+    first = experiment.ablate([*components, *others], name=name if grows else name + FIRST, **early)
     failed = _failed(first)
     if BASE in failed:
         raise BaselineError(f"The untouched program failed: {failed[BASE]} Your code, not the patch. Mend that first.")
@@ -200,8 +196,7 @@ def hand_over(
         return HandedOver(None, first, pulled, arms)
     again = {} if grows and not pulled else {"reuse": [*options.get("reuse", ()), first]}
     called = name + KEPT if grows and pulled else name
-    with nullcontext() if pulled else plan_is_said():
-        ablation = experiment.ablate([*kept, *others], name=called, seeds=seeds, **{**options, **again})
+    ablation = experiment.ablate([*kept, *others], name=called, seeds=seeds, **{**options, **again})
     return HandedOver(ablation, first, pulled, arms)
 
 

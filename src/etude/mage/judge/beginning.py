@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from etude.mage.facts import ParameterFacts
 from etude.mage.judge.comparing import listed, shown
 from etude.mage.judge.findings import Finding, fails, for_a_person
 from etude.mage.judge.licence import Licence
@@ -24,8 +25,16 @@ LOOKED_AT: Final = 100_000
 """Of a larger tensor the probe looks at about half as many numbers, or more."""
 
 
-def beginning(pair: Pair, licence: Licence) -> Iterator[Finding]:
-    """Yield what does not begin as in the baseline, beside what a claim is about."""
+def beginning(pair: Pair, licence: Licence, *, repeats: bool = True) -> Iterator[Finding]:
+    """Yield what does not begin as in the baseline, beside what a claim is about.
+
+    Args:
+        pair: The model.
+        licence: What may differ.
+        repeats: Whether the baseline begins with the same numbers each time.
+    """
+    if repeats and not licence.draws:
+        yield from _drawn_anew(pair, licence)
     constant: dict[str, Moments] = {}
     others: dict[str, tuple[Moments, Moments]] = {}
     for name, row in pair.base.parameters.items():
@@ -58,6 +67,57 @@ def beginning(pair: Pair, licence: Licence) -> Iterator[Finding]:
             expected=shown(one),
             found=shown(other),
         )
+
+
+def _drawn_anew(pair: Pair, licence: Licence) -> Iterator[Finding]:
+    """Yield what begins with other numbers, though by the claims nothing goes that draws any before it is made."""
+    anew = [
+        name
+        for name, row in pair.base.parameters.items()
+        if not licence.is_about(name) and _are_known_and_others(row, pair.variant.parameters.get(name))
+    ]
+    if anew:
+        yield for_a_person(
+            f"{listed(anew)} {_begins(anew)} with other numbers than in the baseline, and no claim says that something "
+            "goes that draws any before: it may be made before the seed is set, or be another first state.",
+            claim=CLAIM,
+            expected="the same numbers with the same seed",
+            found="other numbers",
+        )
+
+
+def beginning_with_another_seed(seeds: Sequence[tuple[Pair, Pair]], licence: Licence) -> Iterator[Finding]:
+    """Yield what begins alike with two seeds, and did not in the baseline: it is made before the seed is set.
+
+    Args:
+        seeds: Each model with the first seed and with the other one.
+        licence: What may differ.
+    """
+    fixed = [
+        name
+        for one, other in seeds
+        for name, row in one.variant.parameters.items()
+        if not licence.is_about(name)
+        and _are_known_and_alike(row, other.variant.parameters.get(name))
+        and _are_known_and_others(one.base.parameters.get(name), other.base.parameters.get(name))
+        and (row.begins is None or row.begins[1])  # of a constant it was said that it is one
+    ]
+    if fixed:
+        yield fails(
+            f"{listed(fixed)} {_begins(fixed)} alike with both seeds, and otherwise in the baseline: the seed does not "
+            "reach it any more.",
+            claim=CLAIM,
+            expected="other numbers with another seed",
+            found="the same numbers",
+        )
+
+
+def _are_known_and_alike(one: ParameterFacts | None, other: ParameterFacts | None) -> bool:
+    return one is not None and other is not None and bool(one.digest) and one.digest == other.digest
+
+
+def _are_known_and_others(one: ParameterFacts | None, other: ParameterFacts | None) -> bool:
+    return one is not None and other is not None and "" not in (one.digest, other.digest) and one.digest != other.digest
 
 
 def _begins(names: Collection[str]) -> str:

@@ -51,9 +51,9 @@ def rest_of_data(base: Facts, facts: Facts, licence: Licence, varies: frozenset[
         return
     if not licence.draws or _starts_alike(base, facts):
         weigh = alarm_of if not licence.draws and licence.calls and not _only_after(licence) else fails
+        why = "all parameters begin with the same values" if _starts_alike(base, facts) else "nothing that goes draws"
         yield weigh(
-            "The first batches are others than in the baseline, though all parameters begin with the same values: the "
-            "data are others.",
+            f"The first batches are others than in the baseline, though {why}: the data are others.",
             claim="the data as in the baseline",
             expected=shown(base.batch_digests),
             found=shown(facts.batch_digests),

@@ -18,6 +18,7 @@ import msgspec
 from etude.mage.facts import Facts
 from etude.mage.judge.alarms import alarms
 from etude.mage.judge.baseline import Baseline, digest_of_facts, ended_well
+from etude.mage.judge.beginning import beginning_with_another_seed
 from etude.mage.judge.collateral import rest_of_run
 from etude.mage.judge.comparing import counted, listed, same, shown
 from etude.mage.judge.findings import Finding, Weight, alarm, fails, outcome_of, unclear
@@ -58,6 +59,7 @@ def judge(variant: Variant, base: Baseline, facts: Facts, *, patch: Patch | None
         return _with_patch(judge_first_step(facts), digest)
     findings = list(_findings(variant, base, facts))
     findings += _with_another_seed(findings, base, facts, lambda *runs: _findings(variant, *runs))
+    findings += _seeded(variant, base.facts, facts)
     outcome, reasons, told = outcome_of(findings)
     return Verdict(
         rung=Rung.GONE,
@@ -95,6 +97,16 @@ def _with_another_seed(
             yield _told_of(one)
 
 
+def _seeded(variant: Variant, base: Facts, facts: Facts) -> Iterator[Finding]:
+    """Yield what no seed reaches any more, where both programs were seen with two."""
+    if base.other is None or facts.other is None:
+        return
+    first, second = (pairs(*runs, variant.witnesses) for runs in ((base, facts), (base.other, facts.other)))
+    if len(first) == len(second):
+        licence = licence_of(variant, first, base, facts)
+        yield from beginning_with_another_seed(list(zip(first, second, strict=True)), licence)
+
+
 def _told_of(one: Finding) -> Finding:
     return Finding(one.weight, msgspec.structs.replace(one.reason, text=f"With another seed: {one.reason.text}"))
 
@@ -117,7 +129,7 @@ def _findings(variant: Variant, base: Baseline, facts: Facts) -> Iterator[Findin
     varies = frozenset(base.varies)
     held = list(hold(variant, both, base.facts, facts))
     yield from held
-    yield from rest_of_models(both, licence)
+    yield from rest_of_models(both, licence, varies)
     yield from grouping(both, base.facts, facts, licence)
     yield from rest_of_traces(both, base.facts, facts, licence, varies)
     yield from rest_of_run(base.facts, facts, licence, varies)
@@ -302,7 +314,7 @@ def _untouched(base: Baseline, facts: Facts) -> Iterator[Finding]:
     varies = frozenset(base.varies)
     both = pairs(base.facts, facts, ())
     licence = licence_of(Variant(name="off", intent=""), both, base.facts, facts)
-    yield from rest_of_models(both, licence)
+    yield from rest_of_models(both, licence, varies)
     yield from grouping(both, base.facts, facts, licence)
     yield from rest_of_traces(both, base.facts, facts, licence, varies)
     yield from rest_of_run(base.facts, facts, licence, varies)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from etude.mage.networks.roles import Role, role_of
 from etude.mage.sources.source import plain_name
 from etude.mage.static.policy import Broken, Change, Named, Rule
 
@@ -39,11 +40,13 @@ def find_stand_ins(change: Change, named: Named) -> Iterator[Broken]:
         if name not in after:
             continue
         old, new = list(_uses(function, modules)), list(_uses(after[name], modules))
+        yield from _more(change, old, new, named)
         assigned = {one.target for one in new}
         for use in old:
             if not _calls(use.value, named):
                 continue
             yield from _with_itself(change, use, old, new, named)
+            yield from _way_around(change, use, new, named)
             passed_on = _without(use.value, named, passes_on=True)
             yield from _odd(change, use, Counter(_leaves(passed_on, modules)), old, new, named)
             if use.target not in assigned and use.target != RETURNED:  # it is gone, and others have used it
@@ -89,6 +92,60 @@ def _with_itself(change: Change, use: _Use, old: list[_Use], new: list[_Use], na
                 expected=ast.unparse(use.value),
                 found=ast.unparse(one.value),
             )
+
+
+def _way_around(change: Change, use: _Use, new: list[_Use], named: Named) -> Iterator[Broken]:
+    """Yield a layer's argument that stands beside an operator where its result stood: the way around it stays."""
+    for operator in (node for node in ast.walk(use.value) if isinstance(node, ast.BinOp)):
+        for call in (operator.left, operator.right):
+            if not (
+                _is_component(call, named) and isinstance(call, ast.Call) and call.args and _is_layer(change, call)
+            ):
+                continue
+            passed_on = ast.unparse(_without(use.value, named, passes_on=True))
+            for one in new:
+                if one.target == use.target and ast.unparse(one.value) == passed_on:
+                    yield Broken(
+                        Rule.STAND_IN,
+                        f"{change.path}, line {one.line}: `{ast.unparse(call.args[0])}` stands where the component's "
+                        f"result did (`{ast.unparse(use.value)}`): what is around the component stays without it.",
+                        expected=ast.unparse(use.value),
+                        found=ast.unparse(one.value),
+                    )
+
+
+def _is_layer(change: Change, call: ast.Call) -> bool:
+    """Say whether what is called is made as a layer, and not as something that changes no shape."""
+    last = plain_name(call.func).rpartition(".")[2]
+    made = (
+        node.value
+        for node in ast.walk(change.old)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Attribute) and target.attr == last for target in node.targets)
+    )
+    return any(isinstance(one, ast.Call) and role_of(plain_name(one.func)) is Role.LAYER for one in made)
+
+
+def _more(change: Change, old: list[_Use], new: list[_Use], named: Named) -> Iterator[Broken]:
+    """Yield what is calculated with something besides, where the component was not used."""
+    texts = {(one.target, ast.unparse(one.value)) for one in old}
+    stays = {one for one in texts if one in {(other.target, ast.unparse(other.value)) for other in new}}
+    before = {text: target for target, text in texts - stays}
+    without = {ast.unparse(one.value) for one in old if not _calls(one.value, named)}
+    for one in new:
+        if (one.target, ast.unparse(one.value)) in texts:
+            continue
+        for operator in (node for node in ast.walk(one.value) if isinstance(node, ast.BinOp)):
+            for kept, other in ((operator.left, operator.right), (operator.right, operator.left)):
+                text = ast.unparse(kept)
+                if before.get(text) == one.target and text in without:
+                    yield Broken(
+                        Rule.STAND_IN,
+                        f"{change.path}, line {one.line}: `{ast.unparse(one.value)}` is calculated with "
+                        f"`{ast.unparse(other)}` besides what it was (`{text}`), where the component was not used.",
+                        expected=text,
+                        found=ast.unparse(one.value),
+                    )
 
 
 def _doubled(node: ast.AST) -> Counter[str]:
