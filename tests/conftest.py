@@ -36,6 +36,26 @@ HARMLESS_NAMES = (".coverage", ".hypothesis", "pytest-cache")
 HARMLESS_PROCESSES = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "LokyProcess", "loky")
 
 
+UNTIL = "ETUDE_TEST_UNTIL"
+"""A moment, in seconds of the epoch, after which no thorough test begins: where a whole run may take so long only."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let thorough tests come last, so that what is left out on a slow machine is as little as can be."""
+    items.sort(key=_is_thorough)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave a thorough test out if the time is over, and say so."""
+    if _is_thorough(item) and time.time() > float(os.environ.get(UNTIL, "inf")):
+        pytest.skip(f"it is thorough, and the time that {UNTIL} gives is over")
+
+
+def _is_thorough(item: pytest.Item) -> bool:
+    return item.get_closest_marker("thorough") is not None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep everybody's studies apart from the developer's, and end warm workers at last."""

@@ -39,6 +39,7 @@ def test_every_benchmark_is_tested():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.thorough
 def test_a_benchmark_ends_with_one_line_of_json(name: str, tmp_path: Path):
     command = [sys.executable, "-m", f"benchmarks.{name}", "--small", "--runs", "1", "--only", "étude"]
     place = tmp_path / "place"

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import etude as library
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough
 def test_an_ablation_whose_driver_was_killed_goes_on_and_every_command_shows_it(etude: Etude) -> None:
     Path("training.py").write_text(SCRIPT)
     with subprocess.Popen([sys.executable, "training.py"]) as driver:
@@ -83,6 +86,7 @@ def test_an_ablation_whose_driver_was_killed_goes_on_and_every_command_shows_it(
     assert "one" in etude("ls").out
 
 
+@pytest.mark.thorough
 def test_a_variant_is_no_notebook(etude: Etude) -> None:
     ours = 'etude.custom("none", model=lambda: nn.Linear(6, 2))'
     Path("training.py").write_text(SCRIPT.replace('["layer:2", "lr"]', f"[{ours}]"))
@@ -93,6 +97,7 @@ def test_a_variant_is_no_notebook(etude: Etude) -> None:
     assert "Study one was started with variants (custom:none), which no file can hold." in done.err
 
 
+@pytest.mark.thorough
 def test_what_no_journal_holds_is_said(etude: Etude) -> None:
     Path("training.py").write_text(SCRIPT.replace('["layer:2", "lr"]', '["lr", "layer:2"], policy="path"'))
     Path("go").touch()

@@ -62,6 +62,7 @@ def test_intervals_hold_what_a_study_really_takes_in_about_their_share_of_cases(
     assert 0.8 <= held / cases <= 0.97  # they say 0.9
 
 
+@pytest.mark.thorough
 def test_with_workers_and_a_stopper_the_truth_is_in_most_intervals() -> None:
     cases, held, held_alone = 15, 0, 0
     for case in range(cases):

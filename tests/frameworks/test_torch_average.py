@@ -656,6 +656,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", AT_TWO)
+@pytest.mark.thorough
 def test_on_two_ranks(two: list[dict[str, Any]], name: str) -> None:
     outcome(two, name)
 

@@ -234,6 +234,7 @@ def test_a_compiler_that_fails_is_said_once_and_the_training_goes_on(monkeypatch
 
 
 @pytest.mark.filterwarnings("ignore")  # torch warns of what it does itself
+@pytest.mark.thorough
 def test_a_model_is_compiled_in_place_and_draws_what_it_drew(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -270,6 +270,7 @@ def test_passes_are_counted() -> None:
     saved_by=st.integers(0, 7),
 )
 @settings(max_examples=200, deadline=None)
+@pytest.mark.thorough
 def test_a_pass_goes_on_with_another_number_of_ranks(
     kind: str, n: int, first: int, then: int, steps: int, saved_by: int
 ) -> None:

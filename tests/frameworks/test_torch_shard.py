@@ -273,6 +273,7 @@ def test_after_a_pass_that_was_broken_off_ranks_go_on_as_one_would(name: str) ->
     seed=st.integers(0, 99),
 )
 @settings(max_examples=300, deadline=None)
+@pytest.mark.thorough
 def test_any_sampler_is_divided_exactly(
     n: int, each: int, ranks: int, drop_last: bool, batch: str, kind: str, seed: int
 ) -> None:
@@ -1051,6 +1052,7 @@ print(json.dumps([batch if drawn.weight else [] for batch, drawn in zip(found, t
 """
 
 
+@pytest.mark.thorough
 def test_two_processes_with_loader_workers_are_given_what_one_is(tmp_path: Path) -> None:
     script = tmp_path / "rank.py"
     script.write_text(RANK)

@@ -184,6 +184,7 @@ def test_what_is_looked_at_is_shown_harmlessly_and_what_means_harm_is_left_out(m
     assert everything(mage.folder) == before
 
 
+@pytest.mark.thorough
 def test_each_bad_reply_is_stopped_at_its_rung_and_no_secret_is_sent(mage: Mage) -> None:
     before = everything(mage.folder / "project")
     steps = [Step(text) for text, _ in BAD.values()]

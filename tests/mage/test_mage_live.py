@@ -45,6 +45,7 @@ def live(server: LLMServer, service: str, *options: str) -> int:
     ],
     ids=["one draft", "a draft and its repair"],
 )
+@pytest.mark.thorough
 def test_what_was_sent_what_came_back_and_how_it_fared_are_shown(
     service: str,
     steps: tuple[Step, ...],

@@ -266,6 +266,7 @@ def test_tensors_that_belong_to_no_module_are_seen(tmp_path: Path) -> None:
     assert (model.type, model.parameters["0"].shape, model.parameters["0"].got_gradient) == ("Tensor", (3,), True)
 
 
+@pytest.mark.thorough
 def test_a_compiled_model_stays_compiled(tmp_path: Path) -> None:
     text = HEAD + (
         "net = nn.Linear(3, 1)\n"

@@ -103,6 +103,7 @@ def a_mark() -> str:
 # --- how it ended ---------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_each_exit_code_and_each_deadly_signal_is_told_as_it_is(folder: Path) -> None:
     sandbox = permitted(Tier.LIMITS)
     assert [shell(sandbox, folder, f"exit {code}").code for code in range(256)] == list(range(256))

@@ -51,6 +51,7 @@ def accuracy_of(folder: Path, seed: int) -> float:
     return float(json.loads((folder / "metrics.json").read_text())["accuracy"])
 
 
+@pytest.mark.thorough
 def test_from_marks_to_an_ablation_by_the_commands_alone(mage: Mage) -> None:
     project, policy = mage.folder / "project", mage.folder / "policy.toml"
     with LLMServer(READY, FORGOTTEN, MENDED) as server:
@@ -133,6 +134,7 @@ def test_from_marks_to_an_ablation_by_the_commands_alone(mage: Mage) -> None:
     assert (project / "train.py").read_text() == PROGRAM
 
 
+@pytest.mark.thorough
 def test_killed_at_any_moment_it_goes_on_and_nothing_finished_is_asked_or_run_again(mage: Mage) -> None:
     """In the words of AblationMage, and on to what is sent back, to the report, and to what is told of it."""
     held = Held()
@@ -190,6 +192,7 @@ def test_killed_at_any_moment_it_goes_on_and_nothing_finished_is_asked_or_run_ag
         assert "31.41" in json.dumps(server.bodies[-1])  # it was told what nobody has measured
 
 
+@pytest.mark.thorough
 def test_a_plan_out_of_a_document_comes_with_the_marks_that_plan_it_without_anybody(mage: Mage) -> None:
     project = mage.folder / "project"
     (project / "train.py").write_text(re.sub(r"  # ABLATABLE_COMPONENT.*", "", PROGRAM))

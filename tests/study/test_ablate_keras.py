@@ -17,6 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 NARROW = "The model is built for fewer inputs, so it begins with other weights than the base: no pairs."
 
 
+@pytest.mark.thorough
 def test_a_keras_model_is_tuned_and_taken_apart(tmp_path: Path) -> None:
     pytest.importorskip("keras")
     done = run_script(write_script(tmp_path, SCRIPT), patience_s=600.0)

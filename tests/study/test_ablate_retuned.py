@@ -235,6 +235,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.thorough
 def test_a_driver_that_is_killed_in_a_search_and_in_the_comparison_ends_as_one_that_is_not(tmp_path: Path) -> None:
     for folder in ("apart", "here"):
         (tmp_path / folder).mkdir()

@@ -100,6 +100,7 @@ def table(folder: Path) -> list[object]:
     return [(t.number, t.params, t.value, sorted(t.metrics.items()), list(t.curve)) for t in etude.open(folder).trials]
 
 
+@pytest.mark.thorough
 def test_networks_trained_under_faults_are_those_of_an_undisturbed_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,6 +143,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.thorough
 def test_a_network_that_is_killed_at_random_steps_is_trained_bit_by_bit_as_one_that_is_not(tmp_path: Path) -> None:
     script = write_script(tmp_path, SCRIPT)
     quiet = run_script(script, "quiet")

@@ -756,6 +756,7 @@ PROMOTING = """
 """
 
 
+@pytest.mark.thorough
 def test_promoted_trials_and_final_trainings_have_what_they_begin_with_on_other_machines(tmp_path: Path) -> None:
     script = write_script(tmp_path, PROMOTING)
     with running(start_script(script, "cluster")) as driver:

@@ -155,6 +155,7 @@ class Changing(torch.utils.data.Dataset[Any]):
         return torch.rand(4)
 
 
+@pytest.mark.thorough
 def test_what_nobody_can_tell_is_noted_once_and_never_refused(tmp_path: Path) -> None:
     def changing() -> etude.Data:
         return etude.Data(DataLoader(Changing()), labelled(ROWS + 1))

@@ -97,6 +97,7 @@ def numbers(path: Path) -> list[int]:
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
+@pytest.mark.thorough
 def test_killed_and_its_folder_deleted_a_study_goes_on_elsewhere_and_nothing_acknowledged_is_lost(
     tmp_path: Path, place: tuple[str, dict[str, str]]
 ) -> None:

@@ -423,6 +423,7 @@ def test_a_disk_that_fills_up_in_the_middle_holds_the_study_up_and_loses_nothing
         assert all(list(t.curve) == [0.0, 1.0, 2.0, 3.0, 4.0] for t in etude.open(search.folder).trials)
 
 
+@pytest.mark.thorough
 def test_a_study_that_waits_for_a_full_disk_ends_at_its_deadline_and_says_what_is_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

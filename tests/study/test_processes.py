@@ -33,6 +33,7 @@ MIX = """
 """
 
 
+@pytest.mark.thorough
 def test_thread_pools_that_were_used_before_the_fork_do_not_hang_the_children(tmp_path: Path) -> None:
     write_script(tmp_path, MIX, "mix.py")
     script = write_script(

@@ -136,6 +136,7 @@ def of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[obje
     return table(folder_of(script))
 
 
+@pytest.mark.thorough
 def test_ranks_of_a_node_give_the_table_of_those_of_this_machine_and_what_they_write_comes_home(
     script: Path, of_this_machine: list[tuple[object, ...]]
 ) -> None:
@@ -171,6 +172,7 @@ def sharded_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> list[tu
 
 
 @only_for_root
+@pytest.mark.thorough
 def test_shards_of_states_come_home_from_their_machines_and_go_to_those_that_go_on(
     script: Path, sharded_on_this_machine: list[tuple[object, ...]]
 ) -> None:
@@ -195,6 +197,7 @@ def test_shards_of_states_come_home_from_their_machines_and_go_to_those_that_go_
 
 
 @only_for_root
+@pytest.mark.thorough
 def test_ranks_of_two_machines_meet_and_a_machine_that_is_lost_is_replaced_by_one_that_comes_late(
     script: Path, of_this_machine: list[tuple[object, ...]]
 ) -> None:
@@ -223,6 +226,7 @@ def test_ranks_of_two_machines_meet_and_a_machine_that_is_lost_is_replaced_by_on
 
 
 @pytest.mark.parametrize("how", ["killed", "Ctrl-C", "etude stop", "deadline"])
+@pytest.mark.thorough
 def test_a_study_whose_gangs_were_at_work_when_it_ended_goes_on_here(
     script: Path, how: str, of_this_machine: list[tuple[object, ...]]
 ) -> None:
@@ -250,6 +254,7 @@ def test_a_study_whose_gangs_were_at_work_when_it_ended_goes_on_here(
     assert table(folder_of(script)) == of_this_machine
 
 
+@pytest.mark.thorough
 def test_each_rank_has_gpus_of_its_own_and_trials_that_fit_together_run_at_the_same_time(script: Path) -> None:
     """Of a node with three GPUs and one with one, one gang each could be; they are one gang of two, and one of both."""
     options = '{"workers": [1, 2], "resources": "gpus=1,cpus=0.01"}'
@@ -288,6 +293,7 @@ def two_networks() -> Iterator[list[tuple[tuple[str, ...], str]]]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="network namespaces are of Linux")
+@pytest.mark.thorough
 def test_ranks_in_two_networks_meet_over_the_cable_between_them(
     script: Path, of_this_machine: list[tuple[object, ...]]
 ) -> None:

@@ -138,6 +138,7 @@ TOLD = [
 ]
 
 
+@pytest.mark.thorough
 def test_keras_on_two_ranks(tmp_path: Path) -> None:
     pytest.importorskip("keras")
     done = run_script(write_script(tmp_path, textwrap.dedent(SCRIPT)), patience_s=600.0)

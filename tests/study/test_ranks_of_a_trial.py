@@ -122,6 +122,7 @@ def log_of(study: etude.Search, *, rank: int = 0, trial: int = 0, attempt: int =
     return (folder / (f"rank-{rank}" if rank else "") / "log.txt").read_text()
 
 
+@pytest.mark.thorough
 def test_more_ranks_come_to_the_same_result(experiment: etude.Experiment) -> None:
     alone = experiment.fit(at={}, seed=3, resources="cpus=1")
     for ranks in (2, 4):

@@ -258,6 +258,7 @@ def done_by(place: Path, *parts: str) -> subprocess.CompletedProcess[str]:
         pytest.param("transformers", TRANSFORMERS, id="transformers"),
     ],
 )
+@pytest.mark.thorough
 def test_a_trainer_distributes_itself_over_ranks(library: str, body: str, tmp_path: Path) -> None:
     pytest.importorskip(library)
     done = done_by(tmp_path, HEAD, body, TAIL)
@@ -271,6 +272,7 @@ def by_accelerate(tmp_path_factory: pytest.TempPathFactory) -> subprocess.Comple
     return done_by(tmp_path_factory.mktemp("accelerate"), HEAD, ACCELERATE, TAIL, TWICE)
 
 
+@pytest.mark.thorough
 def test_accelerate_distributes_itself_over_ranks(by_accelerate: subprocess.CompletedProcess[str]) -> None:
     assert (by_accelerate.returncode, by_accelerate.stdout.splitlines()[:1]) == (0, ["equal"]), by_accelerate.stderr
 

@@ -120,6 +120,7 @@ assert not {{"optuna", "torch", "scipy", "cmaes"}} & set(sys.modules), "the driv
     ],
     ids=["tpe", "gp", "cmaes", "nsga2"],
 )
+@pytest.mark.thorough
 def test_a_search_whose_driver_is_killed_goes_on_with_the_very_sequence(
     sampler: Any, trials: int, metrics: int, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def left_of_states(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("workers", ["1", "3"])
+@pytest.mark.thorough
 def test_no_epoch_is_trained_twice_and_all_comes_to_the_same(workers: str, apart: str, tmp_path: Path) -> None:
     script = write_script(tmp_path, SCRIPT)
     done = run_script(script, "merged", workers)
@@ -111,6 +112,7 @@ def test_no_epoch_is_trained_twice_and_all_comes_to_the_same(workers: str, apart
     assert left_of_states(search.folder) == []
 
 
+@pytest.mark.thorough
 def test_trials_that_are_killed_come_to_the_same(apart: str, tmp_path: Path) -> None:
     script = write_script(tmp_path, SCRIPT)
     done = run_script(script, "killed", "3", KILLS="1")
@@ -120,6 +122,7 @@ def test_trials_that_are_killed_come_to_the_same(apart: str, tmp_path: Path) -> 
     assert left_of_states(tmp_path / "studies" / "killed") == []
 
 
+@pytest.mark.thorough
 def test_a_study_whose_driver_is_killed_goes_on_with_the_states_that_are_shared(apart: str, tmp_path: Path) -> None:
     script = write_script(tmp_path, SCRIPT)
     folder = tmp_path / "studies" / "taken-up"

@@ -90,6 +90,7 @@ def states(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return {"STATES": "s3://bucket/states", **request.getfixturevalue("s3")}
 
 
+@pytest.mark.thorough
 def test_killed_trials_go_on_from_states_elsewhere_and_come_to_the_same_end(
     states: dict[str, str], tmp_path: Path
 ) -> None:
@@ -118,6 +119,7 @@ def test_killed_trials_go_on_from_states_elsewhere_and_come_to_the_same_end(
     assert row["weights"] <= 6 * max(weights for weights, _ in sizes.values())
 
 
+@pytest.mark.thorough
 def test_what_a_kill_leaves_on_a_server_is_found_and_removed(s3: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("s3fs")
     script = write_script(tmp_path, SCRIPT)

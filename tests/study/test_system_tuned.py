@@ -65,6 +65,7 @@ LOSSLESS = ["loader_workers", "prefetch", "checkpoint_every"]
 SPACE = {"lr": [0.1, 0.05]}
 
 
+@pytest.mark.thorough
 def test_a_tuned_study_has_the_values_of_one_that_is_not(experiment: etude.Experiment) -> None:
     plain = experiment.tune(SPACE, sampler="grid", workers=1)
     tuned = experiment.tune(SPACE, sampler="grid", workers=1, name="tuned", system=etude.System(knobs=LOSSLESS))
@@ -76,6 +77,7 @@ def test_a_tuned_study_has_the_values_of_one_that_is_not(experiment: etude.Exper
     assert plain._history.tuned == {}
 
 
+@pytest.mark.thorough
 def test_every_decision_is_in_the_journal_with_its_evidence(experiment: etude.Experiment) -> None:
     study = experiment.tune(SPACE, sampler="grid", workers=1, system=True)
     read = etude.open(study.folder)
@@ -108,6 +110,7 @@ def test_what_a_search_found_is_set_for_the_final_training(experiment: etude.Exp
     assert said == best.system
 
 
+@pytest.mark.thorough
 def test_a_setting_may_be_given_and_is_not_tuned(experiment: etude.Experiment) -> None:
     given = etude.System(setting={"loader_workers": 1})
     final = experiment.fit(at={"lr": 0.1}, system=given)
@@ -149,6 +152,7 @@ def test_a_history_that_cannot_be_used_is_said_and_stops_nothing(experiment: etu
     assert (tmp_path / "notes.txt").read_text() == "this is no history"
 
 
+@pytest.mark.thorough
 def test_a_knob_that_changes_training_is_part_of_what_the_study_is(experiment: etude.Experiment) -> None:
     experiment.tune(SPACE, sampler="grid", workers=1, name="one", system=etude.System(knobs=["batch_size"]))
     with pytest.raises(etude.DefinitionChangedError):
@@ -187,6 +191,7 @@ def test_energy_that_nothing_tells_is_refused_before_anything_starts(
         experiment.run(epochs=1, system=etude.System(objective="energy"))
 
 
+@pytest.mark.thorough
 def test_an_ablation_tunes_nothing_that_changes_numbers_by_rounding(experiment: etude.Experiment) -> None:
     study = experiment.ablate(["layer:0"], seeds=2, workers=1, system=True, force=True, controls=False)
     knobs = {
@@ -208,6 +213,7 @@ def test_several_ranks_are_set_alike_and_come_to_the_same(experiment: etude.Expe
     assert any(fact.taken.setting for fact in tuned._history.tuned[0])
 
 
+@pytest.mark.thorough
 def test_a_study_whose_driver_is_killed_goes_on_with_what_it_had_found(tmp_path: Path) -> None:
     ending = """
     if __name__ == "__main__":

@@ -257,6 +257,7 @@ TRANSFORMERS = """
         pytest.param(TRANSFORMERS, id="transformers"),
     ],
 )
+@pytest.mark.thorough
 def test_a_trainer_that_is_killed_comes_to_what_one_comes_to_that_is_not(body: str, tmp_path: Path) -> None:
     script = write_script(tmp_path, textwrap.dedent(HEAD) + textwrap.dedent(body) + textwrap.dedent(TAIL))
     done = run_script(script, patience_s=600.0)  # loading such a library takes a process ten seconds

@@ -281,6 +281,7 @@ def test_tpe_learns_from_configurations_that_cannot_be() -> None:
     assert sum(valid[-30:]) > 2 * sum(valid[:10])
 
 
+@pytest.mark.thorough
 def test_a_live_search_can_be_watched_stopped_and_taken_up_again(tmp_path: Path) -> None:
     def train(run, x: int):
         while run.trial > 2 and not (tmp_path / "go").exists():

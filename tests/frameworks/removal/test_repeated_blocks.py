@@ -17,7 +17,7 @@ from etude.frameworks.removal.repeats import Repeats
 from etude.frameworks.removal.tracing import Runs, arguments
 
 VOCABULARY = 53
-SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 44}
+SIZES = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 44}
 TOKENS = torch.randint(3, VOCABULARY, (4, 9), generator=torch.Generator().manual_seed(0))
 PIXELS = torch.zeros(4, 3, 16, 16)
 
@@ -117,7 +117,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Any]] = {
             d_model=24,
             d_kv=8,
             d_ff=44,
-            num_layers=3,
+            num_layers=2,
             num_heads=3,
             feed_forward_proj="gated-gelu",
         ),
@@ -151,6 +151,7 @@ def outcome(planner: Planner, target: Target) -> Any:
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.thorough
 def test_what_is_known_of_one_block_gives_no_other_plan_for_the_next(name: str) -> None:
     build, example = MODELS[name]
     model = build()
