@@ -524,6 +524,11 @@ def test_what_fails_in_its_first_trial_goes_back_to_whoever_wrote_it_with_the_er
     assert record.standings["without-fc2"].stage is Stage.HANDED_OVER
     assert "mat1 and mat2 cannot be multiplied" in mage("review", "project").out
 
+    kept = etude.open("project-kept").counts()
+    again = json.loads(mage("run", "project", *seeds, "--json").out)
+    assert (again["ablation"], again["variants"]) == ("project-kept", ["without-fc2"])
+    assert etude.open("project-kept").counts() == kept  # nothing runs twice
+
     # Nobody approves it again by a rule, and replaying takes away nothing that a trial has shown.
     done = mage("review", "project", "--approve", "policy.toml")
     assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW)
@@ -546,3 +551,6 @@ def test_what_fails_in_its_first_trial_goes_back_to_whoever_wrote_it_with_the_er
     assert {one.stage for one in read(Path("studies/project")).standings.values()} == {Stage.HANDED_OVER}
     assert "custom:without-conv2" in done.out
     assert "custom:without-fc2" in done.out
+    [study] = [etude.open(path.name) for path in Path("studies").iterdir() if path.name.startswith("project-3")]
+    reused = {trial.arm for trial in study.trials if trial.reused_from}
+    assert reused == {"base"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +169,7 @@ def train(folder: Path, record: Record, **options: Any) -> tuple[str, HandedOver
     """Run the ablation of the accepted variants; return what it is called, and what came of it.
 
     The first one is the study itself. Other patches, as where one was mended since, are another ablation, which takes
-    what it has in common with the earlier ones from them.
+    the trials of the untouched program from the earlier ones.
 
     Raises:
         ConfigError: The project was edited since, nothing says where the metric is, or nothing could be decided.
@@ -177,9 +177,7 @@ def train(folder: Path, record: Record, **options: Any) -> tuple[str, HandedOver
     import etude
     from etude.files import scripts
     from etude.launching.progress import plan_is_said, say_plan
-    from etude.mage.handover.components import FIRST, KEPT, commands_of, components_of, hand_over
-    from etude.mage.loop import session
-    from etude.mage.loop.book import Did
+    from etude.mage.handover.components import commands_of, components_of, hand_over
     from etude.mage.sources.entry import experiment_of
     from etude.mage.sources.reading import read_tree
     from etude.verbs.ablation_draft import check_decides
@@ -208,18 +206,34 @@ def train(folder: Path, record: Record, **options: Any) -> tuple[str, HandedOver
     check_decides(drafted, force=bool(options.get("force")), seeds_said="--seeds {}", force_said="--force")
     patches = {one.name: one.patch.digest for one in accepted}
     name = record.ablation_of(patches, name=folder.name)
-    earlier = [
-        called
-        for one in record.ablations
-        for called in (one, f"{one}{FIRST}", f"{one}{KEPT}")
-        if one != name and (folder.parent / called).exists()
-    ]
     if name not in record.ablations:
-        with session.writing(folder) as book:
-            book.write(Did.ABLATED, ablation=name, patches=patches)
+        _write_ablation(folder, name, patches)
     say_plan(drafted)
     with plan_is_said():  # what is run first is a part of it
-        return name, hand_over(experiment, components, name=name, **(options | ({"reuse": earlier} if earlier else {})))
+        came = hand_over(experiment, components, name=name, reuse=_earlier(folder, record, name), **options)
+    if came.ablation is None or not came.pulled:
+        return name, came
+    kept = {one: patch for one, patch in patches.items() if one not in came.pulled}
+    _write_ablation(folder, came.ablation.name, kept)  # it goes on with these, if nothing else is accepted
+    return came.ablation.name, came
+
+
+def _write_ablation(folder: Path, name: str, patches: Mapping[str, str]) -> None:
+    from etude.mage.loop import session
+    from etude.mage.loop.book import Did
+
+    with session.writing(folder) as book:
+        book.write(Did.ABLATED, ablation=name, patches=dict(patches))
+
+
+def _earlier(folder: Path, record: Record, name: str) -> list[str]:
+    """Return the studies of earlier ablations, from which trials of the untouched program can be taken."""
+    from etude.mage.handover.components import FIRST, KEPT
+    from etude.results.reading import read
+
+    called = dict.fromkeys(f"{one}{more}" for one in record.ablations for more in ("", FIRST, KEPT))
+    there = (folder.parent / one for one in called if one != name)
+    return [path.name for path in there if path.exists() and read(path).counts().get("finished")]
 
 
 def sources(paths: Sequence[Path]) -> tuple[Path, str, list[Path]]:

@@ -162,6 +162,7 @@ def hand_over(
     name: str,
     seeds: Any = 10,
     and_also: Iterable[Any] = (),
+    reuse: Sequence[Any] = (),
     **options: Any,
 ) -> HandedOver:
     """Run the ablation; a variant whose first trial fails is pulled before its other seeds start.
@@ -177,14 +178,16 @@ def hand_over(
         name: The ablation's name.
         seeds: As for ``Experiment.ablate``.
         and_also: Further components for the same ablation, such as ``"dropout"``.
-        options: Further options of ``Experiment.ablate``; ``reuse`` is a list.
+        reuse: Studies whose trials are taken where they are the same.
+        options: Further options of ``Experiment.ablate``.
 
     Raises:
         BaselineError: The untouched program failed in its first trial.
     """
     others, grows = list(and_also), isinstance(seeds, int)
     listed = not grows and not isinstance(seeds, str) and isinstance(seeds, Sequence)
-    early = {**options, "seeds": list(seeds)[:1] if listed else 1, "force": True, "wait": True}
+    known = {"reuse": list(reuse)} if reuse else {}
+    early = {**options, **known, "seeds": list(seeds)[:1] if listed else 1, "force": True, "wait": True}
     first = experiment.ablate([*components, *others], name=name if grows else name + FIRST, **early)
     failed = _failed(first)
     if BASE in failed:
@@ -194,7 +197,7 @@ def hand_over(
     kept = [one for one in components if one.name not in pulled]
     if not kept and not others:
         return HandedOver(None, first, pulled, arms)
-    again = {} if grows and not pulled else {"reuse": [*options.get("reuse", ()), first]}
+    again = known if grows and not pulled else {"reuse": [*reuse, first]}
     called = name + KEPT if grows and pulled else name
     ablation = experiment.ablate([*kept, *others], name=called, seeds=seeds, **{**options, **again})
     return HandedOver(ablation, first, pulled, arms)
