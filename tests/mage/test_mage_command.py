@@ -554,3 +554,24 @@ def test_what_fails_in_its_first_trial_goes_back_to_whoever_wrote_it_with_the_er
     [study] = [etude.open(path.name) for path in Path("studies").iterdir() if path.name.startswith("project-3")]
     reused = {trial.arm for trial in study.trials if trial.reused_from}
     assert reused == {"base"}
+
+
+def test_what_came_to_nothing_says_how_it_is_tried_again_and_is_by_somebody_else(mage: Mage) -> None:
+    done = mage.written("--repairs", "0", replies=(BROKEN, BROKEN))
+    assert done.code == MageCode.GAVE_UP
+    assert done.err.splitlines()[-1] == (
+        "What came to nothing can be written again, by somebody else, too: etude mage resume project --again "
+        "without-conv2. Or hand in a copy of yours: etude mage write PATH --name project --from FOLDER --variant "
+        "without-conv2"
+    )
+    assert mage("resume", "project").code == MageCode.GAVE_UP  # by itself it stays as it is
+    done = mage("resume", "project", "--again", "without-conv9")
+    assert (done.code, "There is no variant 'without-conv9' in the plan. There are: without-conv2." in done.err) == (
+        2,
+        True,
+    )
+    done = mage("resume", "project", "--again", NAME, "--backend", mage.replies(GOOD))
+    assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW)
+    done = mage("resume", "project", "--again", NAME)
+    assert done.code == 2
+    assert "without-conv2 is awaiting review: it did not come to nothing, and no trial of it failed." in done.err

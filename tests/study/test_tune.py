@@ -187,6 +187,20 @@ def test_what_an_attempt_prints_is_in_its_log_and_its_cost_in_the_journal() -> N
     assert trial.usage.wall_s > 0
 
 
+ALLOCATES = "x = bytearray(300 * 2**20)\nx[::4096] = b'.' * len(x[::4096])"
+
+
+def test_the_memory_of_a_trial_is_also_that_of_what_it_has_started_and_waited_for() -> None:
+    def train(lr: float) -> float:
+        subprocess.run([sys.executable, "-c", ALLOCATES], check=True)
+        return lr
+
+    search = etude.Experiment(train, metric="value", mode="max").tune({"lr": [0.1]}, trials=1, workers=1)
+    [trial] = search.trials
+    assert trial.usage is not None
+    assert trial.usage.memory_mb > 300
+
+
 @pytest.mark.parametrize("how", ["forked", "spawned", "by the module itself"])
 def test_what_the_script_set_up_for_logging_reaches_the_log_of_each_attempt(how: str, tmp_path: Path) -> None:
     in_workers = {

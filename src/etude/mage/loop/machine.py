@@ -348,6 +348,7 @@ class Machine:
             Turn.BEGUN_ANEW,
             route=Route.SHARED if standing.shares else Route.MODEL,
             calls=0,
+            again=standing.again + 1,
             draft=0 if standing.shares else 1,
             repairs=0,
             evidence=None,

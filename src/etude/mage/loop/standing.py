@@ -19,6 +19,7 @@ class Standing(Value, frozen=True):
         route: Who writes it now.
         why: Why it stands there, where there is something to say.
         calls: How often somebody was asked for it since it was begun.
+        again: How often it was begun anew.
         draft: Which draft it is, from 1; 0 before the first one by whoever is asked.
         repairs: How many repairs of this draft there were.
         evidence: What the next repair is told.
@@ -37,6 +38,7 @@ class Standing(Value, frozen=True):
     route: Route = Route.MODEL
     why: str = ""
     calls: int = 0
+    again: int = 0
     draft: int = 0
     repairs: int = 0
     evidence: Evidence | None = None

@@ -140,6 +140,7 @@ class Work:
         self._say = say
         tries = msgspec.structs.replace(tries, writer=tries.writer and tools.asks is not None)
         record = book.record
+        self._tries = tries
         self._machine = Machine(record.standings.values(), tries, has_baseline=bool(record.runs))
         self._queue: deque[loop.Command] = deque()
         self._baseline: Baseline | None = None
@@ -405,7 +406,8 @@ class Work:
         try:
             if self.tools.answers is not None:
                 self.tools.answers.variant = name
-            answer = asks.ask(question, variant=name, nth=max(0, standing.draft - 1))
+            nth = standing.again * self._tries.drafts + max(0, standing.draft - 1)  # none is answered by an earlier one
+            answer = asks.ask(question, variant=name, nth=nth)
         except BackendError as error:
             if error.code == "spend limit":
                 self._limit = error  # what is left to do is told when the others are as far as they come
