@@ -32,12 +32,9 @@ def heeded(folder: Path, now: Setup) -> Setup:
     Raises:
         ConfigError: Something else than before is said of what holds, or nothing says how the program is run.
     """
-    from etude.mage.loop import session
     from etude.mage.loop.said import heeded as put_together
-    from etude.store.journal import FILE
 
-    before = session.read(folder).setup if (folder / FILE).exists() else None
-    setup = put_together(before, now, study=folder.name)
+    setup = put_together(_prepared_before(folder), now, study=folder.name)
     if not setup.entry:
         raise ConfigError(
             "Nothing says how the program is run. Pass --entry 'python train.py --seed {seed}', or "
@@ -96,12 +93,18 @@ def taken_up(study: str, now: Setup | None = None) -> Iterator[tuple[Setup, Book
 
 def planner_of(folder: Path) -> Whom:
     """Return whoever reads the hints of a study; nobody if nobody does, or there is no such study yet."""
-    from etude.mage.loop import session
     from etude.mage.loop.book import Whom
+
+    before = _prepared_before(folder)
+    return before.planner if before is not None else Whom()
+
+
+def _prepared_before(folder: Path) -> Setup | None:
+    """Return how the study in a folder was prepared; None if there is none, or nothing was prepared."""
+    from etude.mage.loop import session
     from etude.store.journal import FILE
 
-    before = session.read(folder).setup if (folder / FILE).exists() else None
-    return before.planner if before is not None else Whom()
+    return session.read(folder).setup if (folder / FILE).exists() else None
 
 
 def setup_of(study: str) -> Setup:

@@ -128,17 +128,16 @@ def _is_layer(change: Change, call: ast.Call) -> bool:
 
 def _more(change: Change, old: list[_Use], new: list[_Use], named: Named) -> Iterator[Broken]:
     """Yield what is calculated with something besides, where the component was not used."""
-    texts = {(one.target, ast.unparse(one.value)) for one in old}
-    stays = {one for one in texts if one in {(other.target, ast.unparse(other.value)) for other in new}}
-    before = {text: target for target, text in texts - stays}
-    without = {ast.unparse(one.value) for one in old if not _calls(one.value, named)}
+    known = {(one.target, ast.unparse(one.value)) for one in old}
+    stays = {(one.target, ast.unparse(one.value)) for one in new}
+    changed = {(one.target, ast.unparse(one.value)) for one in old if not _calls(one.value, named)} - stays
     for one in new:
-        if (one.target, ast.unparse(one.value)) in texts:
+        if (one.target, ast.unparse(one.value)) in known:
             continue
         for operator in (node for node in ast.walk(one.value) if isinstance(node, ast.BinOp)):
             for kept, other in ((operator.left, operator.right), (operator.right, operator.left)):
                 text = ast.unparse(kept)
-                if before.get(text) == one.target and text in without:
+                if (one.target, text) in changed:
                     yield Broken(
                         Rule.STAND_IN,
                         f"{change.path}, line {one.line}: `{ast.unparse(one.value)}` is calculated with "
