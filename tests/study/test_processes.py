@@ -93,6 +93,32 @@ def test_a_thread_that_starts_at_import_means_spawn_and_is_said_once(tmp_path: P
     )
 
 
+def test_the_thread_of_arrows_allocator_does_not_mean_spawn(tmp_path: Path) -> None:
+    script = write_script(
+        tmp_path,
+        """
+        import etude, pyarrow
+        from pathlib import Path
+        def threads():
+            return sorted((task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir())
+        def train(x: int):
+            pool = pyarrow.jemalloc_memory_pool()
+            kept = [pyarrow.allocate_buffer(102_400, memory_pool=pool) for _ in range(20)]
+            size = pool.bytes_allocated()
+            kept.clear()
+            pool.release_unused()
+            return {"score": float(size), "left": pool.bytes_allocated()}
+        live = etude.Experiment(train, metric="score", mode="max").tune(
+            {"x": etude.integers(0, 1000)}, trials=3, workers=2, sampler="random", wait=False)
+        search = live.wait()
+        print("jemalloc_bg_thd" in threads(), live._handle.study.notes)
+        print(search.counts(), {(t.value, t.metrics["left"]) for t in search.trials})
+        """,
+    )
+    done = run_script(script)
+    assert done.stdout == "True []\n{'finished': 3} {(2048000.0, 0)}\n", done.stderr
+
+
 def test_a_second_study_finds_the_workers_warm_and_the_users_modules_fresh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

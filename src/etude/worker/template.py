@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -41,6 +42,11 @@ from etude.worker.machine import gpu_memory_mb, gpus
 ALWAYS_SPAWNED: Final = ("tensorflow", "jax")
 POOLED: Final = ("numpy", "scipy", "sklearn", "torch")
 """Packages whose thread pools have to be set to their size again after the fork."""
+
+
+REBUILT_AFTER_A_FORK: Final = ("jemalloc_bg_thd",)
+"""Threads whose library puts itself right in a child. The allocator of Apache Arrow, which pandas imports, and
+scikit-learn imports pandas, has one that gives memory back; its fork handlers start afresh without it."""
 
 
 ON_FIRST_USE: Final = {"torch.optim": "torch._dynamo"}
@@ -309,11 +315,21 @@ def why_not_fork() -> str:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return "CUDA was started while your modules were imported"
-    with contextlib.suppress(OSError):
-        threads = len(os.listdir("/proc/self/task"))
-        if threads > 1:
-            return f"{threads - 1} thread(s) were started while your modules were imported"
+    lost = [name for name in _other_threads() if name not in REBUILT_AFTER_A_FORK]
+    if lost:
+        return f"{len(lost)} thread(s) were started while your modules were imported"
     return ""
+
+
+def _other_threads() -> list[str]:
+    """Return the names of all threads but the main one, as the kernel has them; empty where it does not tell."""
+    names = []
+    with contextlib.suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                if task.name != str(os.getpid()):
+                    names.append((task / "comm").read_text(encoding="utf-8", errors="replace").strip())
+    return names
 
 
 def _preload(modules: tuple[str, ...]) -> None:
