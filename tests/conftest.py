@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import secrets
+import shutil
 import signal
 import sys
 import threading
@@ -30,6 +31,7 @@ TOKEN = secrets.token_hex(8)
 PATIENCE_S = 20.0
 """How long something that is about to end may take until it counts as left behind."""
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PROC = Path("/proc/self")
 HARMLESS_FILES = ("/dev/", "anon_inode:inotify")
 HARMLESS_NAMES = (".coverage", ".hypothesis", "pytest-cache")
@@ -109,6 +111,21 @@ def beside_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
 
     yield write
     sys.modules.pop("script", None)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Give a real browser."""
+    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if path is None and os.environ.get("ETUDE_BROWSER") != "required":
+        pytest.skip("no Chromium is installed; `make test` installs one where it can (apt-get install chromium)")
+    assert path is not None, "Chromium is missing, and CI has to have it: apt-get install chromium"
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,26 +11,6 @@ import pytest
 import etude
 from etude.core.system import Joules, Order, Phase, Taken
 from etude.testing.written import Tuning, Written, write_study
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-def browser_path() -> str | None:
-    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = browser_path()
-    if path is None and os.environ.get("ETUDE_BROWSER") != "required":
-        pytest.skip("no Chromium is installed; `make test` installs one where it can (apt-get install chromium)")
-    assert path is not None, "Chromium is missing, and CI has to have it: apt-get install chromium"
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 def tuned(n: int) -> list[Tuning]:

@@ -25,6 +25,7 @@ from etude.cli import (
     run,
     studies,
     system,
+    view,
     work,
     worker,
 )
@@ -58,6 +59,7 @@ for command in (
     export.export,
     report.report,
     report.compare,
+    view.view,
     debug.debug,
     disk.du,
     disk.gc,

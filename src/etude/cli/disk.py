@@ -11,7 +11,6 @@ import typer
 
 from etude.cli import complete
 from etude.cli.shell import AsJson, print_json, print_table
-from etude.cli.studies import is_study
 from etude.core.errors import EtudeError, StudyInUseError
 
 if TYPE_CHECKING:
@@ -105,6 +104,7 @@ def in_units(size_b: int) -> str:
 def _all_here() -> Iterator[str]:
     """Yield the folders of all studies here, by name; a mirror that lies among them is none."""
     from etude.results.finding import studies_folder
+    from etude.results.listed import is_study
     from etude.store.fetch import is_mirror
 
     for folder in sorted(studies_folder().glob("*/")):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from etude.cli import complete
 from etude.cli.shell import AsJson, open_study, print_json, print_table
-from etude.core.errors import ConfigError, EtudeError
+from etude.core.errors import ConfigError
 from etude.store.provenance import runs_of
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ StudyName = Annotated[
 TrialNumber = Annotated[
     int, typer.Argument(metavar="TRIAL", help="The trial's number.", autocompletion=complete.trials)
 ]
-BEST: Final = 5
-"""Trials that ``show`` shows where one metric ranks them."""
 
 
 def ls(
@@ -39,10 +36,10 @@ def ls(
     """List the studies that there are."""
     from etude.core.text import show as shown
     from etude.results.finding import studies_folder
-    from etude.store.fetch import is_url
+    from etude.results.listed import listed
 
     where = folder if folder is not None else str(studies_folder())
-    rows = _rows_at(where) if is_url(where) else _rows_in(Path(where))
+    rows = listed(where)
     if as_json:
         print_json(rows)
     elif not rows:
@@ -55,43 +52,17 @@ def ls(
         print_table(head, [[shown(row[title]) for title in head] for row in told])
 
 
-def _rows_in(folder: Path) -> list[dict[str, Any]]:
-
-    found = [folder] if is_study(folder) else [path for path in folder.glob("*/") if is_study(path)]
-    return [_row(path, path.name) for path in sorted(found, key=_changed_at)]
-
-
-def _rows_at(url: str) -> list[dict[str, Any]]:
-    """Return a row for each mirror at a place: of a study, its journal alone is brought."""
-    from etude.store.fetch import split, studies_at
-
-    return [{**_row(mirror, split(mirror)[1]), "mirror": mirror} for mirror in studies_at(url)]
-
-
-def is_study(folder: Path) -> bool:
-    """Say whether a folder is a study, or the mirror of one."""
-    from etude.store.fetch import is_mirror
-    from etude.store.journal import FILE
-    from etude.store.shared import is_shared
-
-    return (folder / FILE).exists() or is_shared(folder) or is_mirror(folder)
-
-
-def _changed_at(folder: Path) -> float:
-    from etude.store.journal import FILE
-
-    return (folder / FILE if (folder / FILE).exists() else folder).stat().st_mtime
-
-
 def show(study: StudyName, as_json: AsJson = False) -> None:
     """Show what came of a study, and how it was recorded."""
+    from etude.results.listed import winners
+
     search = open_study(study)
     if as_json:
         print_json(for_programs(search))
         return
     print(search.summary())
-    if winners := _winners(search):
-        _print_trials(search, winners)
+    if found := winners(search):
+        _print_trials(search, found)
     print("\n".join(f"{title + ':':<12}{told}" for title, told in _record(search).items() if told))
 
 
@@ -129,24 +100,27 @@ def trials(
 
 def for_programs(search: Search) -> dict[str, Any]:
     """Return what came of a study as plain data: what ``show``, ``tune``, ``resume`` and ``stop`` print as JSON."""
+    from etude.results.listed import modes, standing
+
     several = len(search.metrics.names) > 1
     return {
         "study": search.name,
         "standing": standing(search),
         "why": search.why,
         "counts": search.counts(),
-        "metrics": _modes(search),
+        "metrics": modes(search),
         **_record(search),
         **_told_of(search, "front" if several else "best"),
     }
 
 
-def _told_of(search: Search, winners: str) -> dict[str, Any]:
+def _told_of(search: Search, title: str) -> dict[str, Any]:
     from etude.results.ablated import Ablation
+    from etude.results.listed import winners
 
     if not isinstance(search, Ablation):
         used = used_by(search)
-        return {winners: [_trial(trial, search, used) for trial in _winners(search)]}
+        return {title: [_trial(trial, search, used) for trial in winners(search)]}
     return {
         "arms": [
             {**arm._asdict(), "mean": arm.mean, "values": {str(seed): value for seed, value in arm.values.items()}}
@@ -158,44 +132,6 @@ def _told_of(search: Search, winners: str) -> dict[str, Any]:
 def newest_run(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what was recorded when a study was taken up last; empty if nothing was."""
     return next(reversed(runs_of(meta)), {})
-
-
-def standing(search: Search) -> str:
-    """Say whether a study is at work, complete, being prepared, or none of them."""
-    from etude.results.summary import is_prepared
-
-    if search.driver is not None:
-        return "at work"
-    if is_prepared(search.meta):
-        return "being prepared"
-    return "complete" if search.complete else "not complete"
-
-
-def _row(study: Path | str, name: str) -> dict[str, Any]:
-    from etude.results.finding import find
-    from etude.results.reading import read
-
-    row: dict[str, Any] = {"study": name, "standing": "", "trials": None, "metrics": {}, "best": None}
-    try:
-        search = read(find(study, logs=False))
-    except EtudeError as error:  # one broken study must not hide the others
-        return {**row, "standing": f"unreadable: {error}"}
-    row |= {
-        "standing": standing(search),
-        "trials": sum(search.counts().values()),
-        "metrics": _modes(search),
-        **({"simulated": True} if search.simulated else {}),
-    }
-    if len(search.metrics.names) > 1:
-        return {**row, "front": _numbers(search.front)}
-    return {**row, "best": next((trial.value for trial in _winners(search)[:1]), None)}
-
-
-def _modes(search: Search) -> dict[str, str]:
-    """Return the metrics of a study; none while nobody has named them."""
-    from etude.results.summary import is_prepared
-
-    return {} if is_prepared(search.meta) else dict(search.metrics.modes)
 
 
 def _standing(row: Mapping[str, Any]) -> str:
@@ -211,13 +147,6 @@ def _best(row: Mapping[str, Any]) -> Any:
 
 def _metrics(modes: Mapping[str, str]) -> str:
     return ", ".join(f"{name} ({mode})" for name, mode in modes.items())
-
-
-def _winners(search: Search) -> list[TrialResult]:
-    """Return the best trials; an ablation looks for none."""
-    if search.verb == "ablate":
-        return []
-    return search.top(BEST) if len(search.metrics.names) == 1 else search.front
 
 
 def _numbers(found: Sequence[TrialResult]) -> list[int]:

@@ -16,6 +16,9 @@ from etude.store.journal import Journal
 FAILED: Final = frozenset({"raised", "unusable", "timed out", "out of memory", "killed", "lost"})
 """Ways in which an attempt can end that nothing came of."""
 
+RUNNING: Final = "running"
+"""How an attempt stands that has not ended."""
+
 
 @dataclass
 class Work:
@@ -55,13 +58,19 @@ def work_of(folder: Path) -> Work:
 
 def work_in(facts: Iterable[AnyFact]) -> Work:
     """Return who did what when, as facts tell it; what is open at their end goes on until then."""
-    reader = _Reader()
+    watched = Watched()
     for fact in facts:
-        reader.take(fact)
-    return reader.done()
+        watched.take(fact)
+    return watched.done()
 
 
-class _Reader:
+class Watched:
+    """Who does what, while facts come.
+
+    Attributes:
+        work: Who was there and at what; what is open is not in it yet. It only grows.
+    """
+
     def __init__(self) -> None:
         self.work = Work()
         self._there: dict[str, float] = {}
@@ -69,6 +78,7 @@ class _Reader:
         self._now = 0.0
 
     def take(self, fact: AnyFact) -> None:
+        """Note what a fact tells."""
         kind = type(fact)
         if kind is Opened and self.work.began_at is None:
             self.work.began_at = fact.at
@@ -87,8 +97,16 @@ class _Reader:
         elif isinstance(fact, Closed):
             self._end_all("lost", self._now)
 
+    def under_way(self) -> list[Span]:
+        """Return who is at what now, until the last fact."""
+        now = self._now
+        return [
+            Span(worker, trial, n, since, max(since, now), RUNNING) for trial, (worker, n, since) in self._at.items()
+        ]
+
     def done(self) -> Work:
-        self._end_all("running", self._now)
+        """Return all of it; what is open goes on until the last fact."""
+        self._end_all(RUNNING, self._now)
         return self.work
 
     def _leave(self, worker: str, reason: str) -> None:

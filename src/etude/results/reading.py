@@ -61,10 +61,15 @@ def history_in(journal: Journal, meta: Mapping[str, Any]) -> History:
         journal: The journal.
         meta: What it says about the study.
     """
-    budgets = meta.get("fidelity")
-    fidelity = Fidelity(budgets["name"], tuple(budgets["rungs"])) if budgets else None
-    modes = UNNAMED if is_prepared(meta) else meta["metrics"]
-    history = History(Metrics(modes, watched=meta.get("watched"), fidelity=fidelity))
+    history = History(metrics_in(meta))
     for fact in journal.facts():
         history.apply(fact)
     return history
+
+
+def metrics_in(meta: Mapping[str, Any]) -> Metrics:
+    """Return what a study measures, by what its journal says about it."""
+    budgets = meta.get("fidelity")
+    fidelity = Fidelity(budgets["name"], tuple(budgets["rungs"])) if budgets else None
+    modes = UNNAMED if is_prepared(meta) else meta["metrics"]
+    return Metrics(modes, watched=meta.get("watched"), fidelity=fidelity)

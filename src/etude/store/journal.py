@@ -269,7 +269,22 @@ class Journal:
             JournalError: Something in it cannot be read, or a fact is missing.
         """
         try:
-            yield from self._facts()
+            yield from self._facts(0)
+        except UNREADABLE as error:
+            raise unusable(self.folder, error, "read") from error
+
+    def news(self) -> Iterator[AnyFact]:
+        """Yield the facts that a driver has added since this was opened, or since it was asked for news last, in order.
+
+        Raises:
+            JournalError: Something in it cannot be read, or a fact is missing.
+        """
+        before = self.seq
+        try:
+            self.seq = self._last_seq()  # before the metrics, as in the beginning
+            if self.seq > before:
+                self._metrics = dict(self._connection.execute("SELECT name, id FROM metrics").fetchall())
+                yield from self._facts(before)
         except UNREADABLE as error:
             raise unusable(self.folder, error, "read") from error
 
@@ -320,17 +335,22 @@ class Journal:
             found.setdefault(seq, (attempt, step, at, {}))[3][name] = math.nan if value is None else value
         return list(found.values())
 
-    def _facts(self) -> Iterator[AnyFact]:
+    def _facts(self, seen: int) -> Iterator[AnyFact]:
+        """Yield the facts after so many."""
         names = {number: name for name, number in self._metrics.items()}
-        others = iter(self._connection.execute("SELECT seq, body FROM facts WHERE seq <= ? ORDER BY seq", (self.seq,)))
+        asked = (seen, self.seq)
+        others = iter(
+            self._connection.execute("SELECT seq, body FROM facts WHERE seq > ? AND seq <= ? ORDER BY seq", asked)
+        )
         reports = iter(
             self._connection.execute(
-                "SELECT seq, metric, at, trial, attempt, step, value FROM reports WHERE seq <= ? ORDER BY seq",
-                (self.seq,),
+                "SELECT seq, metric, at, trial, attempt, step, value FROM reports WHERE seq > ? AND seq <= ? "
+                "ORDER BY seq",
+                asked,
             )
         )
         other, report = next(others, None), next(reports, None)
-        for seq in range(1, self.seq + 1):
+        for seq in range(seen + 1, self.seq + 1):
             if other is not None and other[0] == seq:
                 yield _decode(other[1])
                 other = next(others, None)

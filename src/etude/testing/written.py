@@ -106,6 +106,40 @@ def write_study(
         complete: Whether the plan was carried out to its end.
         workers: How many workers there were.
     """
+    journal, facts = begin_study(
+        folder,
+        trials,
+        metrics=metrics,
+        verb=verb,
+        question=question,
+        meta=meta,
+        complete=complete,
+        workers=workers,
+    )
+    try:
+        journal.append(facts)
+        journal.lease.release()
+    finally:
+        journal.close()
+    return Path(folder)
+
+
+def begin_study(
+    folder: str | os.PathLike[str],
+    trials: Sequence[Written],
+    *,
+    metrics: Mapping[str, Any] | None = None,
+    verb: str = "",
+    question: Mapping[str, Any] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    complete: bool = True,
+    workers: int = 2,
+) -> tuple[Journal, list[AnyFact]]:
+    """Begin to write a study, for tests of what follows one that grows; ``write_study`` tells of the arguments.
+
+    Returns:
+        Its journal, which is empty and is written by this process, and the facts to append, in order.
+    """
     place, modes = Path(folder), dict(metrics or {"accuracy": "max"})
     asked = {"trials": len(trials), **({"verb": verb} if verb else {}), **(question or {})}
     arms = list(dict.fromkeys(one.arm for one in trials if one.arm is not None))
@@ -113,13 +147,8 @@ def write_study(
         asked = {"arms": [{"name": name} for name in arms], **asked}
     told = {"name": place.name, "metrics": modes, "watched": next(iter(modes)), "fidelity": None, "question": asked}
     journal = Journal.create(place, {**told, **(meta or {})})
-    try:
-        journal.take("written")
-        journal.append(_facts(trials, next(iter(modes)), complete=complete, workers=workers))
-        journal.lease.release()
-    finally:
-        journal.close()
-    return place
+    journal.take("written")
+    return journal, _facts(trials, next(iter(modes)), complete=complete, workers=workers)
 
 
 def _facts(trials: Sequence[Written], metric: str, *, complete: bool, workers: int) -> list[AnyFact]:

@@ -43,11 +43,32 @@ class Section:
     body: str
 
 
-def page(title: str, head: str, sections: Sequence[Section], *, foot: str) -> str:
-    """Return the whole page."""
-    css, script = _asset("page.css"), _asset("page.js")
+@dataclass(frozen=True)
+class Dress:
+    """What a page wears and does.
+
+    Attributes:
+        css: Its rules, beside those for colours.
+        script: Its script.
+        policy: What its policy (CSP) allows beside that script.
+    """
+
+    css: str
+    script: str
+    policy: str = ""
+
+
+def dress() -> Dress:
+    """Return that of a report."""
+    return Dress(asset("page.css"), asset("theme.js") + asset("page.js"))
+
+
+def page(title: str, head: str, sections: Sequence[Section], *, foot: str, wears: Dress | None = None) -> str:
+    """Return the whole page; it wears what reports do, unless something else is given."""
+    wears = wears or dress()
+    css, script = wears.css, wears.script
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'{wears.policy}"
     links = "".join(f'<li><a href="#{one.key}">{safe(one.title)}</a></li>' for one in sections)
     body = "".join(f'<section id="{one.key}"><h2>{safe(one.title)}</h2>{one.body}</section>\n' for one in sections)
     return (
@@ -62,7 +83,8 @@ def page(title: str, head: str, sections: Sequence[Section], *, foot: str) -> st
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return a file of those that reports are made with."""
     return resources.files("etude.analyse.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 

@@ -1,0 +1,63 @@
+"""A view in a process of its own, as people start it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import STARTS_S, Serve, Served
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    started: list[Served] = []
+
+    def start(where: Path, *options: str, port: str = "0") -> Served:
+        command = [
+            sys.executable,
+            "-c",
+            "from etude.cli import main; main()",
+            "view",
+            str(where),
+            "--port",
+            port,
+            *options,
+        ]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first.startswith("Open http://"), first + process.stdout.read()
+        assert process.stdout.readline() == "Ctrl-C ends the page; studies go on.\n"
+        started.append(Served(process, first.removeprefix("Open ").strip()))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.communicate()
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Callable[[str], Any]]:
+    """Give what opens a link in a browser of its own, and keeps what the page complains of."""
+    contexts = []
+
+    def opened(link: str, **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light", **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(STARTS_S * 1000)
+        page.complaints = []
+        page.on("console", lambda said: page.complaints.append(said.text))
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.goto(link)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
