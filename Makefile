@@ -22,7 +22,7 @@ UV_FLAGS ?=
 # How many processes run the tests at once. Most tests wait for processes of their own.
 JOBS ?= 2
 
-.PHONY: help setup demo test browser sandbox test-engines test-keras check format format-check lint types docs coverage chaos fresh live bench diagram clean
+.PHONY: help setup demo test browser sandbox graphviz test-engines test-keras check format format-check lint types docs coverage chaos fresh live bench diagram clean
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -65,7 +65,7 @@ demo: setup ## Tune a small CNN on real images, and show what came of it
 	@$(BIN)/etude demo
 
 # Tests start thousands of processes. Where Python may write no bytecode, each of them would compile what it imports anew.
-test: setup browser sandbox ## Run the tests, two at a time; JOBS=4 for more
+test: setup browser sandbox graphviz ## Run the tests, two at a time; JOBS=4 for more
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
@@ -129,8 +129,17 @@ lint: setup
 types: setup
 	@$(BIN)/mypy
 
-docs: setup ## Run the snippets, check links, glossary and diagram
+docs: setup graphviz ## Make the site in build/site, warnings being errors; run its snippets, check links, glossary and pictures
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs . build/site -d build/doctrees
+	@echo "docs: build/site/docs/index.html"
 	@$(BIN)/python -m pytest -q tests/test_docs.py
+
+# Where it cannot be installed the site cannot be made; the test of it is skipped, and says so.
+graphviz:
+	@command -v dot >/dev/null 2>&1 || { \
+	    echo "setup: Graphviz is missing, which draws the diagrams of the site; trying apt-get install graphviz"; \
+	    { apt-get update -qq && apt-get install -y -qq --no-install-recommends graphviz; } >/dev/null 2>&1 || true; \
+	}
 
 coverage: setup ## Test the core alone; fails below 95 %
 	@$(BIN)/python -m pytest -q -n $(JOBS) tests/core --cov=etude.core --cov-report=term-missing:skip-covered --cov-fail-under=95
@@ -159,7 +168,7 @@ else
 	done
 endif
 
-diagram: setup ## Write the lifecycle diagram into docs/architecture.md
+diagram: setup ## Draw the pictures of the docs anew
 	@$(BIN)/python tests/test_docs.py
 
 clean: ## Remove what can be made again: environment, caches, builds (studies stay)

@@ -61,6 +61,7 @@ ARROWS: Final = {
     "files": {"core", "tune", "ablate", "engines", "results", "experiment", "system"},
     "comparing": {"core", "fit", "results", "launching", "verbs", "experiment"},
     "comparing_partitions": {"core", "tune", "fit", "results", "launching", "verbs", "experiment"},
+    "view": {"core", "store", "analyse", "reported", "results", "studies"},
     "demo": {"core", "worker"},
     "cli": None,  # on top: it may import everything
     "etude": None,  # the window shows everything
@@ -107,6 +108,8 @@ ONLY_IN: Final = {
     "pyspark": {"engines"},
     "rich": {"cli", "launching.progress", "launching.snapshot", "verbs.check", "demo"},
     "typer": {"cli"},
+    "starlette": {"view"},
+    "uvicorn": {"view"},
 }
 """Heavy or particular libraries -> the rooms and modules that may know them."""
 

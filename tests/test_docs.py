@@ -1,6 +1,6 @@
-"""The docs are true: their code runs, their diagram is the table's, their links lead somewhere.
+"""The docs are true: their code runs, their pictures are those of the code, their links lead somewhere.
 
-``python tests/test_docs.py`` writes the diagram into ``docs/architecture.md`` (``make diagram``).
+``python tests/test_docs.py`` draws the pictures anew (``make diagram``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib
 import os
 import pkgutil
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ from etude.core import lifecycle
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+DRAWN = (ARCHITECTURE, ROOT / "docs" / "concepts.md")
+"""Pages with the diagram of what can become of a trial."""
 FAILURES = ROOT / "docs" / "failures.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
@@ -139,10 +142,32 @@ def test_no_two_things_that_can_happen_are_shown_by_the_same_tests() -> None:
         assert twin is row, f"two rows of docs/failures.md have the same links:\n{twin}\n{row}"
 
 
-def test_the_diagram_in_the_docs_is_the_tables() -> None:
-    page = ARCHITECTURE.read_text()
-    assert DIAGRAM.search(page), "docs/architecture.md has no state diagram"
+@pytest.mark.parametrize("file", DRAWN, ids=lambda file: file.name)
+def test_the_diagram_in_the_docs_is_the_tables(file: Path) -> None:
+    page = file.read_text()
+    assert DIAGRAM.search(page), f"{file.name} has no state diagram"
     assert with_diagram(page) == page, "the lifecycle table has changed; run: make diagram"
+
+
+def test_the_pictures_are_those_of_the_code() -> None:
+    drawn = pictures()
+    assert {path.name: path.read_text() for path in (ROOT / "docs" / "pictures").iterdir()} == drawn, (
+        "run: make diagram"
+    )
+
+
+def pictures() -> dict[str, str]:
+    """Return what ``docs/pictures.py`` draws."""
+    drawn: dict[str, str] = runpy.run_path(str(ROOT / "docs" / "pictures.py"))["pictures"]()
+    return drawn
+
+
+def test_the_reference_has_each_name_of_the_window_once() -> None:
+    pages = [path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md")]
+    entries = re.findall(
+        r"^\.\. auto(?:class|function|data|exception|module):: (?:etude\.)?(\w+)$", "\n".join(pages), re.MULTILINE
+    )
+    assert sorted(entries) == sorted([*etude.__all__, "testing"])
 
 
 def test_the_glossary_is_sorted_and_names_each_word_once() -> None:
@@ -176,4 +201,7 @@ def test_blocks_keep_their_line_numbers_and_may_be_left_out_for_a_reason() -> No
 
 
 if __name__ == "__main__":
-    ARCHITECTURE.write_text(with_diagram(ARCHITECTURE.read_text()))
+    for page in DRAWN:
+        page.write_text(with_diagram(page.read_text()))
+    for name, drawn in pictures().items():
+        (ROOT / "docs" / "pictures" / name).write_text(drawn)

@@ -15,7 +15,7 @@ OWN_SERVER: Final = "; connect-src 'self'; form-action 'none'; base-uri 'none'"
 STUDY: Final = ("common.js", "chart.js", "trials.js", "detail.js", "study.js")
 """The scripts of a study's page, each of which knows those before it."""
 
-FOOT: Final = f"Étude {VERSION}. This page follows the journal; it shows, and changes nothing."
+FOOT: Final = f"Étude {VERSION}. This page follows the study's journal."
 
 
 def study_page(name: str, *, alone: bool, may_stop: bool) -> str:

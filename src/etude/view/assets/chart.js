@@ -87,7 +87,7 @@ view.chart = (() => {
     pen.lineWidth = 1;
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    for (const value of ticks(y[0], y[1], 5)) {
+    for (const value of ticks(y[0], y[1], 7)) {
       pen.beginPath(); pen.moveTo(left, at.y(value)); pen.lineTo(right, at.y(value)); pen.stroke();
       pen.fillText(yShow(value), left - 7, at.y(value));
     }

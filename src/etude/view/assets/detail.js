@@ -38,6 +38,7 @@ view.detail = (() => {
       if (found.end > seen) log.append(plain(found.text));
       if (log.textContent.length > MOST) log.textContent = log.textContent.slice(-MOST / 2);
       seen = found.end;
+      log.hidden = !log.textContent;
       if (!log.textContent) by("log-note").textContent = "It printed nothing.";
       else if (by("log-note").textContent === "It printed nothing.") by("log-note").textContent = "";
       if (atEnd) log.scrollTop = log.scrollHeight;
@@ -84,7 +85,8 @@ view.detail = (() => {
     curve.hidden = !all.reports.length;
     curve.setAttribute("aria-label", `${count(all.reports.length, "report")} of ${watched}`);
     figure.redraw();
-    by("detail-log").hidden = by("log").hidden = !all.attempts;
+    by("detail-log").hidden = !all.attempts;
+    by("log").hidden = true;
     by("attempt").replaceChildren(...Array.from({ length: all.attempts }, (_, nth) => new Option(nth + 1, nth + 1)));
     by("attempt").value = all.attempts;
   };

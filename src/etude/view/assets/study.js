@@ -81,7 +81,7 @@
       pen.fillStyle = chart.colour("mute");
       pen.globalAlpha = done.length > 2000 ? 0.45 : 0.75;
       const marks = done.map((one) => ({ x: at.x(one.ended), y: at.y(one.values[0]), tells: tells(one), trial: one.trial }));
-      for (const { x, y } of marks) pen.fillRect(x - 2, y - 2, 4, 4);
+      for (const { x, y } of marks) pen.fillRect(x - 2.5, y - 2.5, 5, 5);
       pen.globalAlpha = 1;
       const line = best.map((trial) => trials[trial]).filter((one) => one && Number.isFinite(number(one.values[0])));
       const points = line.map((one) => [at.x(one.ended), at.y(one.values[0])]);
