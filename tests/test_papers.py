@@ -1,0 +1,284 @@
+"""The pages about papers take every item of them, name commands that there are, and show no figure nobody measured."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.test_benchmarks import NAMES
+from tests.test_coming_from import check_command, etude_command
+from tests.test_docs import ROOT, anchors, as_script
+
+import etude
+
+FOLDER = ROOT / "docs" / "papers"
+BENCHMARKS = ROOT / "benchmarks"
+HEAD = "| in the paper | what it shows | command | theirs | here |"
+GIVEN_UP = ("cannot be", "missing", "nothing to reproduce")
+"""What a row says that has no figure of ours, and no code."""
+
+ITEMS = {
+    "training-functions": {"Figure": 2, "Table": 1},
+    "maggy": {"Figure": 5, "Listing": 4, "Table": 2},
+    "autoablation": {"Figure": 3, "Listing": 5, "Table": 2, "Future work": 3},
+    "importance": {"Figure": 5, "Table": 6, "Future work": 2},
+    "weights": {"Figure": 8, "Table": 5, "Algorithm": 1, "Future work": 4},
+    "ablationmage": {"Figure": 3, "Listing": 4, "Experiment": 3, "Future work": 3},
+    "ablator": {"Figure": 5, "Table": 1},
+    "pipetune": {"Figure": 14, "Table": 3, "Algorithm": 1, "Future work": 2},
+}
+"""Page -> how many of each kind the paper has, counted in the papers themselves."""
+
+MARKED = """
+class Net:
+    def __init__(self):
+        self.drop = Dropout(0.3)  # ABLATABLE_COMPONENT
+"""
+SCRIPT = """
+import etude
+
+
+def train(run, lr: float = 0.1, epochs: int = 4):
+    for epoch in run.epochs(epochs):
+        run.report(score=1 - (lr - 0.3) ** 2 - 0.5 / (epoch + 1))
+
+
+experiment = etude.Experiment(train, metric="score", mode="max")
+"""
+FILE = "experiment: script.py:experiment\nverb: tune\nspace: {lr: [0.1, 0.3]}\nsampler: grid\nname: filed\n"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a page: which item, and what stands in its cells."""
+
+    page: Path
+    item: str
+    command: str
+    here: str
+
+    def commands(self) -> list[str]:
+        return re.findall(r"`([^`]+)`", self.command)
+
+    def links(self) -> list[str]:
+        return re.findall(r"\]\(([^)]+)\)", self.here)
+
+    def __str__(self) -> str:
+        return f"{self.page.name}, {self.item}"
+
+
+def rows(stem: str) -> list[Row]:
+    page = FOLDER / f"{stem}.md"
+    table = page.read_text().partition(HEAD + "\n")[2].partition("\n\n")[0]
+    found = []
+    for line in table.splitlines()[1:]:
+        cells = line.strip("| ").split(" | ")
+        assert len(cells) == 5, f"{page.name}: a row has {len(cells)} cells: {line}"
+        found.append(Row(page, cells[0], cells[2], cells[4]))
+    return found
+
+
+ALL = [row for stem in ITEMS for row in rows(stem)]
+
+
+def part(page: str, anchor: str) -> str:
+    """Return a page, or the part of it below the heading of that anchor."""
+    if not anchor:
+        return page
+    lines = page.splitlines()
+    levels = [len(line) - len(line.lstrip("#")) if line.startswith("#") else 0 for line in lines]
+    parts = []
+    for n, level in enumerate(levels):
+        if level and anchor in anchors(lines[n]):
+            end = next((m for m in range(n + 1, len(lines)) if 0 < levels[m] <= level), len(lines))
+            parts += lines[n:end]
+    return "\n".join(parts)
+
+
+def not_measured(row: Row) -> list[str]:
+    """Return the figures of ours in a row that stand on no page of results, or part of one, that the row links."""
+    plain = re.sub(r"\]\([^)]*\)|`[^`]*`", "", row.here)
+    plain = re.sub(r"\b(?:tables?|figures?|sections?|equations) \d+(?:(?: to | and )\d+)?|\b[A-Z]\w+\d+\b", "", plain)
+    text = ""
+    for link in row.links():
+        file, _, anchor = link.partition("#")
+        path = (row.page.parent / file).resolve()
+        if path.parent == ROOT / "docs" / "results":
+            text += part(path.read_text(), anchor)
+    numbers = re.findall(r"\d+(?:[.,]\d+)*", plain)
+    return [n for n in numbers if not re.search(rf"(?<![\d.,]){re.escape(n)}(?!\d|[.,]\d)", text)]
+
+
+def commands(beginning: str) -> list[str]:
+    """Return the different commands of all pages that begin so."""
+    return sorted({c for row in ALL for c in row.commands() if c.startswith(beginning)})
+
+
+def options_of(*sources: Path) -> set[str]:
+    return {name for path in sources for name in re.findall(r'add_argument\(\s*"(--[\w-]+)"', path.read_text())}
+
+
+def test_every_paper_has_a_page_and_stands_in_the_index() -> None:
+    pages = {path.stem for path in FOLDER.glob("*.md")} - {"README"}
+    assert pages == set(ITEMS)
+    assert set(re.findall(r"\]\((\w[\w-]*)\.md\) \|$", (FOLDER / "README.md").read_text(), re.MULTILINE)) == pages
+
+
+@pytest.mark.parametrize("stem", ITEMS)
+def test_a_page_takes_every_item_of_its_paper(stem: str) -> None:
+    found: dict[str, set[int]] = {}
+    for row in rows(stem):
+        for kind, first, last in re.findall(r"^(\D+?) (\d+)(?: to (\d+))?(?=,|$)", row.item):
+            found.setdefault(kind, set()).update(range(int(first), int(last or first) + 1))
+    for kind, count in ITEMS[stem].items():
+        assert found.get(kind) == set(range(1, count + 1)), f"{stem}: {kind}"
+    assert len({row.item for row in rows(stem)}) == len(rows(stem)), "an item has one row"
+    none_named = bool(re.search(r"names\s+no\s+future\s+work", (FOLDER / f"{stem}.md").read_text()))
+    assert none_named is not ("Future work" in ITEMS[stem])
+
+
+@pytest.mark.parametrize("stem", ITEMS)
+def test_a_row_has_a_command_or_code_or_says_why_not(stem: str) -> None:
+    for row in rows(stem):
+        code = re.findall(r"\]\(([^)#]*)(?:#[^)]*)?\)", row.command)
+        if row.command == "no command":
+            assert any(said in row.here for said in GIVEN_UP), f"{row} does not say why"
+        elif code or row.command == "the code below":
+            page = (row.page.parent / code[0]) if code and code[0] else row.page
+            run = as_script(page.read_text()) or "tests/test_coming_from.py runs it -->" in page.read_text()
+            assert run, f"{row}: no code of {page.name} is run"
+        else:
+            assert row.commands(), f"{row} has neither a command nor code"
+
+
+@pytest.mark.parametrize("command", commands("make "))
+def test_what_is_made_is_there_and_run_small(command: str) -> None:
+    _, target, *given = shlex.split(command)
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    if target != "bench":
+        return
+    said = dict(word.split("=", 1) for word in given)
+    name = said.pop("NAME")
+    assert name in NAMES, f"no test runs {name}"
+    common, itself = BENCHMARKS / "common.py", BENCHMARKS / f"{name}.py"
+    options = {word for word in shlex.split(said.pop("ARGS", "")) if word.startswith("-")}
+    assert options <= options_of(common, itself)
+    assert not said
+
+
+@pytest.mark.parametrize("command", commands("python "))
+def test_a_script_is_there_with_its_options_and_run_small(command: str) -> None:
+    _, first, *rest = shlex.split(command)
+    if first == "-m":
+        path = ROOT / (rest.pop(0).replace(".", "/") + ".py")
+        naming = [row for row in ALL if command in row.commands()]
+        assert all(any("tests/" in link for link in row.links()) for row in naming), "no test is named for it"
+    else:
+        path = ROOT / first
+        tests = [ROOT / "tests" / name for name in ("test_examples.py", "test_examples_ablation.py")]
+        assert any(f'"{path.name}"' in test.read_text() for test in tests), f"no test runs {first}"
+    assert '__name__ == "__main__"' in path.read_text()
+    given = {word for word in rest if word.startswith("--")}
+    assert given <= options_of(path)
+
+
+@pytest.mark.parametrize("command", commands("etude "))
+def test_a_command_of_ours_is_there_with_its_options(command: str) -> None:
+    check_command(command)
+
+
+def test_no_other_commands_are_named() -> None:
+    known = ("make ", "python ", "etude ", "experiment.")
+    assert not [c for row in ALL for c in row.commands() if not c.startswith(known)]
+    for call in commands("experiment."):
+        verb, arguments = call.removeprefix("experiment.").split("(", 1)
+        asked = set(re.findall(r"(\w+)=", arguments))
+        assert asked <= set(inspect.signature(getattr(etude.Experiment, verb)).parameters)
+
+
+@pytest.mark.parametrize("stem", ITEMS)
+def test_our_figures_stand_on_the_pages_that_a_row_links(stem: str) -> None:
+    stray = {str(row): found for row in rows(stem) if (found := not_measured(row))}
+    assert not stray, f"these figures stand nowhere on the pages, or parts of pages, that their rows link: {stray}"
+
+
+def test_a_figure_that_nobody_measured_would_be_found() -> None:
+    page, linked = FOLDER / "maggy.md", "([figures](../results/faults-and-scale.md#paper2))"
+    assert not_measured(Row(page, "Table 1", "", f"0.330 of it, see table 7 {linked}")) == []
+    assert not_measured(Row(page, "Table 1", "", f"0.331 of it, `n=3` {linked}")) == ["0.331"]
+    assert not_measured(Row(page, "Table 1", "", "0.330 of it")) == ["0.330"], "nothing is linked"
+    assert not_measured(Row(page, "Table 1", "", f"0.466 of it {linked}")) == ["0.466"], "it is not cut off"
+    elsewhere = linked.replace("#paper2", "#driver")
+    assert not_measured(Row(page, "Table 1", "", f"0.330 of it {elsewhere}")) == ["0.330"], "it is of another benchmark"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a script, a file, a marked program and a study with the name `small`."""
+    folder = tmp_path_factory.mktemp("papers")
+    (folder / "script.py").write_text(SCRIPT)
+    (folder / "study.yaml").write_text(FILE)
+    (folder / "marked").mkdir()
+    (folder / "marked" / "train.py").write_text(MARKED)
+    done = etude_command(
+        "etude tune script.py:experiment lr='uniform(0, 1)' --trials 12 --workers 2 --name small", folder
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def told(command: str, small: Path) -> str:
+    cwd = small / "marked" if command.startswith("etude mage") else small
+    done = etude_command(command.replace("STUDY", "small"), cwd)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def test_a_report_draws_the_best_so_far(small: Path) -> None:
+    assert "etude report STUDY" in commands("etude ")
+    told("etude report STUDY --into out", small)
+    assert "the line is the best value so far" in (small / "out" / "index.html").read_text()
+
+
+def test_a_forecast_says_what_a_study_would_cost(small: Path) -> None:
+    command = "etude forecast STUDY --trials 100 --price-per-hour 2"
+    assert command in commands("etude ")
+    assert "cost" in told(command, small)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("etude components script.py:experiment", "lr"),
+        ("etude export STUDY --times", "score"),
+        ("etude run study.yaml", "2 trials"),
+        ("etude system show", "threads"),
+        ("etude mage suggest .", ""),
+        ("etude mage scan .", "drop"),
+    ],
+)
+def test_a_command_of_a_row_runs_small(command: str, says: str, small: Path) -> None:
+    assert command in commands("etude ")
+    assert says in told(command, small)
+
+
+def test_all_commands_of_ours_are_run_by_somebody() -> None:
+    here = {"report", "forecast", "components", "export", "run", "system", "mage suggest", "mage scan"}
+    elsewhere = {"mage plan", "mage preview"}  # tests/test_coming_from.py
+    asks = {
+        "mage first-call",
+        "mage write",
+        "mage review",
+    }  # tests/mage/test_whole_way.py and others: they take a sandbox
+    named = {" ".join(c.split()[1:3] if c.startswith("etude mage") else c.split()[1:2]) for c in commands("etude ")}
+    assert named == here | elsewhere | asks
+    whole = (ROOT / "tests" / "mage" / "test_whole_way.py").read_text() + (
+        ROOT / "tests/mage/test_mage_command.py"
+    ).read_text()
+    assert all(f'"{command.removeprefix("mage ")}"' in whole for command in asks)
+    assert sys.version_info >= (3, 11)
