@@ -7,9 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from etude.core.errors import ConfigError
 from etude.core.near import nearest as names_near
-
-_SHOWN = 8
-"""So many names a message lists."""
+from etude.core.text import few
 
 
 def chosen(
@@ -73,10 +71,3 @@ def nearest(name: str, known: Collection[str]) -> str:
     if near:
         return f"Did you mean {' or '.join(map(repr, list(dict.fromkeys(near))[:3]))}?"
     return f"There are: {few(there)}."
-
-
-def few(names: Iterable[str]) -> str:
-    """Return names for a message: the first of them, and how many there are beside these."""
-    listed = list(names)
-    shown = ", ".join(listed[:_SHOWN]) or "none"
-    return shown if len(listed) <= _SHOWN else f"{shown} and {len(listed) - _SHOWN} more"

@@ -8,6 +8,7 @@ a worker never imports the script, and what it runs cannot change when somebody 
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import sys
@@ -55,10 +56,28 @@ def load(place: str) -> tuple[Experiment, Script]:
         return next(iter(found.values())), script
     if colon and name in found:
         return found[name], script
-    told = f"It has: {', '.join(found)}." if found else "It has none: write experiment = etude.Experiment(train, ...)."
+    told = f"It has: {', '.join(found)}." if found else _has_none(path)
     which = f"no experiment {name!r}" if colon else f"{len(found)} experiments, and none was named"
     meant = did_you_mean(name, found) if colon else ""
     raise ConfigError(f"{path} has {which}. {meant}{told}{what_is_missing(script)}")
+
+
+def _has_none(path: Path) -> str:
+    """Say what to do with a script that defines no experiment, as far as it was read."""
+    guards = [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.If) and _is_guard(node.test)]
+    if any("Experiment" in ast.unparse(guard) for guard in guards):
+        return (
+            'It makes one under `if __name__ == "__main__":`, which is not run when the script is only read: put '
+            "experiment = etude.Experiment(...) above that line."
+        )
+    return "It has none: write experiment = etude.Experiment(train, ...)."
+
+
+def _is_guard(test: ast.expr) -> bool:
+    return {"__name__", "__main__"} <= {
+        *(node.id for node in ast.walk(test) if isinstance(node, ast.Name)),
+        *(node.value for node in ast.walk(test) if isinstance(node, ast.Constant)),
+    }
 
 
 def attribute(script: Script, name: str) -> Any:
