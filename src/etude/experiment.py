@@ -82,6 +82,7 @@ class Experiment:
         self.last: Search | None = None
         """The search that was started last, also if it was interrupted."""
 
+    @by_name
     def run(self, *, seed: int = 0, system: object = None, **params: Any) -> Any:
         """Call the training function, here and now, as the ordinary Python that it is.
 
@@ -97,7 +98,7 @@ class Experiment:
         Raises:
             SignatureError: A parameter is unknown, missing or of the wrong type.
         """
-        self._redefined.warn(stacklevel=2)
+        self._redefined.warn(stacklevel=3)
         if "system" in self.signature.parameters:
             params |= {"system": system} if system is not None else {}
             system = None
@@ -109,6 +110,7 @@ class Experiment:
         returned, _ = call_plainly(self, self._checked(params), seed=seed, system=tuned)
         return returned
 
+    @by_name
     def check(self, *, seed: int = 0, **params: Any) -> Any:
         """Run one batch through all three functions and say what was found.
 
@@ -127,7 +129,7 @@ class Experiment:
         """
         from etude.verbs.check import check
 
-        self._redefined.warn(stacklevel=2)
+        self._redefined.warn(stacklevel=3)
         return check(self, self._checked(params), seed=seed)
 
     @by_name

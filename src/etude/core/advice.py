@@ -27,6 +27,10 @@ ADVICE: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
             "see `etude doctor`.",
         ),
         (
+            r"MemoryError|OutOfMemoryError|out of memory",
+            "Less of it at a time is a smaller batch, or fewer workers; resources='auto' learns what trials need.",
+        ),
+        (
             r"Expected all tensors to be on the same device",
             "What model() returns is on the trial's device already; move what is made in train with .to(run.device).",
         ),

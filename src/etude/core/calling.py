@@ -13,6 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from etude.core.errors import ConfigError
 from etude.core.near import nearest
+from etude.core.text import count
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,30 +68,34 @@ def by_name(function: Callable[P, R]) -> Callable[P, R]:
 
 def _check(called: str, takes: Mapping[str, Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Refuse a call with an argument that there is not, or without one that has to be there."""
-    by_place = [p for p in takes.values() if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    by_place = [name for name, p in takes.items() if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    known = [name for name, p in takes.items() if name != "self" and p.kind is not Parameter.VAR_KEYWORD]
     if len(args) > len(by_place):
-        first = [p.name for p in by_place[1:]]  # without self
-        rest = ", ".join(f"{p.name}=..." for p in list(takes.values())[len(by_place) :][:3])
+        first = by_place[1:]  # without self
+        named = [f"{name}=..." for name in known if name not in first]
         raise ConfigError(
-            f"{called}() was given {len(args) - 1} arguments without a name, and takes {len(first)}: "
-            f"{', '.join(first)}. Name the others: {called}({', '.join(first)}, {rest}, ...)."
+            f"{called}() was given {count(len(args) - 1, 'argument')} without a name, and takes "
+            f"{f'only {first[0]}' if first else 'none'}. Name {'the others' if first else 'them'}: "
+            f"{called}({', '.join([*first, *_HYPER.get(called, named[:3])])})."
         )
-    known = [name for name in takes if name != "self"]
-    for name in kwargs:
+    for name in kwargs if len(known) + 1 == len(takes) else ():  # else there is a **, which takes what is not known
         if name not in takes:
             ours = ELSEWHERE.get(name)
             meant = f"It is called {ours}= here." if ours in takes else _near(name, known)
             raise ConfigError(f"{called}() takes no {name}=. {meant}")
-    given = {p.name for p, _ in zip(by_place, args, strict=False)} | set(kwargs)
-    for p in takes.values():
-        if p.default is Parameter.empty and p.name not in given:
-            raise ConfigError(f"{called}() needs {p.name}=, and was called without. {_MEND.get(p.name, '')}".rstrip())
+    given = {*by_place[: len(args)], *kwargs}
+    for name in known:
+        if takes[name].default is Parameter.empty and name not in given:
+            raise ConfigError(f"{called}() needs {name}=, and was called without. {_MEND.get(name, '')}".rstrip())
 
 
 def _near(name: str, known: Sequence[str]) -> str:
     near = nearest(name, known)
     return f"Did you mean {near[0]}=?" if near else f"It takes: {', '.join(known)}."
 
+
+_HYPER: Final[Mapping[str, list[str]]] = {"run": ["**trial.params"], "check": ["**trial.params"]}
+"""What is given to verbs that take hyperparameters by name, as people have it."""
 
 _MEND: Final[Mapping[str, str]] = {
     "metric": "It names the number that judges a trial: metric='accuracy', mode='max'.",

@@ -337,6 +337,7 @@ class _Asked:
 
 
 def _read(function: Callable[..., Any], role: str) -> _Asked:
+    _check_returns(function, role)
     asked = _Asked(role)
     signature = _signature(function, role)
     hints = _hints(function)
@@ -377,6 +378,20 @@ def _signature(function: Callable[..., Any], role: str) -> inspect.Signature:
             f"The signature of {role}={function!r} cannot be read ({error}), so nothing can be given to it "
             "by name. Wrap it in a function with named parameters."
         ) from None
+
+
+def _check_returns(function: Callable[..., Any], role: str) -> None:
+    """Refuse a function that does nothing when it is called, but returns what would do it."""
+    if inspect.iscoroutinefunction(function):
+        raise SignatureError(
+            f"{role}() is an async function, and nobody would await it. Write def instead of async def; "
+            "asyncio.run(...) in it runs what has to be awaited."
+        )
+    if role == "train" and inspect.isgeneratorfunction(function):
+        raise SignatureError(
+            "train() yields, so a call of it trains nothing and returns a generator. Report what it yields: "
+            "run.report(...), with run among its parameters."
+        )
 
 
 def _is_built(thing: object) -> bool:
