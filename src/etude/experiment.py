@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from etude.core.calling import by_name
 from etude.core.errors import ConfigError
 from etude.core.metrics import Metrics, Mode
 from etude.core.signature import Definition, Signature
@@ -61,6 +62,7 @@ class Experiment:
         1.0
     """
 
+    @by_name
     def __init__(
         self,
         train: Callable[..., Any],
@@ -80,6 +82,7 @@ class Experiment:
         self.last: Search | None = None
         """The search that was started last, also if it was interrupted."""
 
+    @by_name
     def run(self, *, seed: int = 0, system: object = None, **params: Any) -> Any:
         """Call the training function, here and now, as the ordinary Python that it is.
 
@@ -95,7 +98,7 @@ class Experiment:
         Raises:
             SignatureError: A parameter is unknown, missing or of the wrong type.
         """
-        self._redefined.warn(stacklevel=2)
+        self._redefined.warn(stacklevel=3)
         if "system" in self.signature.parameters:
             params |= {"system": system} if system is not None else {}
             system = None
@@ -107,6 +110,7 @@ class Experiment:
         returned, _ = call_plainly(self, self._checked(params), seed=seed, system=tuned)
         return returned
 
+    @by_name
     def check(self, *, seed: int = 0, **params: Any) -> Any:
         """Run one batch through all three functions and say what was found.
 
@@ -125,9 +129,10 @@ class Experiment:
         """
         from etude.verbs.check import check
 
-        self._redefined.warn(stacklevel=2)
+        self._redefined.warn(stacklevel=3)
         return check(self, self._checked(params), seed=seed)
 
+    @by_name
     def tune(
         self,
         space: Mapping[str, object],
@@ -268,7 +273,7 @@ class Experiment:
         from etude.tune.question import search
         from etude.verbs.partitioned import check_ranks, counting
 
-        self._redefined.warn(stacklevel=2)
+        self._redefined.warn(stacklevel=3)
         call = Call.read(
             workers=workers,
             resources=resources,
@@ -314,6 +319,7 @@ class Experiment:
             live.wait(progress=progress)
         return live.search
 
+    @by_name
     def components(self, *, at: TrialResult | Mapping[str, Any] | None = None, seed: int = 0) -> Listing:
         """Return everything that could be taken away: layers with their sizes, features of the data, settings.
 
@@ -374,6 +380,7 @@ class Experiment:
         **options: Unpack[AblateOptions],
     ) -> AblationAcross: ...
 
+    @by_name
     def ablate(
         self,
         components: str | Component | Iterable[str | Component],
@@ -519,7 +526,7 @@ class Experiment:
             given = {name: value for name, value in locals().items() if name in AblateOptions.__annotations__}
             ablate = partial(self.ablate, components)
             return ablate_across(ablate, given, self.signature, across=across, folds=folds, dry_run=dry_run)
-        self._redefined.warn(stacklevel=2)
+        self._redefined.warn(stacklevel=3)
         chose = at.seed if isinstance(at, TrialResult) else None
         draft = Draft(
             self,
@@ -591,6 +598,7 @@ class Experiment:
         ablation: Ablation = live.search  # type: ignore[assignment] # as was asked for
         return ablation
 
+    @by_name
     def fit(
         self,
         *,
@@ -672,7 +680,7 @@ class Experiment:
         from etude.verbs.guard import BOTH
         from etude.verbs.partitioned import check_ranks
 
-        self._redefined.warn(stacklevel=2)
+        self._redefined.warn(stacklevel=3)
         listed = read_seeds(seeds, seed)
         auto = read_auto(weights, self.metrics.modes)
         if system is None and isinstance(at, TrialResult) and at.system:

@@ -210,7 +210,8 @@ def test_a_name_that_only_type_checkers_know_spoils_no_other() -> None:
 
 def test_what_cannot_be_called_is_refused() -> None:
     assert refusal(read, 3) == (
-        "train=3 is no function. Pass a function, a functools.partial or an object that can be called."
+        "train=3 (int) is no function. Pass a function, a functools.partial or an object that can be called; "
+        "the function itself, without parentheses, since each trial calls it."
     )
 
 

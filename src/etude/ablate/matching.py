@@ -21,10 +21,10 @@ from etude.ablate.components import (
 )
 from etude.ablate.listing import Feature, Listing, Setting
 from etude.ablate.matching_layers import match_layers, nothing_left, used_up
-from etude.ablate.naming import chosen, few, nearest
+from etude.ablate.naming import chosen, nearest
 from etude.core.errors import ConfigError
 from etude.core.removal import Arm, Features
-from etude.core.text import brief, count
+from etude.core.text import brief, count, few
 
 NO_TRAINING = frozenset(
     f"{how}{what}"

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from etude.ablate.arms import joined_layers
 from etude.ablate.components import BetweenComponent, LayerComponent, PartComponent
 from etude.ablate.listing import Layer, Listing, is_inside, outermost
-from etude.ablate.naming import chosen, few, glob, is_glob, nearest
+from etude.ablate.naming import chosen, glob, is_glob, nearest
 from etude.ablate.spelling import counted
 from etude.core.errors import ConfigError
 from etude.core.removal import Layers, Part, Whole
-from etude.core.text import count
+from etude.core.text import count, few
 
 Found = tuple[Layers, tuple[str, ...], tuple[str, ...]]
 OfModel = LayerComponent | BetweenComponent | PartComponent

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Sequence
 
 from etude.core.errors import ConfigError
-
-_SHOWN = 8
-"""So many names a message lists."""
+from etude.core.near import nearest as names_near
+from etude.core.text import few
 
 
 def chosen(
@@ -65,18 +63,11 @@ def nearest(name: str, known: Collection[str]) -> str:
     there = list(dict.fromkeys(known))
     last = name.rpartition(".")[2]
     near = [one for one in there if last.lower() in (one.lower(), one.rpartition(".")[2].lower())]
-    near += difflib.get_close_matches(name, there, n=3)
+    near += names_near(name, there, n=3)
     tails: dict[str, list[str]] = {}
     for one in there:
         tails.setdefault(one.rpartition(".")[2], []).append(one)
-    near += [one for tail in difflib.get_close_matches(last, tails, n=3) for one in tails[tail]]
+    near += [one for tail in names_near(last, tails, n=3) for one in tails[tail]]
     if near:
         return f"Did you mean {' or '.join(map(repr, list(dict.fromkeys(near))[:3]))}?"
     return f"There are: {few(there)}."
-
-
-def few(names: Iterable[str]) -> str:
-    """Return names for a message: the first of them, and how many there are beside these."""
-    listed = list(names)
-    shown = ", ".join(listed[:_SHOWN]) or "none"
-    return shown if len(listed) <= _SHOWN else f"{shown} and {len(listed) - _SHOWN} more"

@@ -16,7 +16,6 @@ from typing import ClassVar, Final
 
 from etude.ablate.arms import Results, removal
 from etude.ablate.asking import more_of
-from etude.ablate.naming import few
 from etude.ablate.pairing import NO_SEEDS, NOTHING_VARIES, are_seeds_none, is_constant, varies_nowhere
 from etude.ablate.policies import Policy
 from etude.core.errors import ConfigError
@@ -26,7 +25,7 @@ from etude.core.lifecycle import FINAL, State
 from etude.core.metrics import Metrics
 from etude.core.plan import GO_ON, Answer, Decision, Done, Halt, Propose, Report, Standing, Wait
 from etude.core.removal import FINGERPRINTS, Arm
-from etude.core.text import count
+from etude.core.text import count, few
 
 STREAM: Final = "ablate"
 """Name of the random stream that training seeds of ablations are from: no search draws from it."""

@@ -7,7 +7,6 @@ arms are sets to them, and ``together`` joins them.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from etude.ablate.components import Component, read_component
 from etude.ablate.path import Step, more_of_path, steps_of_path
 from etude.ablate.shapley import Worth, orders, shapley_values
 from etude.core.errors import ConfigError
+from etude.core.near import did_you_mean
 from etude.core.removal import Arm
 from etude.core.text import count
 
@@ -100,10 +100,9 @@ class LeaveGroupOut:
         by_name = {arm.name: arm for arm in components}
         members = {member for _, group in self.groups for member in group}
         for member in sorted(members - by_name.keys()):
-            near = difflib.get_close_matches(member, by_name, n=1)
             raise ConfigError(
                 f"{member!r} stands in a group and is no component of this study. "
-                + (f"Did you mean {near[0]!r}? " if near else "")
+                + did_you_mean(member, by_name)
                 + f"These are: {', '.join(by_name)}."
             )
         if alone := [name for name in by_name if name not in members]:
@@ -279,8 +278,7 @@ def policy_of(policy: str | Policy) -> Policy:
     """
     if isinstance(policy, str):
         if policy not in _BY_NAME:
-            near = difflib.get_close_matches(policy.lower().replace("-", "_"), _BY_NAME, n=1)
-            meant = f"Did you mean {near[0]!r}? " if near else ""
+            meant = did_you_mean(policy, _BY_NAME)
             raise ConfigError(f"policy={policy!r} is not known. {meant}There are: {', '.join(map(repr, _BY_NAME))}.")
         if policy == "leave_group_out":
             raise ConfigError(

@@ -78,20 +78,9 @@ def open_study(study: str) -> Search:
     Raises:
         NotAStudyError: There is none; the message names the nearest.
     """
-    import difflib
-
-    from etude.core.errors import NotAStudyError
-    from etude.results.finding import studies_here
     from etude.results.reading import read
 
-    try:
-        return read(study)
-    except NotAStudyError as error:
-        known = [folder.name for folder in studies_here()]
-        near = difflib.get_close_matches(study, known, n=1)
-        if not near:
-            raise
-        raise NotAStudyError(f"{error} Did you mean {near[0]!r}?") from None
+    return read(study)
 
 
 def trial_of(search: Search, number: int) -> TrialResult:

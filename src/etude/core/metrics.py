@@ -85,9 +85,10 @@ class Metrics:
         for name, its_mode in given.items():
             _check_name(name)
             if its_mode not in MODES:
+                meant = [mode for mode in MODES if str(its_mode).lower().startswith(mode)] or MODES
                 raise ConfigError(
                     f"mode={its_mode!r} says neither that larger values of {name!r} are better nor that smaller ones "
-                    "are. Pass mode='max' or mode='min'."
+                    f"are. Pass {' or '.join(f'mode={mode!r}' for mode in meant)}."
                 )
         return cls(given)
 

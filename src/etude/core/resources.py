@@ -6,11 +6,11 @@ A worker runs one trial at a time, so what a trial needs is what its worker need
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from dataclasses import dataclass
 from typing import Any, Final
 
 from etude.core.errors import ConfigError
+from etude.core.near import did_you_mean
 from etude.core.numbers import amount
 from etude.core.text import brief
 
@@ -92,9 +92,8 @@ class Resources:
         for part in filter(None, (part.strip() for part in given.split(","))):
             name, _, value = (side.strip() for side in part.partition("="))
             if name not in FIELDS:
-                near = difflib.get_close_matches(name, FIELDS, n=1)
-                meant = f" Did you mean {near[0]!r}?" if near else ""
-                raise ConfigError(f"resources={given!r} asks for {name!r}, which is not known.{meant} {HOW}")
+                meant = did_you_mean(name, FIELDS)
+                raise ConfigError(f"resources={given!r} asks for {name!r}, which is not known. {meant}{HOW}")
             if name in amounts:
                 raise ConfigError(f"resources={given!r} says {name} twice. Leave one.")
             try:

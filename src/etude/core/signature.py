@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import difflib
 import functools
 import inspect
 import sys
@@ -28,6 +27,8 @@ import msgspec
 
 from etude.core.errors import SignatureError
 from etude.core.metrics import Metrics
+from etude.core.near import did_you_mean
+from etude.core.text import brief
 
 T = TypeVar("T")
 
@@ -61,6 +62,9 @@ def variant_of(role: str, variant: str) -> str:
 
 
 MISSING: Final = dataclasses.MISSING
+
+WHOLE: Final = frozenset({"config", "cfg", "conf", "params", "hparams", "hyperparameters", "args", "opt", "trial"})
+"""What training functions call it that get all hyperparameters in one, as other libraries hand them out."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,7 @@ class Signature:
                     "Call the hyperparameter something else."
                 )
             if parameter is None and not self.open:
-                raise SignatureError(f"No function takes {name!r}. {self._nearest(name)}")
+                raise SignatureError(f"No function takes {name!r}. {self._nearest(name)}{self._one_by_one(name)}")
             if parameter is not None and parameter.kind is Kind.DERIVED:
                 raise SignatureError(
                     f"{name!r} is Derived in {parameter.taken_by}: its value comes from the data function, "
@@ -196,6 +200,7 @@ class Signature:
                 raise SignatureError(
                     f"{parameter.taken_by} needs {parameter.name!r}, and nothing gives it: it has no default "
                     f"and no value. Give it a value ({parameter.name}=...), a default, or a place in the space."
+                    f"{self._one_by_one()}"
                 )
 
     def arguments(self, role: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,11 +234,19 @@ class Signature:
         prefix = f"{group}."
         return {n.removeprefix(prefix): v for n, v in self.defaults().items() if n.startswith(prefix)}
 
+    def _one_by_one(self, name: str = "lr") -> str:
+        """Say how hyperparameters come, where a function seems to wait for all of them in one."""
+        whole = next((p for p in self.parameters.values() if p.required and p.name in WHOLE), None)
+        if whole is None:
+            return ""
+        return (
+            f" Hyperparameters come one by one, by name: write {name} in the place of {whole.name} in the signature of "
+            f"{whole.taken_by}, or **{whole.name} for all of them."
+        )
+
     def _nearest(self, name: str) -> str:
-        near = [known for known in self.parameters if known.lower() == name.lower()]
-        near += difflib.get_close_matches(name, self.parameters, n=1)
         known = ", ".join(sorted(self.parameters)) or "none at all"
-        return f"Did you mean {near[0]!r}? They take: {known}." if near else f"They take: {known}."
+        return f"{did_you_mean(name, self.parameters)}They take: {known}."
 
 
 class Definition(typing.Protocol):
@@ -324,10 +337,16 @@ class _Asked:
 
 
 def _read(function: Callable[..., Any], role: str) -> _Asked:
+    _check_returns(function, role)
     asked = _Asked(role)
     signature = _signature(function, role)
     hints = _hints(function)
     for name, p in signature.parameters.items():
+        if name == "self" and not asked.parameters and p.default is p.empty:
+            raise SignatureError(
+                f"{role}() takes 'self': it is a method, taken from its class and not from an object. "
+                f"Pass that of an object: Trainer().{getattr(function, '__name__', role)}, or a plain function."
+            )
         match p.kind:
             case p.VAR_POSITIONAL:
                 continue
@@ -350,10 +369,8 @@ def _read(function: Callable[..., Any], role: str) -> _Asked:
 
 
 def _signature(function: Callable[..., Any], role: str) -> inspect.Signature:
-    if not callable(function):
-        raise SignatureError(
-            f"{role}={function!r} is no function. Pass a function, a functools.partial or an object that can be called."
-        )
+    if not callable(function) or _is_built(function):
+        raise SignatureError(_no_function(function, role))
     try:
         return inspect.signature(function)
     except (ValueError, TypeError) as error:
@@ -361,6 +378,41 @@ def _signature(function: Callable[..., Any], role: str) -> inspect.Signature:
             f"The signature of {role}={function!r} cannot be read ({error}), so nothing can be given to it "
             "by name. Wrap it in a function with named parameters."
         ) from None
+
+
+def _check_returns(function: Callable[..., Any], role: str) -> None:
+    """Refuse a function that does nothing when it is called, but returns what would do it."""
+    if inspect.iscoroutinefunction(function):
+        raise SignatureError(
+            f"{role}() is an async function, and nobody would await it. Write def instead of async def; "
+            "asyncio.run(...) in it runs what has to be awaited."
+        )
+    if role == "train" and inspect.isgeneratorfunction(function):
+        raise SignatureError(
+            "train() yields, so a call of it trains nothing and returns a generator. Report what it yields: "
+            "run.report(...), with run among its parameters."
+        )
+
+
+def _is_built(thing: object) -> bool:
+    """Say whether this is a network that has been built: one of PyTorch or Keras can be called, and builds nothing."""
+    return not isinstance(thing, type) and any(
+        all(hasattr(thing, name) for name in names)
+        for names in (("state_dict", "forward"), ("get_weights", "trainable_weights"))
+    )
+
+
+def _no_function(given: object, role: str) -> str:
+    kind = type(given).__name__
+    if role == "model" and (_is_built(given) or hasattr(given, "get_params")):
+        return (
+            f"model={kind}(...) is a model that has been built already, and each trial needs one of its own, built "
+            f"with its hyperparameters. Pass what builds it: a function that returns {kind}(...), or the class."
+        )
+    return (
+        f"{role}={brief(given)} is no function. Pass a function, a functools.partial or an object that can be called; "
+        "the function itself, without parentheses, since each trial calls it."
+    )
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

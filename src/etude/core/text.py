@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 
 def brief(value: object, limit: int = 80) -> str:
@@ -15,6 +16,13 @@ def brief(value: object, limit: int = 80) -> str:
 def count(n: int, noun: str) -> str:
     """Return ``n`` with its noun: ``1 trial``, ``2 trials``."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def few(names: Iterable[str], most: int = 8) -> str:
+    """Return names for a message: the first of them, and how many there are beside these."""
+    listed = list(names)
+    shown = ", ".join(listed[:most]) or "none"
+    return shown if len(listed) <= most else f"{shown} and {len(listed) - most} more"
 
 
 def times(number: int) -> str:

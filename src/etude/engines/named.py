@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import os
 from collections.abc import Mapping
 from typing import Any, Final
 
 from etude.core.errors import ConfigError
+from etude.core.near import did_you_mean
 from etude.core.text import brief
 
 ENGINES: Final[Mapping[str, str]] = {
@@ -61,8 +61,7 @@ def _made(text: str) -> Any:
     if name in NEEDS_OPTIONS:
         raise ConfigError(NEEDS_OPTIONS[name])
     if name not in ENGINES:
-        near = difflib.get_close_matches(name, [*ENGINES, *NEEDS_OPTIONS], n=1)
-        meant = f"Did you mean {near[0]!r}? " if near else ""
+        meant = did_you_mean(name, [*ENGINES, *NEEDS_OPTIONS])
         there_are = f"There are: {_names()}, and etude.Simulated(curves=...)."
         raise ConfigError(f"engine={text!r} is not known. {meant}{there_are}")
     options = _options(text, name)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from etude.core.errors import ConfigError
+from etude.core.near import did_you_mean
 
 if TYPE_CHECKING:
     from etude.files.scripts import Script
@@ -48,10 +48,9 @@ def made_of(text: str, registry: Registry[T], script: Script | None = None, *, l
     options = [f.name for f in dataclasses.fields(known[name]) if f.init]  # type: ignore[arg-type]
     for option in named:
         if option not in options:
-            near = difflib.get_close_matches(option, options, n=1)
-            meant = f" Did you mean {near[0]!r}?" if near else ""
+            meant = did_you_mean(option, options)
             has = f"It has: {', '.join(options)}." if options else "It has none."
-            raise ConfigError(f"{lead}{text!r}: {name} has no option {option!r}.{meant} {has}")
+            raise ConfigError(f"{lead}{text!r}: {name} has no option {option!r}. {meant}{has}")
     try:
         return known[name](*args, **named)
     except TypeError as error:

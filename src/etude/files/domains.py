@@ -7,11 +7,11 @@ else a fixed value), or a call of one of the functions that make domains.
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
 from etude.core.errors import SpaceError
+from etude.core.near import did_you_mean, nearest
 from etude.tune.spaces import CALLS
 
 
@@ -71,11 +71,9 @@ def _value(node: ast.expr) -> Any:
 
 def _called(name: str, call: ast.Call) -> Any:
     if name not in CALLS:
-        near = difflib.get_close_matches(name, CALLS, n=1)
+        meant = did_you_mean(name, CALLS).rstrip()
         known = ", ".join(CALLS)
-        raise SpaceError(
-            f"There is no domain {name!r}. " + (f"Did you mean {near[0]!r}?" if near else f"Known: {known}.")
-        )
+        raise SpaceError(f"There is no domain {name!r}. " + (meant or f"Known: {known}."))
     named = {_given(keyword.arg): _value(keyword.value) for keyword in call.keywords}
     try:
         return CALLS[name](*map(_value, call.args), **named)
@@ -91,6 +89,6 @@ def _given(thing: Any) -> Any:
 
 
 def _unreadable(name: str, text: str) -> SpaceError:
-    near = difflib.get_close_matches(text, CALLS, n=1)
+    near = nearest(text, CALLS)
     mend = f"{name}='{near[0]}(...)'" if near else f"""{name}='"{text}"' if a text is meant"""
     return SpaceError(f"{name}={text} is neither a Python literal nor a call of {', '.join(CALLS)}. Write {mend}.")

@@ -134,7 +134,7 @@ def _type(function: Any, name: str) -> Any:
     """Return the type of an argument; Any where it names what only type checkers import."""
     holder = types.SimpleNamespace(__annotations__={name: function.__annotations__.get(name, Any)})
     with contextlib.suppress(NameError):
-        return typing.get_type_hints(holder, globalns=function.__globals__)[name]
+        return typing.get_type_hints(holder, globalns=inspect.unwrap(function).__globals__)[name]
     return Any
 
 

@@ -8,8 +8,8 @@ a worker never imports the script, and what it runs cannot change when somebody 
 
 from __future__ import annotations
 
+import ast
 import contextlib
-import difflib
 import importlib.util
 import sys
 import traceback
@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 from etude.core.errors import ConfigError, EtudeError, ScriptError
+from etude.core.near import did_you_mean, nearest
 from etude.experiment import Experiment
 
 
@@ -55,11 +56,28 @@ def load(place: str) -> tuple[Experiment, Script]:
         return next(iter(found.values())), script
     if colon and name in found:
         return found[name], script
-    told = f"It has: {', '.join(found)}." if found else "It has none: write experiment = etude.Experiment(train, ...)."
-    near = difflib.get_close_matches(name, found, n=1) if colon else []
+    told = f"It has: {', '.join(found)}." if found else _has_none(path)
     which = f"no experiment {name!r}" if colon else f"{len(found)} experiments, and none was named"
-    meant = f" Did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"{path} has {which}.{meant} {told}{what_is_missing(script)}")
+    meant = did_you_mean(name, found) if colon else ""
+    raise ConfigError(f"{path} has {which}. {meant}{told}{what_is_missing(script)}")
+
+
+def _has_none(path: Path) -> str:
+    """Say what to do with a script that defines no experiment, as far as it was read."""
+    guards = [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.If) and _is_guard(node.test)]
+    if any("Experiment" in ast.unparse(guard) for guard in guards):
+        return (
+            'It makes one under `if __name__ == "__main__":`, which is not run when the script is only read: put '
+            "experiment = etude.Experiment(...) above that line."
+        )
+    return "It has none: write experiment = etude.Experiment(train, ...)."
+
+
+def _is_guard(test: ast.expr) -> bool:
+    return {"__name__", "__main__"} <= {
+        *(node.id for node in ast.walk(test) if isinstance(node, ast.Name)),
+        *(node.value for node in ast.walk(test) if isinstance(node, ast.Constant)),
+    }
 
 
 def attribute(script: Script, name: str) -> Any:
@@ -69,9 +87,8 @@ def attribute(script: Script, name: str) -> Any:
         ConfigError: It calls nothing so.
     """
     if not hasattr(script.module, name):
-        near = difflib.get_close_matches(name, vars(script.module), n=1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"{script.path} has no {name!r}.{meant}{what_is_missing(script)}")
+        meant = did_you_mean(name, vars(script.module))
+        raise ConfigError(f"{script.path} has no {name!r}. {meant}".rstrip() + what_is_missing(script))
     return getattr(script.module, name)
 
 
@@ -87,7 +104,7 @@ def what_is_missing(script: Script) -> str:
 
 def _read(path: Path) -> Script:
     if not path.is_file():
-        near = difflib.get_close_matches(path.name, [other.name for other in path.parent.glob("*.py")], n=1)
+        near = nearest(path.name, [other.name for other in path.parent.glob("*.py")])
         raise ConfigError(f"There is no file {path}." + (f" Did you mean {path.parent / near[0]}?" if near else ""))
     given, path = path, path.absolute()
     name = path.stem

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from etude.core.errors import FileError
+from etude.core.near import did_you_mean
 
 LONGEST_LINE = 120
 """Characters of a line that an error shows."""
@@ -110,7 +110,4 @@ class Problems:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a question for a name that is none, where there is one like it; else nothing."""
-    known = list(known)
-    near = [other for other in known if other.lower() == name.lower()]
-    near += difflib.get_close_matches(name, known, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    return f" {did_you_mean(name, known)}".rstrip()

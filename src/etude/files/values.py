@@ -7,7 +7,6 @@ the script.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from etude.core.errors import ConfigError, EtudeError
+from etude.core.near import did_you_mean
 from etude.core.signature import misfit
 from etude.files.calls import arguments_of, made_of
 from etude.files.nodes import Fields, Items, Node, Scalar, plain, told
@@ -278,11 +278,9 @@ def _made_of_module(kind: str, module: str) -> Callable[[str, Node, Around], Any
         inner, paren, _ = (part.strip() for part in text.partition("("))
         found = getattr(ours, inner, None) or getattr(around.script.module, inner, None)
         if found is None:
-            near = difflib.get_close_matches(inner, [*ours.__all__, *vars(around.script.module)], n=1)
-            meant = f" Did you mean {near[0]!r}?" if near else ""
-            raise WrongError(
-                node.place, f"{name}: there is no {inner!r}, neither in {module} nor in {around.script.path}.{meant}"
-            )
+            meant = did_you_mean(inner, [*ours.__all__, *vars(around.script.module)])
+            told = f"{name}: there is no {inner!r}, neither in {module} nor in {around.script.path}. {meant}"
+            raise WrongError(node.place, told.rstrip())
         if not paren:
             return found
         args, named = arguments_of(text, inner, f"{name}: ")

@@ -192,7 +192,7 @@ def watch(study: AtWork, search: Search, *, shown: bool | None = None) -> None:
 def _say_why_none(study: AtWork) -> None:
     """Say why no trial finished, if none did."""
     if not study.history.finished:
-        for reason in why_not(study.history):
+        for reason in why_not(study.history, study.folder):
             say(reason)
 
 

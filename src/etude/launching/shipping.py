@@ -30,9 +30,10 @@ def packed(functions: Mapping[str, Callable[..., Any]]) -> bytes:
         content = _pickled(functions, [annotated(function) for function in functions.values()])
     except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
         raise ConfigError(
-            f"The functions cannot be sent to workers: {error}. They use something that exists in this process "
-            "only, such as an open file, a lock or a connection. Make it inside data() or train()."
-        ) from error
+            f"The functions cannot be sent to workers: {str(error).rstrip('.')}. {_culprits(functions)} something that "
+            "exists in this process only, such as an open file, a lock or a connection. Make it inside data() or "
+            "train()."
+        ) from None
     if len(content) > LARGE_B:
         names = _largest_globals(functions)
         told = f"The functions weigh {len(content) / 2**20:.0f} MB with what they use; the largest: {names}."
@@ -92,12 +93,41 @@ def _in_file(file: str, make: Callable[..., types.CodeType], arguments: tuple[An
     return make(*arguments).replace(co_filename=file)
 
 
+def _culprits(functions: Mapping[str, Callable[..., Any]]) -> str:
+    """Say which variables cannot be packed, as the subject and verb of a sentence."""
+    found = []
+    for name, value in _variables(functions).items():
+        try:
+            _pickled(value)
+        except Exception:
+            found.append(name)
+    return f"{' and '.join(map(repr, found))} {'is' if len(found) == 1 else 'are'}" if found else "They use"
+
+
 def _largest_globals(functions: Mapping[str, Callable[..., Any]]) -> str:
-    sizes: dict[str, int] = {}
-    for function in functions.values():
-        code = getattr(function, "__code__", None)
-        for name in code.co_names if code is not None else ():
-            if name in function.__globals__ and not inspect.ismodule(function.__globals__[name]):
-                sizes[name] = len(_pickled(function.__globals__[name]))
+    sizes = {name: len(_pickled(value)) for name, value in _variables(functions).items()}
     largest = sorted(sizes.items(), key=lambda item: -item[1])[:3]
     return ", ".join(f"{name} ({size / 2**20:.0f} MB)" for name, size in largest) or "closures"
+
+
+def _variables(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    """Return what functions use of what stands around them, by name: globals that are no modules, and closures.
+
+    Of functions among these, what they use in turn stands in their place.
+    """
+    found: dict[str, Any] = {}
+    seen, left = set(), [annotated(function) for function in functions.values()]
+    while left:
+        function = left.pop()
+        if id(function) in seen or not inspect.isfunction(function):
+            continue
+        seen.add(id(function))
+        code = function.__code__
+        used = {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+            with contextlib.suppress(ValueError):  # an empty cell
+                used[name] = cell.cell_contents
+        own = {name for name, value in used.items() if inspect.isfunction(value) and travels_by_value(value)}
+        left += [used[name] for name in own]
+        found |= {n: value for n, value in used.items() if n not in own and not inspect.ismodule(value)}
+    return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from etude.core.near import did_you_mean
+from etude.core.text import few
 from etude.store import shared
 from etude.store.fetch import copy, mirror_of, split
 from etude.store.filesystems import cache_folder, place_name
@@ -35,6 +37,19 @@ def find(study: str | os.PathLike[str], *, logs: bool = True) -> Path:
         if (mirror := mirror_of(there)) is not None:
             return _copied(mirror, logs=logs)
     return path
+
+
+def instead_of(given: str | os.PathLike[str]) -> str:
+    """Return what else may be meant by what is no study, in a sentence with a space before it; nothing if unknown."""
+    path = Path(given)
+    if path.suffix == ".py" and path.is_file():
+        return f" A script begins one: python {path}, or `etude tune {path} ...`."
+    inside = sorted(
+        {found.parent.name for place in (path, path / "etude-studies") for found in place.glob(f"*/{FILE}")}
+    )
+    if inside:
+        return f" There are studies in it, so give one of them: {few(inside)}."
+    return f" {did_you_mean(path.name, [folder.name for folder in studies_here()])}".rstrip()
 
 
 def _copied(mirror: str, *, logs: bool) -> Path:

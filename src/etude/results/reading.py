@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from etude.core.errors import NotAStudyError
 from etude.core.history import History
 from etude.core.metrics import Fidelity, Metrics, Mode
 from etude.results.ablated import Ablation
-from etude.results.finding import find
+from etude.results.finding import find, instead_of
 from etude.results.fitted import Fit
 from etude.results.search import Search
 from etude.results.summary import is_prepared
@@ -34,11 +35,14 @@ def read(folder: str | os.PathLike[str]) -> Search:
         A search; what a final training gives, if it was one.
 
     Raises:
-        NotAStudyError: There is no study.
+        NotAStudyError: There is no study; the message names the nearest.
         JournalError: Its journal is damaged or from a later version.
     """
     path = find(folder)
-    journal = Journal.read(path)
+    try:
+        journal = Journal.read(path)
+    except NotAStudyError as error:
+        raise NotAStudyError(f"{error}{instead_of(folder)}") from None
     try:
         meta, driver = journal.meta(), journal.lease.held_by()
         history = history_in(journal, meta)

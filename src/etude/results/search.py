@@ -10,11 +10,12 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Protocol
 
 import msgspec
 
 from etude.core import totals
+from etude.core.advice import advice
 from etude.core.errors import ConfigError, StudyError
 from etude.core.events import Checkpoint, How, Params, Part
 from etude.core.history import History, Trial
@@ -29,7 +30,7 @@ from etude.fit.weights import File, Place, TrialWeights, of_trial
 from etude.places.url_depot import depot_at
 from etude.results.important import budget_of, effects_of, importance_of, steps_of
 from etude.results.machines import Machines, chosen
-from etude.results.summary import as_html, summary
+from etude.results.summary import as_html, look_into, summary
 from etude.results.threatened import serious_lines, threats_in
 from etude.store import shared
 from etude.store.journal import Journal
@@ -284,6 +285,24 @@ class Handle(Protocol):
         ...
 
 
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "best_params": "best.params",
+    "best_params_": "best.params",
+    "best_config": "best.params",
+    "best_value": "best.value",
+    "best_score_": "best.value",
+    "best_trial": "best",
+    "best_trials": "front",
+    "best_estimator_": "best.model()",
+    "results_df": "frame()",
+    "trials_dataframe": "frame()",
+    "dataframe": "frame()",
+    "cv_results_": "rows()",
+    "results": "rows()",
+}
+"""What other libraries call what came of a search -> what it is called here."""
+
+
 class Search:
     """What came, or comes, of a search.
 
@@ -310,6 +329,15 @@ class Search:
         self._history = history
         self._handle = handle
         self._experiment = experiment
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what other libraries' words are here; ``self`` need not be made yet."""
+            ours = f" Write {type(self).__name__.lower()}.{ELSEWHERE[name]}." if name in ELSEWHERE else ""
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}.{ours}", name=name, obj=self
+            )
 
     @property
     def name(self) -> str:
@@ -343,10 +371,13 @@ class Search:
         if best is None:
             told = ", ".join(f"{n} {state}" for state, n in self.counts().items()) or "none yet"
             failed = next((t for t in self._history.trials if t.state is State.FAILED), None)
-            why = f" Trial {failed.number} failed: {failed.reason.rstrip('.')}." if failed else ""
+            why, see = "", f"etude trials {self.folder}"
+            if failed is not None:
+                known = advice(failed.reason)
+                why = f" Trial {failed.number} failed: {failed.reason.rstrip('.')}.{' ' if known else ''}{known}"
+                see = look_into(self.folder, failed.number)
             raise StudyError(
-                f"Study {self.name!r} has no best trial, because none finished (trials: {told}).{why} "
-                f"See: etude trials {self.folder}"
+                f"Study {self.name!r} has no best trial, because none finished (trials: {told}).{why} See: {see}"
             )
         return self._result(best)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from etude.core.advice import advice
 from etude.core.history import History
 from etude.core.lifecycle import State
 from etude.core.ranking import best_of, front, ranked
@@ -51,7 +53,7 @@ def summary(history: History, folder: Path, meta: Mapping[str, Any], *, at_work:
         *_prefixes(history),
         *_machines(history, meta),
         *_out_of_memory(history),
-        *why_not(history),
+        *why_not(history, folder),
     ]
     closed = history.closed
     if closed is not None and closed.complete and closed.reason != f"all {count(len(history.trials), 'trial')} ended":
@@ -67,10 +69,18 @@ def _being_prepared(folder: Path, *, at_work: bool) -> str:
     return f"Study {name} is being prepared: its variants are written, and it has no trials yet.{how}"
 
 
-def why_not(history: History) -> Iterator[str]:
-    """Say why trials failed or could not be."""
+def why_not(history: History, folder: Path) -> Iterator[str]:
+    """Say why trials failed or could not be, and how to look into it."""
     yield from _why(history, State.FAILED)
+    failed = next((t for t in history.trials if t.state is State.FAILED), None)
+    if failed is not None:
+        yield f"See: {look_into(folder, failed.number)}"
     yield from _why(history, State.INVALID)
+
+
+def look_into(folder: Path, number: int) -> str:
+    """Return the command that shows what a trial printed, and the traceback that it ended with."""
+    return f"etude logs {shared.address_of(folder)} {number}"
 
 
 def as_html(history: History, lines: list[str]) -> str:
@@ -105,6 +115,12 @@ def _best(history: History) -> Iterator[str]:
             yield f"{INSET}trial {trial.number}: {_told(metrics.values(trial))} with {_told(trial.params)}"
     elif (found := best_of(finished, metrics)) is not None:
         by = f" with {_told(found.params)}" if found.params else ""
+        if found.value is not None and math.isnan(found.value):  # NaN is worse than any number: so are all of them
+            yield (
+                f"Best {metrics.main}: none, since {_all(len(finished))} NaN. Where a loss diverges, smaller steps "
+                "help, or clipped gradients; stopper='divergence' ends such trials when they report it."
+            )
+            return
         yield f"Best {metrics.main}: {show(found.value)} in trial {found.number}{by}."
 
 
@@ -165,7 +181,9 @@ def _why(history: History, state: State) -> Iterator[str]:
     for reason, n in reasons:
         first = next(t for t in found if t.reason == reason)
         which = f"trial {first.number}" if n == 1 else f"{n} trials, {first.number} the first"
-        yield f"{state.value.capitalize()} ({which}): {reason[:300] or 'no reason given'}"
+        known = advice(reason)
+        told = f"{reason[:300].rstrip('.')}. {known}" if known else reason[:300] or "no reason given"
+        yield f"{state.value.capitalize()} ({which}): {told}"
     if len(found) > sum(n for _, n in reasons):
         yield f"... and {len(found) - sum(n for _, n in reasons)} more {state.value}."
 
@@ -183,6 +201,10 @@ def _not_complete(history: History, folder: Path, meta: Mapping[str, Any]) -> st
 def _ended(said: str) -> str:
     """End a sentence; errors among the reasons are sentences already."""
     return said if said.endswith((".", "!", "?")) else f"{said}."
+
+
+def _all(finished: int) -> str:
+    return "the only finished trial gave" if finished == 1 else f"all {finished:,} finished trials gave"
 
 
 def _told(values: Mapping[str, object]) -> str:

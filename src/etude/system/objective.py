@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Final
 
 from etude.core.errors import ConfigError
+from etude.core.near import did_you_mean
 from etude.core.numbers import amount
 from etude.core.text import brief
 from etude.system.energy import Energy, Label
@@ -112,8 +112,7 @@ def objective_of(given: object) -> Weighted:
         return given
     if isinstance(given, str) and given in OBJECTIVES:
         return OBJECTIVES[given]
-    near = difflib.get_close_matches(given, OBJECTIVES, n=1) if isinstance(given, str) else []
-    meant = f"Did you mean {near[0]!r}? " if near else ""
+    meant = did_you_mean(given, OBJECTIVES) if isinstance(given, str) else ""
     raise ConfigError(
         f"objective={brief(given)} is not known. {meant}There are: 'time', 'energy', and Weighted(time=, energy=)."
     )

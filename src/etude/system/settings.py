@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from etude.core.errors import ConfigError
+from etude.core.near import did_you_mean
 from etude.system.knobs import Effect, Knob, Setting
 
 
@@ -42,8 +42,7 @@ def knob_of(knobs: Mapping[str, Knob], name: str) -> Knob:
     """
     if name in knobs:
         return knobs[name]
-    near = difflib.get_close_matches(str(name), knobs, n=1)
-    meant = f"Did you mean {near[0]!r}? " if near else ""
+    meant = did_you_mean(str(name), knobs)
     raise ConfigError(f"There is no knob {name!r}. {meant}There are: {', '.join(knobs)}.")
 
 

@@ -6,7 +6,6 @@ called in the driver's process, for each configuration that was proposed and bef
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from inspect import Parameter
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from etude.core.errors import ConfigError, Invalid
 from etude.core.events import Params
+from etude.core.near import did_you_mean
 from etude.core.signature import plain
 from etude.core.streams import stream
 from etude.core.text import brief
@@ -142,8 +142,8 @@ def _check_can_be_given(parameter: Parameter, known: Collection[str]) -> None:
         )
     if parameter.kind is Parameter.VAR_KEYWORD or parameter.default is not Parameter.empty or name in known:
         return
-    near = difflib.get_close_matches(name, known, n=1)
+    meant = did_you_mean(name, known).rstrip()
     raise ConfigError(
         f"constraint asks for {name!r}, which is no parameter of this experiment. "
-        + (f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(sorted(known))}.")
+        + (meant or f"There are: {', '.join(sorted(known))}.")
     )

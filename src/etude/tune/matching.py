@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from etude.core.errors import SignatureError
-from etude.core.signature import Kind, Parameter, Signature
+from etude.core.errors import SignatureError, SpaceError
+from etude.core.signature import Kind, Parameter, Signature, misfit
 from etude.tune.domains import Domain
 from etude.tune.spaces import Space
+from etude.tune.values import is_pair, pair_for_range
 
 
 def checked_space(given: Mapping[str, object], signature: Signature, *, besides: Sequence[str] = ()) -> Space:
@@ -35,7 +37,10 @@ def checked_space(given: Mapping[str, object], signature: Signature, *, besides:
     signature.check_names(space.names)
     signature.check_complete({*space.always, *besides})
     for name, domain in space.domains():
-        _check_values(signature.parameters.get(name), domain)
+        parameter = signature.parameters.get(name)
+        if parameter is not None and is_pair(given.get(name)) and not _takes_tuples(parameter):
+            raise SpaceError(pair_for_range(name, given[name]))
+        _check_values(parameter, domain)
     return space
 
 
@@ -43,3 +48,10 @@ def _check_values(parameter: Parameter | None, domain: Domain) -> None:
     if parameter is not None:
         for value in domain.grid(2):
             parameter.check(value)
+
+
+def _takes_tuples(parameter: Parameter) -> bool:
+    """Say whether a pair may be meant as the value that it is."""
+    if parameter.annotation is Any:
+        return isinstance(parameter.default, tuple | list)
+    return misfit((0, 1), parameter.annotation) is None or misfit((0.5, 1.5), parameter.annotation) is None

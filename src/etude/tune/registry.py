@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from etude.core.errors import ConfigError
+from etude.core.near import did_you_mean
 
 T = TypeVar("T")
 
@@ -57,8 +57,7 @@ class Registry(Generic[T]):
         if name in self.advice:
             raise ConfigError(self.advice[name])
         if name not in self.classes:
-            near = difflib.get_close_matches(name, self.choices, n=1)
-            meant = f"Did you mean {near[0]!r}? " if near else ""
+            meant = did_you_mean(name, self.choices)
             raise ConfigError(f"{self.kind}={name!r} is not known. {meant}There are: {self.names}.")
         return self.classes[name]()
 

@@ -42,10 +42,15 @@ BOHB: Final = (
     "Pass sampler='tpe', stopper='hyperband'."
 )
 
+BAYES: Final = (
+    "sampler='bayes' could be two of them: both propose by what they have seen. Pass sampler='tpe' for any space, or "
+    "sampler='gp' for few, costly trials."
+)
+
 SAMPLERS: Final[Registry[Sampler]] = Registry(
     "sampler",
     {"random": Random, "grid": Grid, "qmc": QMC, "tpe": TPE, "gp": GP, "cmaes": CMAES, "nsga2": NSGA2},
-    advice={"bohb": BOHB},
+    advice={"bohb": BOHB, "bayes": BAYES, "bayesian": BAYES},
 )
 
 

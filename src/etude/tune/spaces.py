@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, TypeAlias, final
 from etude.core.errors import SpaceError
 from etude.tune.domains import Domain, Listed, LogUniform, Uniform, integers, loguniform, ordered, uniform
 from etude.tune.stages import Piecewise, Upto
-from etude.tune.values import Value, decoded, label, listed, mend
+from etude.tune.values import Value, bounds_in, decoded, label, listed, mend
 
 Pick: TypeAlias = "Callable[[str, Domain], Value]"
 """Picks a value for the parameter at a path, such as ``"optimizer=sgd/momentum"``."""
@@ -422,7 +422,10 @@ def _domain(name: str, given: object) -> Domain:
         if isinstance(given, Mapping):
             raise SpaceError(
                 "A mapping is no domain, since a configuration is flat. "
-                f'Write dots ("{name}.lr"), or wrap it in etude.choice if its keys are alternatives.'
+                + (
+                    bounds_in(given)
+                    or f'Write dots ("{name}.lr"), or wrap it in etude.choice if its keys are alternatives.'
+                )
             )
         if isinstance(given, range | set | frozenset):
             raise SpaceError(f"{given!r} is no domain. " + mend(given, "Write a list."))

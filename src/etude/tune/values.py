@@ -8,10 +8,11 @@ from __future__ import annotations
 import keyword
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from etude.core.errors import SpaceError
+from etude.core.numbers import is_number
 
 Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | None"
 """What a parameter can be: plain, so that it can be compared, hashed, sent and written down."""
@@ -81,11 +82,44 @@ def mend(given: object, otherwise: str) -> str:
     if isinstance(given, range) and len(given) > 1 and given.step > 0:
         step = f", step={given.step}" if given.step > 1 else ""
         return f"Write etude.integers({given[0]}, {given[-1]}{step})."
+    if isinstance(given, Iterator):
+        return "Write a list: list(...) makes one of it."
+    if callable(given) and getattr(given, "__module__", "").startswith("etude."):
+        return f"Call it: etude.{getattr(given, '__name__', '')}(...)."
     if isinstance(given, set | frozenset):
         return "Write a list, which has the same order in every run."
     if hasattr(given, "tolist"):
         return "Call its .tolist()."
     return "Write a tuple." if isinstance(given, list) else otherwise
+
+
+def is_pair(value: object) -> bool:
+    """Say whether this is how other libraries write a range: two numbers, the smaller first."""
+    return (
+        isinstance(value, tuple)
+        and len(value) == len(("low", "high"))
+        and all(map(is_number, value))
+        and (value[0] < value[1])
+    )
+
+
+def pair_for_range(name: str, pair: Any) -> str:
+    """Return what to say of a pair that stands where a range seems to be meant."""
+    low, high = pair
+    ints = isinstance(low, int) and isinstance(high, int)
+    kinds = "integers" if ints else "loguniform" if low > 0 and high / low > 20 else "uniform"  # noqa: PLR2004
+    return (
+        f"{name}={pair} is one value, a tuple, and no range. Write etude.{kinds}({low}, {high}) for a range, "
+        f"[{low}, {high}] for one of the two; and [{pair}] if the tuple is meant."
+    )
+
+
+def bounds_in(given: Mapping[Any, object]) -> str:
+    """Return what to write for a mapping that holds the bounds of a range; nothing for another."""
+    for low, high in (("low", "high"), ("min", "max"), ("lower", "upper")):
+        if low in given and high in given:
+            return f"Write etude.uniform({given[low]}, {given[high]}) for a range."
+    return ""
 
 
 def key(value: object) -> object:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from etude.core.data import Data
 from etude.core.errors import ConfigError, EtudeError, ResultError
@@ -168,8 +168,8 @@ class _OneEpoch(Run):
         super().__init__(**settings)
         self.counts: Counter[str] = Counter()
 
-    def report(self, metrics: Mapping[str, float] | None = None, /, **named: float) -> None:
-        super().report(metrics, **named)
+    def report(self, metrics: Mapping[str, float] | None = None, /, *more: Never, **named: float) -> None:
+        super().report(metrics, *more, **named)
         self.counts.update({**(metrics or {}), **named}.keys())
 
     def epochs(self, n: int) -> Generator[int, bool | None, None]:

@@ -24,6 +24,7 @@ from etude.data.counted import derive
 from etude.data.without import check_left_out, without
 from etude.frameworks import torch_adapter
 from etude.worker.beginnings import Beginning
+from etude.worker.handed import Handed
 from etude.worker.importance import Importance
 from etude.worker.run import Run
 from etude.worker.seeds import kept_generators, seed_generators, seeded
@@ -119,7 +120,7 @@ class Bound:
         if self._wants_derived:
             self.data()
         seed_generators(self._run.seed, *self._run.together.stream("train"))
-        return self._call("train", model=self.model, data=self.data, run=self._run)
+        return self._call("train", model=Handed("model", self.model), data=Handed("data", self.data), run=self._run)
 
     def by_class(self) -> dict[str, Any]:
         """Return what the finished model makes of each class of the untouched data; nothing if nobody asked."""

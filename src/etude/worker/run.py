@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Never, NoReturn, Protocol, TypeVar
 
 from etude.core.errors import ResultError, StateError
 from etude.core.numbers import whole
@@ -213,17 +213,24 @@ class Run:
         self._asked: Counter[str] = Counter()
         self._own_streams: list[tuple[str, Callable[[int], None]]] = []  # generators by name, and what seeds them anew
 
-    def report(self, metrics: Mapping[str, float] | None = None, /, **named: float) -> None:
+    def report(self, metrics: Mapping[str, float] | None = None, /, *more: Never, **named: float) -> None:
         """Report metrics, and stop here if the study says so. Never waits.
 
         Args:
             metrics: Name -> value, where a name is no Python identifier.
+            more: Nothing: who reports a value and a step, as elsewhere, is told how it goes here.
             named: The same as keywords: ``run.report(accuracy=0.9, loss=0.3)``. A value is a number, or
                 anything with one element that ``float`` takes. NaN counts as worst.
 
         Raises:
             ResultError: A value is no number, or has no name.
         """
+        if more:
+            raise ResultError(
+                f"run.report got {1 + len(more)} values without a name. Name what you report: "
+                f"run.report({self._watched}=...). Steps are counted here, so no step is given: each report of "
+                f"{self._watched!r} is one."
+            )
         values = named if metrics is None else {**self._by_name(metrics), **named}
         for name, value in values.items():
             if type(value) is not float:
