@@ -39,8 +39,6 @@ PARTS: Final = {
 ALONE: Final = "a plain call is in the process that makes it; no engine is asked"
 VIRTUAL: Final = "simulated workers take the place of the engine"
 NO_MODULE: Final = "weights are loaded into modules of torch and models of Keras alone; others go on by run.keep"
-    "weights are loaded into modules of torch and models of Keras; an estimator goes on by run.keep alone"
-)
 NO_GRADIENTS: Final = "nothing averages what ranks of it learn"
 REFUSED: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("Keras on TensorFlow", "2-rank fit"): ("gradients of TensorFlow are not averaged by us", "torch"),
