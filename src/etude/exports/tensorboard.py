@@ -132,7 +132,7 @@ def _events(trial: Trial, group: str, hparams: Mapping[str, Any], tags: Mapping[
 
 
 def _status(state: State) -> Any:
-    """Return how a session ended; one that was stopped early was no success, and no failure; None if it goes on."""
+    """Return how a session ended, None if it goes on; one that was stopped early was no success, and no failure."""
     from tensorboard.plugins.hparams import api_pb2
 
     ends = {
