@@ -178,7 +178,7 @@ def test_reports_of_an_attempt_that_went_on_begin_where_its_saved_state_was(tmp_
 
 
             def saved(folder):
-                """Say how many saved states the journal has."""
+                # how many saved states the journal has
                 with sqlite3.connect(f"file:{folder}/journal.sqlite?mode=ro", uri=True) as journal:
                     return journal.execute("SELECT count(*) FROM facts WHERE kind = 'checkpointed'").fetchone()[0]
 
@@ -187,7 +187,7 @@ def test_reports_of_an_attempt_that_went_on_begin_where_its_saved_state_was(tmp_
                 kept = run.keep(total=0.0)
                 for epoch in run.epochs(4):
                     if epoch == 3 and not os.path.exists("died"):
-                        while not saved("etude-studies/killed"):
+                        while not saved(run.folder.parents[2]):
                             time.sleep(0.01)
                         open("died", "w").close()
                         os.kill(os.getpid(), signal.SIGKILL)

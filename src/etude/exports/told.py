@@ -140,7 +140,7 @@ def numbers_of(trial: Trial) -> dict[str, float]:
         {'score': 0.5, 'steps': 3.0}
     """
     beside = {name: float(value) for name, value in trial.returned.items() if type(value) in (int, float)}
-    return {**beside, **trial.values} if trial.values else beside
+    return {**trial.values, **beside}
 
 
 def words_of(trial: Trial) -> dict[str, Any]:
