@@ -228,7 +228,7 @@ def test_the_store_of_files_is_used_where_it_is_allowed(study: Search, monkeypat
     with pytest.raises(ConfigError) as refused:
         study.export("mlflow", into="mlruns")
     assert str(refused.value) == (
-        "mlruns is a folder, and MLflow has ceased to develop its store of files: it writes there only if the "
+        "mlruns is no database, and MLflow has ceased to develop its store of files: it writes there only if the "
         "environment has MLFLOW_ALLOW_FILE_STORE=true. Pass a database, such as into='sqlite:///mlflow.db'."
     )
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")

@@ -108,7 +108,7 @@ def _refused(uri: str, error: Exception) -> ConfigError:
     why = said.splitlines()[0].rstrip(".") if said else type(error).__name__
     if "MLFLOW_ALLOW_FILE_STORE" in str(error):
         return ConfigError(
-            f"{shown} is a folder, and MLflow has ceased to develop its store of files: it writes there only if the "
+            f"{shown} is no database, and MLflow has ceased to develop its store of files: it writes there only if the "
             "environment has MLFLOW_ALLOW_FILE_STORE=true. Pass a database, such as into='sqlite:///mlflow.db'."
         )
     return ConfigError(
