@@ -42,8 +42,22 @@ ARROWS: Final = {
     "removing": {"core", "ablate", "frameworks"},
     "studies": {"core", "wire", "store", "places", "tune", "engines", "worker", "system"},
     "reported": {"core", "store", "analyse", "system"},
+    "exports": {"core", "tune"},
     "results": {
-        *{"reported", "core", "store", "places", "tune", "ablate", "fit", "analyse", "frameworks", "worker", "system"},
+        *{
+            "exports",
+            "reported",
+            "core",
+            "store",
+            "places",
+            "tune",
+            "ablate",
+            "fit",
+            "analyse",
+            "frameworks",
+            "worker",
+            "system",
+        },
     },
     "launching": {
         *{"core", "wire", "store", "places", "tune", "fit", "engines", "worker", "frameworks", "system"},
@@ -99,7 +113,10 @@ ONLY_IN: Final = {
     "keras": {"frameworks"},
     "lightning": {"frameworks"},
     "transformers": {"frameworks"},
-    "optuna": {"tune", "analyse"},  # proposals; and what it knows of importances
+    "optuna": {"tune", "analyse", "exports"},  # proposals; what it knows of importances; and studies for its users
+    "sqlalchemy": {"exports"},
+    "mlflow": {"exports"},
+    "tensorboard": {"exports"},
     "narwhals": {"data"},
     "sqlite3": {"store", "studies", "system", "cli"},
     "fsspec": {"places"},
@@ -321,6 +338,8 @@ HEAVY: Final = (
     "sklearn",
     "pandas",
     "matplotlib",
+    "mlflow",
+    "tensorboard",
     "rich",
     "typer",
 )

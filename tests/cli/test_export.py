@@ -78,7 +78,9 @@ def test_reports_are_rows(equal: Etude) -> None:
 
 def test_times_are_told_when_asked_for(equal: Etude) -> None:
     row = json.loads(equal("export", "one", "--format", "jsonl", "--times").out.splitlines()[0])
-    assert row["duration_s"] == library.open("one").trials[0].duration_s
+    trial = library.open("one").trials[0]
+    assert row["duration_s"] == trial.duration_s
+    assert (row["started_at"], row["ended_at"]) == (trial.started_at, trial.ended_at)
     assert {"cpu_s", "memory_mb"} <= set(row)
     row = json.loads(equal("export", "one", "--format", "jsonl", "--times", "--reports").out.splitlines()[0])
     assert row["at"] == library.open("one").trials[0].reports[0].at
@@ -93,7 +95,8 @@ def test_a_metric_with_the_name_of_a_column_keeps_its_values(etude: Etude) -> No
     assert (row["metrics.seed"], row["seed"], row["duration_s"]) == (0.25, 7, -0.25)
     (exported,) = json.loads(etude("export", "taken", "--format", "json", "--times").out)
     wall_s = search.trials[0].duration_s
-    assert exported == {**row, "usage.duration_s": wall_s, **{name: exported[name] for name in ("cpu_s", "memory_mb")}}
+    more = {name: exported[name] for name in ("started_at", "ended_at", "cpu_s", "memory_mb")}
+    assert exported == {**row, "usage.duration_s": wall_s, **more}
     (shown,) = json.loads(etude("show", "taken", "--json").out)["front"]
     assert (shown["metrics.seed"], shown["seed"]) == (0.25, 7)
     assert (shown["metrics.duration_s"], shown["duration_s"]) == (-0.25, wall_s)

@@ -61,3 +61,10 @@ def stoppers(incomplete: str) -> list[str]:
     from etude.tune.stop import STOPPERS
 
     return [name for name in STOPPERS.choices if name.startswith(incomplete)]
+
+
+def tools(incomplete: str) -> list[str]:
+    """Return the tools for exports that begin so."""
+    from etude.exports.targets import TARGETS
+
+    return [name for name in TARGETS if name.startswith(incomplete)]

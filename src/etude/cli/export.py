@@ -1,17 +1,17 @@
-"""A study as a table for other programs, or as the experiment file that reproduces it: ``etude export``.
+"""A study for other programs, ``etude export``: as a table, as the experiment file that reproduces it, ``--to`` a tool.
 
 Equal studies give equal bytes: a row holds what was computed, and times and costs only if they are asked for.
 """
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from etude.cli import complete
 from etude.cli.shell import as_json as json_of
-from etude.cli.shell import open_study
-from etude.cli.studies import StudyName, used_by
+from etude.cli.shell import open_study, print_json
+from etude.cli.studies import StudyName
 from etude.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,12 +52,42 @@ def export(
     ] = None,
     reports: Annotated[bool, typer.Option("--reports", help="A row for each report instead of each trial.")] = False,
     times: Annotated[bool, typer.Option("--times", help="With times and what each trial cost.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="A tool to export it to instead: tensorboard, mlflow or optuna.", autocompletion=complete.tools
+        ),
+    ] = None,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            help="With --to, where: a folder for TensorBoard, a tracking URI for MLflow, a database's URL or a file "
+            "for Optuna."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="With --to, what the study is called there; by default as here.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The same as --format json; with --to, say as JSON what was done.")
+    ] = False,
 ) -> None:
     """Write the trials of a study, or their reports, as a table; or the study as an experiment file (yaml).
 
-    Of a trial that was tried several times, the reports of its newest attempt count.
+    Of a trial that was tried several times, the reports of its newest attempt count, and those that this one went on
+    from. With --to, the whole study goes to another tool.
     """
+    if to is not None:
+        table = {"--format": form, "--output": output, "--reports": reports, "--times": times}
+        _to(
+            study, to, into=into, name=name, table=[option for option, given in table.items() if given], as_json=as_json
+        )
+        return
+    if into is not None or name is not None:
+        raise ConfigError(
+            f"{'--into' if into is not None else '--name'} is for exports to a tool. Say which one, --to tensorboard, "
+            "or write a table with --output FILE."
+        )
     form = _format(form, output, as_json=as_json)
     if form is Format.PARQUET:
         _check_parquet()
@@ -68,13 +99,29 @@ def export(
             )
         content = _file(search, output).encode()
     else:
-        content = WRITERS[form](list(_reports(search, times=times) if reports else _trials(search, times=times)))
+        content = WRITERS[form](search.rows(reports=reports, times=times))
     if output is not None:
         replace_file(output, content)
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
+
+
+def _to(study: str, to: str, *, into: str | None, name: str | None, table: list[str], as_json: bool) -> None:
+    """Export a study to a tool, and say what was done; what is not there as it is here stands on standard error."""
+    if table:
+        raise ConfigError(f"{table[0]} is for tables, and --to {to} writes none. Leave one of them.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are the notes, which are printed
+        done = open_study(study).export(to, into=into, name=name)  # type: ignore[arg-type]  # it says what there is
+    if as_json:
+        print_json({**vars(done), "notes": list(done.notes)})
+        return
+    first, *_ = str(done).partition("\nNote: ")
+    print(first)
+    for note in done.notes:
+        typer.echo(f"Note: {note}", err=True)
 
 
 def _format(form: Format | None, output: Path | None, *, as_json: bool) -> Format:
@@ -146,51 +193,14 @@ def _origin(search: Search, run: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-# --- rows -----------------------------------------------------------------------------------------
-
-
-def _trials(search: Search, *, times: bool) -> Iterator[Row]:
-    tuned = used_by(search) if times else {}
-    nothing = dict.fromkeys(next(iter(tuned.values()), {}))
-    for trial, row in zip(search.trials, search.rows(), strict=True):
-        used = trial.usage
-        cost = {
-            "duration_s": used.wall_s if used is not None else None,
-            "cpu_s": used.cpu_s if used is not None else None,
-            "memory_mb": used.memory_mb if used is not None else None,
-            **tuned.get(trial.number, nothing),
-        }
-        yield (
-            {**row, **{f"usage.{name}" if name in row else name: value for name, value in cost.items()}}
-            if times
-            else row
-        )
-
-
-def _reports(search: Search, *, times: bool) -> Iterator[Row]:
-    from etude.store.journal import Journal
-
-    with contextlib.closing(Journal.read(search.folder)) as journal:
-        for trial in search.trials:
-            for attempt, step, at, metrics in journal.reports_of(trial.number):
-                if attempt == trial.attempts:
-                    row = {"trial": trial.number, "step": step, **({"at": at} if times else {})}
-                    mark = {"simulated": True} if search.simulated else {}
-                    taken = {*row, *mark}
-                    yield {**row, **{f"metrics.{n}" if n in taken else n: v for n, v in metrics.items()}, **mark}
-
-
-def _columns(rows: list[Row]) -> list[str]:
-    """Return all columns in the order in which they first occur."""
-    return list(dict.fromkeys(name for row in rows for name in row))
-
-
 # --- formats --------------------------------------------------------------------------------------
 
 
 def _csv(rows: list[Row]) -> bytes:
+    from etude.results.tables import columns_of
+
     text = io.StringIO(newline="")
-    columns = _columns(rows)
+    columns = columns_of(rows)
     table = csv.writer(text, lineterminator="\n")
     table.writerow(columns)
     table.writerows([_cell(row.get(name)) for name in columns] for row in rows)
@@ -211,12 +221,11 @@ def _jsonl(rows: list[Row]) -> bytes:
 
 
 def _parquet(rows: list[Row]) -> bytes:
-    import pandas as pd
+    from etude.results.tables import columns_of, frame_of
 
-    columns = {name: _of_one_type([row.get(name) for row in rows]) for name in _columns(rows)}
-    whole = {name: "Int64" for name, column in columns.items() if {type(v) for v in column} == {int, type(None)}}
     content = io.BytesIO()
-    pd.DataFrame(columns).astype(whole).to_parquet(content, index=False)  # else 3 beside nothing would be 3.0
+    columns = {name: _of_one_type([row.get(name) for row in rows]) for name in columns_of(rows)}
+    frame_of(columns).to_parquet(content, index=False)
     return content.getvalue()
 
 

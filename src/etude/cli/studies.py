@@ -225,15 +225,9 @@ def _trial(trial: TrialResult, search: Search, used: Mapping[int, Mapping[str, A
 
 def used_by(search: Search) -> dict[int, dict[str, Any]]:
     """Return what each trial took whose machine was tuned, as plain data: an energy is never without its label."""
-    return {
-        use.trial: {
-            "train_s": use.seconds,
-            "joules": use.energy.joules,
-            "energy": use.energy.label.value,
-            "setting": dict(use.setting),
-        }
-        for use in search.machines.uses
-    }
+    from etude.results.tables import used
+
+    return used(search.machines)
 
 
 def _print_trials(search: Search, found: list[TrialResult], *, with_reason: bool = False) -> None:

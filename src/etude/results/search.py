@@ -7,12 +7,12 @@ far it is.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Protocol
-
-import msgspec
 
 from etude.core import totals
 from etude.core.advice import advice
@@ -30,6 +30,7 @@ from etude.fit.weights import File, Place, TrialWeights, of_trial
 from etude.places.url_depot import depot_at
 from etude.results.important import budget_of, effects_of, importance_of, steps_of
 from etude.results.machines import Machines, chosen
+from etude.results.reports import Report
 from etude.results.summary import as_html, look_into, summary
 from etude.results.threatened import serious_lines, threats_in
 from etude.store import shared
@@ -42,24 +43,9 @@ if TYPE_CHECKING:
     from etude.analyse.importance import Importances
     from etude.analyse.steps import Steps
     from etude.analyse.threats.threat import Threats
+    from etude.exports.told import Exported
 
 OWN_COLUMNS: Final = ("trial", "state", "seed", "same_as", "reused_from", "promotes", "simulated")
-
-
-class Report(msgspec.Struct, frozen=True):
-    """One report of a trial.
-
-    Attributes:
-        step: How many times the study's metric had been reported.
-        metrics: What was reported.
-        attempt: The attempt that did.
-        at: Seconds of the driver's clock (Unix time).
-    """
-
-    step: int
-    metrics: dict[str, float]
-    attempt: int
-    at: float
 
 
 class Study(NamedTuple):
@@ -570,8 +556,26 @@ class Search:
         """
         return totals.saved(self._history)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one dict per trial, without times: equal for studies that computed the same."""
+    def rows(self, *, reports: bool = False, times: bool = False) -> list[dict[str, Any]]:
+        """Return one dict per trial; without times they are equal for studies that computed the same.
+
+        Args:
+            reports: One for each report instead, with ``trial``, ``step`` and the metrics: those of a trial's newest
+                attempt, and those from which that one went on.
+            times: With when trials ran and what they took; of reports when they came (``at``). All in seconds since
+                1970, or since the study began if it is simulated.
+        """
+        from etude.results.reports import as_it_stands
+        from etude.results.tables import of_reports, used, with_times
+
+        if reports:
+            history, found = as_it_stands(self.folder, self.metrics)
+            return list(of_reports(found, len(history.trials), times=times, simulated=self.simulated))
+        if not times:
+            return self._rows()
+        return list(with_times(self._rows(), self.trials, used(self.machines)))
+
+    def _rows(self) -> list[dict[str, Any]]:
         names = totals.parameters(self._history)
         tuned = any(trial.tunes for trial in self._history.trials)
         rows = []
@@ -599,14 +603,51 @@ class Search:
             rows.append(row)
         return rows
 
-    def frame(self) -> Any:
-        """Return the trials as a pandas DataFrame; without pandas, as a list of dicts."""
-        rows = self.rows()
-        try:
-            import pandas as pd
-        except ImportError:
+    def frame(self, *, reports: bool = False, times: bool = False) -> Any:
+        """Return the trials as a pandas DataFrame; without pandas, as a list of dicts.
+
+        Rows and columns are those of ``rows``. Whole numbers of which some are missing are of type ``Int64``. Times
+        become dates with ``pd.to_datetime(frame["at"], unit="s")``.
+
+        Args:
+            reports: As those of ``rows``.
+            times: As those of ``rows``.
+        """
+        from etude.results.tables import columns_of, frame_of
+
+        rows = self.rows(reports=reports, times=times)
+        if find_spec("pandas") is None:
             return rows
-        return pd.DataFrame(rows)
+        return frame_of({name: [row.get(name) for row in rows] for name in columns_of(rows)})
+
+    def export(
+        self,
+        to: Literal["tensorboard", "mlflow", "optuna"],
+        *,
+        into: str | os.PathLike[str] | None = None,
+        name: str | None = None,
+    ) -> Exported:
+        """Write the study, as it stands, where another tool finds it; print what is returned.
+
+        Only the journal is read. What an earlier export wrote there is brought up to date. A warning says what is not
+        there as it is here, such as names that had to change.
+
+        Args:
+            to: The tool.
+            into: For TensorBoard a folder; for MLflow a tracking URI, where MLflow itself would go if left out; for
+                Optuna the URL of a database, or the path of a journal file. A path that ends in ``.db`` is a database.
+            name: What the study is called there; its own name if left out.
+
+        Raises:
+            ConfigError: There is no such tool, it is not installed, or nothing can be written there.
+        """
+        from etude.exports.targets import export
+        from etude.results.exported import told_of
+
+        done = export(told_of(self.folder, self.metrics, self.meta), to, into=into, name=name)
+        for note in done.notes:
+            warnings.warn(note, stacklevel=2)
+        return done
 
     def report(
         self,
