@@ -98,6 +98,8 @@ ONLY_IN: Final = {
     "keras": {"frameworks"},
     "lightning": {"frameworks"},
     "transformers": {"frameworks"},
+    "xgboost": {"frameworks"},
+    "lightgbm": {"frameworks"},
     "optuna": {"tune", "analyse"},  # proposals; and what it knows of importances
     "narwhals": {"data"},
     "sqlite3": {"store", "studies", "system", "cli"},

@@ -247,6 +247,56 @@ TRANSFORMERS = """
     TRAIN = [to_the_end, until_enough]
 """
 
+BOOSTERS = """
+    import lightgbm, xgboost
+
+    L = (Y[:, 0] > 0).astype(int)
+
+    class Chaos(xgboost.callback.TrainingCallback):
+        def __init__(self, run):
+            self.run = run
+
+        def before_iteration(self, model, epoch, evals_log):
+            may_be_killed(self.run)
+            return False
+
+    def by_xgboost(run, lr: float):
+        rows, log = xgboost.DMatrix(X[:32], L[:32]), {}
+        booster = xgboost.train(
+            {"objective": "binary:logistic", "eta": lr, "nthread": 1}, rows, 40,
+            evals=[(xgboost.DMatrix(X[32:], L[32:]), "valid")], evals_result=log, verbose_eval=False,
+            callbacks=[Chaos(run), etude.callback("xgboost", run, names={"valid-logloss": "val_loss"})],
+            early_stopping_rounds=20,
+        )
+        predicted = booster.predict(xgboost.DMatrix(X))
+        return {
+            "val_loss": log["valid"]["logloss"][-1], "log": log["valid"]["logloss"],
+            "rounds": booster.num_boosted_rounds(), "best": booster.best_iteration, "sum": float(predicted.sum()),
+        }
+
+    def by_an_estimator(run, lr: float):
+        ours = etude.callback("lightgbm", run, names={"binary_logloss": "val_loss"})
+
+        def chaos(env):
+            may_be_killed(run)
+
+        chaos.before_iteration = True
+        made = lightgbm.LGBMClassifier(
+            n_estimators=ours.rounds(40), learning_rate=lr, min_child_samples=4, n_jobs=1, verbosity=-1,
+        )
+        enough = ours.beside(lightgbm.early_stopping(30, verbose=False))
+        made.fit(
+            X[:32], L[:32], eval_X=(X[32:],), eval_y=(L[32:],), init_model=ours.init_model(),
+            callbacks=[chaos, ours, enough],
+        )
+        return {
+            "val_loss": made.best_score_["valid_0"]["binary_logloss"], "best": made.best_iteration_,
+            "rounds": made.booster_.current_iteration(), "sum": float(made.predict_proba(X)[:, 0].sum()),
+        }
+
+    TRAIN = [by_xgboost, by_an_estimator]
+"""
+
 
 @pytest.mark.parametrize(
     "body",
@@ -255,6 +305,7 @@ TRANSFORMERS = """
         pytest.param(KERAS, id="keras"),
         pytest.param(LIGHTNING, id="lightning"),
         pytest.param(TRANSFORMERS, id="transformers"),
+        pytest.param(BOOSTERS, id="boosters"),
     ],
 )
 @pytest.mark.thorough

@@ -193,6 +193,8 @@ class Run:
         self.stop_seen = False
         self.last: dict[str, float] = {}
         """The newest value of each metric that was reported."""
+        self.logged: set[str] = set()
+        """Names under which a trainer of somebody else's has logged numbers; our own part of the handle."""
         self.metrics = tuple(metrics)
         """Names of the study's metrics, the main one first."""
         self._watched = watched or self.metrics[0]
