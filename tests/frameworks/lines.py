@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from etude.frameworks import state_file
-from etude.frameworks.trees import take_apart
+from etude.frameworks.trees import put_together, take_apart
 from etude.worker.run import NoLine, Run, State, WhyNot
 
 
@@ -17,6 +17,7 @@ class Line(NoLine):
         self.before = before
         self.states: list[State] = []
         self.reports: list[dict[str, float]] = []
+        self.notes: list[str] = []
 
     def report(self, step: int, metrics: dict[str, float]) -> None:
         self.reports.append(metrics)
@@ -24,9 +25,11 @@ class Line(NoLine):
     def take_up(self, why_not: WhyNot) -> State | None:
         return self.before if self.before is not None and why_not(self.before) is None else None
 
+    def warn(self, text: str) -> None:
+        self.notes.append(text)
+
     def save(self, state: State) -> None:
-        take_apart(state._asdict(), path="")
-        self.states.append(state)
+        self.states.append(State(**put_together(*take_apart(state._asdict(), path=""))))
 
 
 class HeldAtOne(Line):
@@ -37,9 +40,9 @@ class HeldAtOne(Line):
         self.held = True
 
 
-def run_on(line: Line, folder: Path, metric: str = "loss") -> Run:
+def run_on(line: Line, folder: Path, metric: str = "loss", **options: bool) -> Run:
     """Return a run whose files are in a folder."""
-    return Run(metrics=(metric,), params={}, seed=1, trial=0, folder=lambda: folder, line=line)
+    return Run(metrics=(metric,), params={}, seed=1, trial=0, folder=lambda: folder, line=line, **options)
 
 
 def through_a_file(state: State, folder: Path) -> State:

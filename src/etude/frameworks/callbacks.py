@@ -44,10 +44,18 @@ class Ranks(Protocol):
 class Running(Protocol):
     """What a callback wants of a run handle."""
 
-    keeper: Keeping
-    together: Ranks
     trial: int | None
     logged: set[str]
+
+    @property
+    def keeper(self) -> Keeping:
+        """What keeps its state."""
+        ...
+
+    @property
+    def together(self) -> Ranks:
+        """What it does together with other ranks."""
+        ...
 
     @property
     def folder(self) -> Path:

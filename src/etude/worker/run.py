@@ -175,6 +175,7 @@ class Run:
         probing: Probing | None = None,
         inherits: Callable[[], Mapping[str, Any]] = dict,
         together: Together | Alone = ALONE,
+        auto_report: bool = False,
     ) -> None:
         self.params = dict(params)
         self.seed = seed
@@ -193,6 +194,10 @@ class Run:
         self.stop_seen = False
         self.last: dict[str, float] = {}
         """The newest value of each metric that was reported."""
+        self.auto_report = auto_report
+        """Whether trainers of models that the model function returns are reported unasked; our own part."""
+        self.judged = 0
+        """How many reports had one of the metrics in them; our own part of the handle."""
         self.logged: set[str] = set()
         """Names under which a trainer of somebody else's has logged numbers; our own part of the handle."""
         self.metrics = tuple(metrics)
@@ -233,6 +238,7 @@ class Run:
         redone = self._within is not None and self._within.ahead is not None  # the attempt before has reported it
         if values and not redone:
             self._step += self._watched in values
+            self.judged += not values.keys().isdisjoint(self.metrics)
             self.last.update(values)
             self._line.report(self._step, values)
         if self.probing is not None:
@@ -513,6 +519,15 @@ class Run:
         if (importance := self.importance.state()) is not None:
             rest[IMPORTANCE] = importance
         return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), rest, batch=batch)
+
+    @property
+    def is_in_epochs(self) -> bool:
+        """Whether an epoch is being trained; our own part of the handle."""
+        return self._depth > 0
+
+    def say(self, text: str) -> None:
+        """Have users told something, once; our own part of the handle."""
+        self._line.warn(text)
 
     def log(self, *words: object) -> None:
         """Write a line to the attempt's log."""
