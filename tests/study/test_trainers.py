@@ -60,6 +60,7 @@ TAIL = """
 """
 
 SKLEARN = """
+    from sklearn.ensemble import GradientBoostingRegressor
     from sklearn.neural_network import MLPRegressor
 
     def train(run, lr: float):
@@ -74,7 +75,16 @@ SKLEARN = """
             run.report(val_loss=float(np.square(net.predict(X) - Y[:, 0]).mean()))
         return {"val_loss": run.last["val_loss"], "seen": kept.seen, "sum": float(net.coefs_[0].sum())}
 
-    TRAIN = [train]
+    def grown(run, lr: float):
+        forest = GradientBoostingRegressor(n_estimators=3, learning_rate=lr, subsample=0.7, warm_start=True)
+        run.keep(forest=forest)
+        for epoch in run.epochs(18):
+            may_be_killed(run)
+            forest.set_params(n_estimators=3 * (epoch + 1)).fit(X, Y[:, 0])
+            run.report(val_loss=float(np.square(forest.predict(X) - Y[:, 0]).mean()))
+        return {"val_loss": run.last["val_loss"], "trees": len(forest.estimators_), "sum": float(forest.predict(X).sum())}
+
+    TRAIN = [train, grown]
 """
 
 KERAS = """

@@ -252,8 +252,8 @@ class Run:
 
         Args:
             things: Anything with ``state_dict`` and ``load_state_dict`` (modules, optimizers, schedulers, scalers);
-                Keras models, optimizers and callbacks; scikit-learn estimators with ``partial_fit``; and plain values:
-                numbers, texts, arrays, and dicts and lists of them.
+                Keras models, optimizers and callbacks; scikit-learn estimators with ``partial_fit``, or with
+                ``warm_start=True``; and plain values: numbers, texts, arrays, and dicts and lists of them.
 
         Returns:
             All of them as attributes. A plain value is changed by setting it: ``kept.best = 0.9``.
