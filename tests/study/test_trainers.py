@@ -82,7 +82,8 @@ SKLEARN = """
             may_be_killed(run)
             forest.set_params(n_estimators=3 * (epoch + 1)).fit(X, Y[:, 0])
             run.report(val_loss=float(np.square(forest.predict(X) - Y[:, 0]).mean()))
-        return {"val_loss": run.last["val_loss"], "trees": len(forest.estimators_), "sum": float(forest.predict(X).sum())}
+        came = {"trees": len(forest.estimators_), "sum": float(forest.predict(X).sum())}
+        return {"val_loss": run.last["val_loss"], **came}
 
     TRAIN = [train, grown]
 """
