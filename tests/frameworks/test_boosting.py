@@ -205,6 +205,24 @@ def test_an_early_stopping_counts_on_wherever_an_attempt_was_lost(fit: Fit, tmp_
 
 
 @pytest.mark.parametrize("fit", FITS)
+def test_a_booster_is_saved_when_it_has_grown_by_a_tenth_and_when_it_pauses(fit: Fit, tmp_path: Path) -> None:
+    class HeldAt(Line):
+        def report(self, step: int, metrics: dict[str, float]) -> None:
+            super().report(step, metrics)
+            self.held = len(self.reports) == 43
+
+    line = HeldAt()
+    with pytest.raises(Hold):
+        fit(run_on(line, tmp_path), rounds=60)
+    rounds = [state.epoch for state in line.states]
+    assert rounds[:19] == list(range(1, 20))
+    assert rounds[19:] == [21, 23, 25, 27, 29, 32, 35, 38, 42, 43]
+    again = Line(before=through_a_file(line.states[-2], tmp_path))
+    assert fit(run_on(again, tmp_path), rounds=60) == fit(None, rounds=60)
+    assert len(again.reports) == 18
+
+
+@pytest.mark.parametrize("fit", FITS)
 def test_the_last_round_was_saved_and_the_end_was_not_told(fit: Fit, tmp_path: Path) -> None:
     line = Line()
     whole = fit(run_on(line, tmp_path))

@@ -31,6 +31,7 @@ class Keeping(Protocol):
 
     kept: Any
     twice: bool
+    due: bool
 
 
 class Ranks(Protocol):

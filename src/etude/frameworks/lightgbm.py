@@ -85,11 +85,11 @@ class Callback:
         if not self._began:
             self._begin(env)
         self.catch_up(env)
-        boosted.model = env.model.model_to_string(num_iteration=-1).encode()
+        boosted.write = lambda: env.model.model_to_string(num_iteration=-1).encode()
         rows = [list(row[:4]) for row in env.evaluation_result_list or []]
         boosted.log.append([[which, metric, float(value), bool(more)] for which, metric, value, more in rows])
-        boosting.report(self._turns, [(which, metric, float(value)) for which, metric, value, _ in rows])
-        if not self._turns.end() and env.iteration + 1 < env.end_iteration:
+        measured = [(which, metric, float(value)) for which, metric, value, _ in rows]
+        if not boosting.end(self._turns, boosted, measured) and env.iteration + 1 < env.end_iteration:
             raise lightgbm.callback.EarlyStopException(-1, env.evaluation_result_list or [])
 
     def catch_up(self, env: Any) -> None:

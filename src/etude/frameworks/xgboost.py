@@ -92,21 +92,17 @@ class Callback(xgboost.callback.TrainingCallback):
         """Report a round, and save."""
         if epoch < self._before:
             return False
-        assert self._boosted is not None
-        self._boosted.model = bytes(model.save_raw(FORMAT))
-        self._report()
-        return not self._turns.end()
-
-    def _report(self) -> None:
-        assert self._boosted is not None
-        self._reported = self._boosted.done
-        boosting.report(self._turns, _measured(self._boosted.log[-1]))
+        boosted = self._boosted
+        assert boosted is not None
+        boosted.write = lambda: bytes(model.save_raw(FORMAT))
+        self._reported = boosted.done
+        return not boosting.end(self._turns, boosted, _measured(boosted.log[-1]))
 
     def after_training(self, model: Any) -> Any:
         """Leave the booster as if this had not been."""
         self._bring_back(model)
         if self._boosted is not None and self._boosted.done > self._reported:  # another callback has ended it before us
-            self._report()
+            boosting.report(self._turns, _measured(self._boosted.log[-1]))
         for name in REPLACED:
             vars(model).pop(name, None)
         return model

@@ -297,7 +297,7 @@ class Run:
             self._line.turn("the end of an epoch")
             if within is not None:
                 within.end()
-                if over or self._line.held or self.tuning.saves(epoch + 1, n):
+                if over or self._line.held or (self.keeper.due and self.tuning.saves(epoch + 1, n)):
                     self._line.save(self._state(loop, epoch + 1, n, over=bool(over)))
             if is_outermost and (over or epoch + 1 == n):
                 self.tuning.rest()
