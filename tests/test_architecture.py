@@ -113,6 +113,8 @@ ONLY_IN: Final = {
     "keras": {"frameworks"},
     "lightning": {"frameworks"},
     "transformers": {"frameworks"},
+    "xgboost": {"frameworks"},
+    "lightgbm": {"frameworks"},
     "optuna": {"tune", "analyse", "exports"},  # proposals; what it knows of importances; and studies for its users
     "sqlalchemy": {"exports"},
     "mlflow": {"exports"},

@@ -33,8 +33,12 @@ NOT_RUN = re.compile(r"<!-- not run: *(.*?) *-->\s*\Z", re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 DIAGRAM = re.compile(r"(```mermaid\n)(stateDiagram-v2\n.*?)(\n```)", re.DOTALL)
 NEEDS_TORCH = {"etude.frameworks.torch"}
-LOADS_A_TRAINER = {"etude.frameworks.keras", "etude.frameworks.keras_fit", "etude.frameworks.transformers"}
-"""They have no examples, and their libraries take ten seconds to load; tests/frameworks/test_callbacks.py does that."""
+LOADS_A_TRAINER = {
+    *{"etude.frameworks.keras", "etude.frameworks.keras_fit", "etude.frameworks.transformers"},
+    *{"etude.frameworks.xgboost", "etude.frameworks.lightgbm"},
+}
+"""They have no examples, and their libraries take ten seconds to load; tests/frameworks/test_callbacks.py and
+tests/frameworks/test_boosting.py do that."""
 
 
 def as_script(page: str) -> str:

@@ -49,6 +49,10 @@ class Experiment:
         mode: ``"max"`` if larger is better, ``"min"`` if smaller is.
         reference: What the metric is to come to with the base of an ablation, or at best, such as a published value:
             ``study.threats()`` says whether it does. It changes nothing about what a study is.
+        auto_report: Whether a Keras model or a LightningModule that the model function returns is reported and saved
+            after each epoch of its ``fit`` without a call in the training function. Where that passes
+            ``etude.callback``, or has a loop of ``run.epochs``, it makes no difference. ``False`` is part of what a
+            study is: a trial that reports nothing cannot be stopped early.
 
     Raises:
         SignatureError: The functions do not fit together.
@@ -72,7 +76,11 @@ class Experiment:
         metric: str | Mapping[str, Mode],
         mode: Mode | None = None,
         reference: float | None = None,
+        auto_report: bool = True,
     ) -> None:
+        if not isinstance(auto_report, bool):
+            raise ConfigError(f"auto_report={brief(auto_report)} is neither True nor False. Pass one of them.")
+        self.auto_report = auto_report
         self.metrics = Metrics.read(metric, mode)
         self.reference = read_reference(reference)
         given = {"train": train, "model": model, "data": data}

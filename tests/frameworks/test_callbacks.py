@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lines import HeldAtOne, Line, run_on, through_a_file
 
 import etude
 from etude.core.errors import ConfigError, StateError
 from etude.frameworks import state_file
 from etude.frameworks.kinds import handle
 from etude.frameworks.trees import put_together, take_apart
-from etude.worker.run import Hold, NoLine, Run, State, Stop, WhyNot
+from etude.worker.run import Hold, Run, Stop
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries
 
@@ -23,31 +24,7 @@ X = np.random.RandomState(0).normal(size=(24, 6)).astype("float32")
 Y = X[:, :1].copy()
 
 
-class Line(NoLine):
-    """A line that notes what comes, and may go on from a state."""
-
-    def __init__(self, *, halted: bool = False, held: bool = False, before: State | None = None) -> None:
-        self.halted, self.held = halted, held
-        self.before = before
-        self.states: list[State] = []
-        self.reports: list[dict[str, float]] = []
-
-    def report(self, step: int, metrics: dict[str, float]) -> None:
-        self.reports.append(metrics)
-
-    def take_up(self, why_not: WhyNot) -> State | None:
-        return self.before if self.before is not None and why_not(self.before) is None else None
-
-    def save(self, state: State) -> None:
-        take_apart(state._asdict(), path="")
-        self.states.append(state)
-
-
 Fit = Callable[..., Any]
-
-
-def run_on(line: Line, folder: Path) -> Run:
-    return Run(metrics=("loss",), params={}, seed=1, trial=0, folder=lambda: folder, line=line)
 
 
 def keras_net(*layers: Any, compiled: bool = True) -> Any:
@@ -148,14 +125,6 @@ def test_a_stop_ends_the_training(fit: Fit, tmp_path: Path) -> None:
     assert line.states == []
 
 
-class HeldAtOne(Line):
-    """A line that is held when the first epoch has been reported."""
-
-    def report(self, step: int, metrics: dict[str, float]) -> None:
-        super().report(step, metrics)
-        self.held = True
-
-
 @pytest.mark.parametrize("fit", FITS)
 def test_a_pause_comes_after_the_save_and_the_next_attempt_goes_on_from_there(fit: Fit, tmp_path: Path) -> None:
     paused = HeldAtOne()
@@ -177,11 +146,6 @@ def test_a_trial_with_a_larger_budget_goes_on_where_it_is_seen_that_it_can(fit: 
     random.seed(0)
     fit(run_on(large, tmp_path), epochs=3)
     assert [state.epoch for state in large.states] == ([3] if fit.__name__.endswith("keras") else [1, 2, 3])
-
-
-def through_a_file(state: State, folder: Path) -> State:
-    state_file.write(folder / "state", *take_apart(state._asdict(), path=""))
-    return State(**state_file.read(folder / "state"))
 
 
 @pytest.mark.parametrize("fit", FITS)
@@ -226,7 +190,7 @@ def test_an_unknown_trainer_is_refused_with_those_that_are_known(tmp_path: Path)
         etude.callback("fastai", run_on(Line(), tmp_path))
     assert str(refused.value) == (
         "etude.callback('fastai', ...) is for no trainer that is known. There are 'keras', 'lightning', "
-        "'transformers'. A loop of your own needs none: for epoch in run.epochs(n)."
+        "'transformers', 'xgboost', 'lightgbm'. A loop of your own needs none: for epoch in run.epochs(n)."
     )
 
 

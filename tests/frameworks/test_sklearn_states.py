@@ -125,6 +125,59 @@ def test_an_estimator_that_was_away_learns_on_as_one_that_was_not(module: str, c
     assert_equal(undisturbed, resumed)
 
 
+GROWERS = {
+    "linear_model": ["LogisticRegression max_iter=2", "ElasticNet max_iter=2, selection='random'"],
+    "neural_network": ["MLPRegressor max_iter=2, solver='lbfgs'"],
+    "ensemble": [
+        *("RandomForestClassifier n_estimators=3", "ExtraTreesRegressor n_estimators=3, random_state=0"),
+        *("GradientBoostingClassifier n_estimators=3, subsample=0.5", "GradientBoostingRegressor n_estimators=3"),
+        *("BaggingClassifier n_estimators=3", "IsolationForest n_estimators=3, random_state=1"),
+        *("HistGradientBoostingClassifier max_iter=3", "HistGradientBoostingRegressor max_iter=3, max_features=0.5"),
+    ],
+}
+"""Module -> estimators that learn on with ``warm_start``."""
+
+
+def grow(estimator: Any, step: int) -> None:
+    """Let an estimator learn on; those that have a number of rounds or trees get more of them."""
+    draw = np.random.RandomState(0)
+    x = draw.normal(size=(60, 6))
+    y = (x[:, 0] > x[:, 1]).astype(int)
+    name = "n_estimators" if hasattr(estimator, "n_estimators") else "max_iter"
+    if hasattr(estimator, "estimators_") or hasattr(estimator, "n_trees_per_iteration_"):
+        estimator.set_params(**{name: 3 * (step + 1)})
+    estimator.fit(x, y)
+
+
+@pytest.mark.parametrize(("module", "call"), [(module, call) for module in GROWERS for call in GROWERS[module]])
+def test_an_estimator_with_a_warm_start_learns_on_as_one_that_was_not_away(
+    module: str, call: str, tmp_path: Path
+) -> None:
+    np.random.seed(1)
+    one = made(module, f"{call}, warm_start=True")
+    for step in range(2):
+        grow(one, step)
+    found = handle(one, path="kept.one")
+    assert found is not None
+    state_file.write(tmp_path / "state", *take_apart([found.weights(), found.rest()], path=""))
+    drawn = np.random.get_state()
+    other = made(module, f"{call}, warm_start=True")
+    given = handle(other, path="kept.one")
+    assert given is not None
+    given.bring_back(*state_file.read(tmp_path / "state"))
+    x = np.random.RandomState(7).normal(size=(200, 6))
+    predict = "predict_proba" if hasattr(one, "predict_proba") else "predict"
+    assert np.array_equal(getattr(one, predict)(x), getattr(other, predict)(x))
+    for step in (2, 3):
+        grow(one, step)
+    np.random.set_state(drawn)
+    for step in (2, 3):
+        grow(other, step)
+    assert np.array_equal(getattr(one, predict)(x), getattr(other, predict)(x))
+    if hasattr(one, "n_estimators"):
+        assert len(other.estimators_) == 12
+
+
 def test_a_generator_that_others_hold_stays_that_generator(tmp_path: Path) -> None:
     stopped = MLPClassifier((4,), random_state=np.random.RandomState(5))
     learn(stopped, 0)
@@ -157,7 +210,7 @@ def test_a_class_of_ones_own_is_kept_and_what_stands_in_it_is_refused_by_name(tm
         handle(resumed, path="kept.net")
     assert str(refused.value) == (
         "kept.net.other is Mine() (Mine), which no file can hold without pickling it. Of an estimator arrays, plain "
-        "values, generators made by numpy.random.RandomState and objects of scikit-learn can be kept."
+        "values, generators made by numpy.random.RandomState or default_rng, and objects of scikit-learn can be kept."
     )
 
 

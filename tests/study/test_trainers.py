@@ -36,8 +36,8 @@ HEAD = """
 """
 
 TAIL = """
-    def tune(train, name):
-        search = etude.Experiment(train, metric="val_loss", mode="min").tune(
+    def tune(train, name, model=None):
+        search = etude.Experiment(train, model=model, metric="val_loss", mode="min").tune(
             {"lr": etude.loguniform(1e-3, 1e-1)}, trials=2, workers=1, retries=20, sampler="random", stopper="none",
             name=name,
         )
@@ -47,9 +47,10 @@ TAIL = """
 
     if __name__ == "__main__":
         for n, train in enumerate(TRAIN):
-            expected, _ = tune(train, f"quiet-{n}")
+            model = globals().get("MODELS", [None] * len(TRAIN))[n]
+            expected, _ = tune(train, f"quiet-{n}", model)
             DEADLY.touch()
-            found, attempts = tune(train, f"killed-{n}")
+            found, attempts = tune(train, f"killed-{n}", model)
             assert min(attempts) >= 3, attempts
             assert found == expected, f"{train}\\n{found}\\n{expected}"
             DEADLY.unlink()
@@ -59,6 +60,7 @@ TAIL = """
 """
 
 SKLEARN = """
+    from sklearn.ensemble import GradientBoostingRegressor
     from sklearn.neural_network import MLPRegressor
 
     def train(run, lr: float):
@@ -73,7 +75,17 @@ SKLEARN = """
             run.report(val_loss=float(np.square(net.predict(X) - Y[:, 0]).mean()))
         return {"val_loss": run.last["val_loss"], "seen": kept.seen, "sum": float(net.coefs_[0].sum())}
 
-    TRAIN = [train]
+    def grown(run, lr: float):
+        forest = GradientBoostingRegressor(n_estimators=3, learning_rate=lr, subsample=0.7, warm_start=True)
+        run.keep(forest=forest)
+        for epoch in run.epochs(18):
+            may_be_killed(run)
+            forest.set_params(n_estimators=3 * (epoch + 1)).fit(X, Y[:, 0])
+            run.report(val_loss=float(np.square(forest.predict(X) - Y[:, 0]).mean()))
+        came = {"trees": len(forest.estimators_), "sum": float(forest.predict(X).sum())}
+        return {"val_loss": run.last["val_loss"], **came}
+
+    TRAIN = [train, grown]
 """
 
 KERAS = """
@@ -247,6 +259,98 @@ TRANSFORMERS = """
     TRAIN = [to_the_end, until_enough]
 """
 
+BOOSTERS = """
+    import lightgbm, xgboost
+
+    L = (Y[:, 0] > 0).astype(int)
+
+    class Chaos(xgboost.callback.TrainingCallback):
+        def __init__(self, run):
+            self.run = run
+
+        def before_iteration(self, model, epoch, evals_log):
+            may_be_killed(self.run)
+            return False
+
+    def by_xgboost(run, lr: float):
+        rows, log = xgboost.DMatrix(X[:32], L[:32]), {}
+        booster = xgboost.train(
+            {"objective": "binary:logistic", "eta": lr, "nthread": 1}, rows, 40,
+            evals=[(xgboost.DMatrix(X[32:], L[32:]), "valid")], evals_result=log, verbose_eval=False,
+            callbacks=[Chaos(run), etude.callback("xgboost", run, names={"valid-logloss": "val_loss"})],
+            early_stopping_rounds=20,
+        )
+        predicted = booster.predict(xgboost.DMatrix(X))
+        return {
+            "val_loss": log["valid"]["logloss"][-1], "log": log["valid"]["logloss"],
+            "rounds": booster.num_boosted_rounds(), "best": booster.best_iteration, "sum": float(predicted.sum()),
+        }
+
+    def by_an_estimator(run, lr: float):
+        ours = etude.callback("lightgbm", run, names={"binary_logloss": "val_loss"})
+
+        def chaos(env):
+            may_be_killed(run)
+
+        chaos.before_iteration = True
+        made = lightgbm.LGBMClassifier(
+            n_estimators=ours.rounds(40), learning_rate=lr, min_child_samples=4, n_jobs=1, verbosity=-1,
+        )
+        enough = ours.beside(lightgbm.early_stopping(30, verbose=False))
+        made.fit(
+            X[:32], L[:32], eval_X=(X[32:],), eval_y=(L[32:],), init_model=ours.init_model(),
+            callbacks=[chaos, ours, enough],
+        )
+        return {
+            "val_loss": made.best_score_["valid_0"]["binary_logloss"], "best": made.best_iteration_,
+            "rounds": made.booster_.current_iteration(), "sum": float(made.predict_proba(X)[:, 0].sum()),
+        }
+
+    TRAIN = [by_xgboost, by_an_estimator]
+"""
+
+UNASKED = (
+    KERAS
+    + LIGHTNING
+    + """
+    def keras_model():
+        net = keras.Sequential([
+            keras.Input((6,)), keras.layers.Dense(8, "relu"), keras.layers.Dropout(0.3), keras.layers.Dense(1),
+        ])
+        net.compile(keras.optimizers.Adam(0.05), "mse")
+        return net
+
+    MODELS = [keras_model, lambda: Net(None, 0.05)]
+
+    def keras_alone(model, run, lr: float):
+        net = model()
+        enough = keras.callbacks.EarlyStopping(patience=2, min_delta=1.0, restore_best_weights=True)
+        history = net.fit(
+            X, Y, batch_size=12, epochs=9, validation_data=(X, Y), verbose=0, callbacks=[Chaos(run), enough],
+        ).history
+        return {
+            "val_loss": min(history["val_loss"]), "history": history, "best": enough.best,
+            "sums": [float(np.sum(w)) for w in net.get_weights()],
+        }
+
+    def lightning_alone(model, run, lr: float):
+        data = TensorDataset(torch.tensor(X), torch.tensor(Y))
+        net = model()
+        net.run, net.lr = run, lr
+        trainer = lightning.Trainer(
+            max_epochs=6, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+            enable_checkpointing=False, callbacks=[EarlyStopping("val_loss", patience=4, min_delta=0.5)],
+        )
+        trainer.fit(net, DataLoader(data, batch_size=12, shuffle=True), DataLoader(data, batch_size=24))
+        return {
+            "val_loss": float(trainer.callback_metrics["val_loss"]), "epoch": trainer.current_epoch,
+            "step": trainer.global_step, "sums": [float(p.double().sum()) for p in net.parameters()],
+        }
+
+    TRAIN = [keras_alone, lightning_alone]
+"""
+)
+
 
 @pytest.mark.parametrize(
     "body",
@@ -255,6 +359,8 @@ TRANSFORMERS = """
         pytest.param(KERAS, id="keras"),
         pytest.param(LIGHTNING, id="lightning"),
         pytest.param(TRANSFORMERS, id="transformers"),
+        pytest.param(BOOSTERS, id="boosters"),
+        pytest.param(UNASKED, id="without a call"),
     ],
 )
 @pytest.mark.thorough
@@ -262,3 +368,52 @@ def test_a_trainer_that_is_killed_comes_to_what_one_comes_to_that_is_not(body: s
     script = write_script(tmp_path, textwrap.dedent(HEAD) + textwrap.dedent(body) + textwrap.dedent(TAIL))
     done = run_script(script, patience_s=600.0)  # loading such a library takes a process ten seconds
     assert (done.returncode, done.stdout) == (0, "equal\n"), done.stderr
+
+
+SILENT = """
+    import keras, numpy as np, etude
+
+    X = np.zeros((24, 6), "float32")
+
+    def model():
+        net = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
+        net.compile("sgd", "mse")
+        return net
+
+    def train(model, lr: float):
+        model().fit(X, X[:, :1], epochs=2, verbose=0)
+
+    def tune(metric, **options):
+        experiment = etude.Experiment(train, model=model, metric=metric, mode="min", **options)
+        return experiment.tune({"lr": [0.1]}, trials=1, workers=1, name=metric)
+
+    if __name__ == "__main__":
+        [trial] = tune("loss").trials
+        assert (trial.state, len(trial.curve)) == ("finished", 2), trial.traceback
+        assert tune("loss").trials[0].weights is not None
+        for metric, options in (("val_loss", {}), ("f1", {"auto_report": False}), ("loss", {"auto_report": False})):
+            try:
+                tune(metric, **options)
+            except etude.StudyError as error:
+                print(error)
+"""
+
+
+def test_whether_trainers_are_reported_unasked_is_part_of_a_study_and_what_they_log_of_its_errors(
+    tmp_path: Path,
+) -> None:
+    done = run_script(write_script(tmp_path, SILENT), patience_s=300.0)
+    assert done.returncode == 0, done.stderr
+    first, second, *third = done.stdout.splitlines()
+    assert first.partition(" No trial has gone well so far")[0] == (
+        "Trial 0 gave no result: The metric 'val_loss' never came: the training function returned nothing, and "
+        "reported 'loss'. Its trainer logs 'loss': name one of them as the metric, or have it log 'val_loss'. It logs "
+        "'val_loss' once it is given validation data. Else return a number or {'val_loss': ...}, or call "
+        "run.report(val_loss=...) at least once."
+    )
+    assert second.partition(" No trial has gone well so far")[0] == (
+        "Trial 0 gave no result: The metric 'f1' never came: the training function returned nothing, and reported "
+        "none. Return a number or {'f1': ...}, or call run.report(f1=...) at least once."
+    )
+    assert third[0] == "The study 'loss' began with another definition:"
+    assert [line.strip() for line in third if "auto_report" in line] == ["added auto_report: False"]

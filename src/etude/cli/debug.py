@@ -179,6 +179,7 @@ def _run(experiment: Experiment, metrics: Metrics, recorded: TrialResult, *, pdb
         folder=_Folder(),
         device=default_device(),
         line=line,
+        auto_report=experiment.auto_report,
     )
     came = Came("finished", curve=line.curve)
     returned: Any = None
@@ -188,7 +189,9 @@ def _run(experiment: Experiment, metrics: Metrics, recorded: TrialResult, *, pdb
         functions, arm = experiment.functions, recorded.goes_without
         returned = Bound(functions, experiment.signature, recorded.params, run, start, arm=arm).train()
         if not run.stop_seen:
-            came.values = _by_name(metrics, *read_result(returned, metrics=metrics.names, reported=run.last))
+            came.values = _by_name(
+                metrics, *read_result(returned, metrics=metrics.names, reported=run.last, logged=run.logged)
+            )
     except Stop:
         pass
     except (KeyboardInterrupt, bdb.BdbQuit):  # the user has left, be it at a breakpoint

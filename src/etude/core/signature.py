@@ -268,6 +268,11 @@ class Definition(typing.Protocol):
         ...
 
 
+def reports_by_itself(experiment: Definition) -> bool:
+    """Return whether trainers of an experiment's models are reported without a call in the training function."""
+    return bool(getattr(experiment, "auto_report", True))
+
+
 def is_group(annotation: Any) -> bool:
     """Say whether a parameter with this annotation is a group of parameters."""
     return isinstance(annotation, type) and dataclasses.is_dataclass(annotation)

@@ -20,6 +20,8 @@ MODULES: Final = {
     "keras": "etude.frameworks.keras_fit",
     "lightning": "etude.frameworks.lightning",
     "transformers": "etude.frameworks.transformers",
+    "xgboost": "etude.frameworks.xgboost",
+    "lightgbm": "etude.frameworks.lightgbm",
 }
 """Trainer -> our module for it."""
 
@@ -29,6 +31,7 @@ class Keeping(Protocol):
 
     kept: Any
     twice: bool
+    due: bool
 
 
 class Ranks(Protocol):
@@ -42,9 +45,18 @@ class Ranks(Protocol):
 class Running(Protocol):
     """What a callback wants of a run handle."""
 
-    keeper: Keeping
-    together: Ranks
     trial: int | None
+    logged: set[str]
+
+    @property
+    def keeper(self) -> Keeping:
+        """What keeps its state."""
+        ...
+
+    @property
+    def together(self) -> Ranks:
+        """What it does together with other ranks."""
+        ...
 
     @property
     def folder(self) -> Path:
@@ -71,14 +83,17 @@ class Running(Protocol):
 def callback(trainer: str, run: Any, *, names: Mapping[str, str] | None = None) -> Any:
     """Return a callback that reports each epoch's metrics, and saves and resumes a trainer by its own checkpoints.
 
-    Give it to the trainer as the last of its callbacks:
+    Of boosters a round is an epoch. Give it to the trainer as the last of its callbacks:
 
     - ``model.fit(..., callbacks=[callback])`` for Keras;
     - ``trainer.fit(..., ckpt_path=callback.ckpt_path(trainer))`` for Lightning;
-    - ``trainer.train(resume_from_checkpoint=callback.checkpoint())`` for the Trainer of Transformers.
+    - ``trainer.train(resume_from_checkpoint=callback.checkpoint())`` for the Trainer of Transformers;
+    - ``xgboost.train(..., callbacks=[callback])`` and ``XGBClassifier(callbacks=[callback])``;
+    - ``lightgbm.train(params, rows, callback.rounds(n), init_model=callback.init_model(), callbacks=[callback])``, and
+      ``LGBMClassifier(callback.rounds(n)).fit(..., init_model=callback.init_model(), callbacks=[callback])``.
 
     Args:
-        trainer: ``"keras"``, ``"lightning"`` or ``"transformers"``.
+        trainer: ``"keras"``, ``"lightning"``, ``"transformers"``, ``"xgboost"`` or ``"lightgbm"``.
         run: The run handle, as the training function got it.
         names: What the trainer calls a metric -> what the study calls it, where that differs.
 
@@ -94,7 +109,16 @@ def callback(trainer: str, run: Any, *, names: Mapping[str, str] | None = None) 
             f"etude.callback({trainer!r}, ...) is for no trainer that is known. There are "
             f"{', '.join(map(repr, MODULES))}. A loop of your own needs none: for epoch in run.epochs(n)."
         )
-    return importlib.import_module(MODULES[trainer]).callback(Turns(run, names or {}))
+    try:
+        module = importlib.import_module(MODULES[trainer])
+    except ModuleNotFoundError as error:
+        if error.name not in (trainer, f"pytorch_{trainer}"):
+            raise
+        raise ImportError(
+            f"etude.callback({trainer!r}, ...) needs {trainer}, which is not installed. Install it: "
+            f"pip install {trainer}."
+        ) from error
+    return module.callback(Turns(run, names or {}))
 
 
 class Turns:
@@ -106,11 +130,12 @@ class Turns:
 
     Attributes:
         run: The run handle.
+        names: What the trainer calls a metric -> what the study calls it.
     """
 
     def __init__(self, run: Running, names: Mapping[str, str]) -> None:
         self.run = run
-        self._names = dict(names)
+        self.names = dict(names)
         self._turns: Generator[int, bool | None, None] | None = None
 
     def begin(self, n: float) -> bool:
@@ -145,8 +170,13 @@ class Turns:
 
     def report(self, metrics: Mapping[str, Any]) -> None:
         """Report all that is a number, under the study's names."""
-        numbers = {name: value for name, value in metrics.items() if _is_number(value)}
-        self.run.report({self._names.get(name, name): float(value) for name, value in numbers.items()})
+        numbers = {name: float(value) for name, value in metrics.items() if _is_number(value)}
+        self.run.logged.update(numbers)
+        self.tell({self.names.get(name, name): value for name, value in numbers.items()})
+
+    def tell(self, numbers: Mapping[str, float]) -> None:
+        """Report numbers under the names that they have."""
+        self.run.report(numbers)
 
 
 MOST: Final = 10**9

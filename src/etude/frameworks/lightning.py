@@ -13,11 +13,12 @@ import copy
 import importlib
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from etude.core.errors import ConfigError
+from etude.frameworks.unasked_turns import UnaskedTurns
 
 if TYPE_CHECKING:
     from etude.frameworks.callbacks import Turns
@@ -31,15 +32,45 @@ PARAMETERS: Final = (
 """Parts of a checkpoint from which a class could be made anew. Here the training function does that."""
 
 
+UNASKED: Final = "unasked"
+"""Under this name is kept what nobody has asked us to keep."""
+
 LOOPS: Final = ("fit_loop", "validate_loop", "test_loop", "predict_loop")
 """Of a trainer, as its checkpoint has them."""
 
 
 def callback(turns: Turns) -> Any:
     """Return the callback, for whichever of its two names the library was loaded under."""
-    package = "pytorch_lightning" if "lightning" not in sys.modules and "pytorch_lightning" in sys.modules else None
-    base = importlib.import_module(f"{package or 'lightning.pytorch'}.callbacks").Checkpoint
+    other = "lightning" not in sys.modules and "pytorch_lightning" in sys.modules
+    return _callback(turns, "pytorch_lightning" if other else "lightning.pytorch")
+
+
+def _callback(turns: Turns, package: str) -> Any:
+    base = importlib.import_module(f"{package}.callbacks").Checkpoint
     return type("Callback", (Hooks, base), {"__doc__": Hooks.__doc__})(turns)
+
+
+def with_ours(theirs: Any, trainer: Any, turns: Callable[[], UnaskedTurns | None], package: str) -> Any:
+    """Return the callbacks that a module adds to its trainer's, and ours, where nobody has asked for it.
+
+    Args:
+        theirs: What the module says by itself: a callback, or several.
+        trainer: That is about to do something with the module.
+        turns: Gives the turns of a fit; None for one that is none of ours.
+        package: The name under which Lightning was loaded.
+    """
+    listed = list(theirs) if isinstance(theirs, Sequence) else [theirs] if theirs else []
+    known = [*trainer.callbacks, *listed]
+    if trainer.state.fn != "fit":
+        return theirs
+    for one in known:
+        if isinstance(one, Hooks):
+            one.another_fit(trainer, turns)
+            return theirs
+    if (own := turns()) is None:
+        return theirs
+    ours = _callback(own, package)
+    return [*listed, ours] if ours.begin_unasked(trainer) else theirs
 
 
 class Hooks:
@@ -51,6 +82,7 @@ class Hooks:
         self._content: _Content | None = None
         self._path: Path | None = None
         self._began = False
+        self._unasked = False
         self._loops: Any = None  # where they stood at the end of the epoch
 
     def ckpt_path(self, trainer: Any) -> str | None:
@@ -75,6 +107,28 @@ class Hooks:
         self._content.saved = None
         return str(self._path)
 
+    def begin_unasked(self, trainer: Any) -> bool:
+        """Begin a fit that nobody has asked us about; return whether there is anything to do for us.
+
+        The trainer has not looked for a checkpoint yet, and takes what it finds loaded.
+        """
+        turns = self._turns
+        assert isinstance(turns, UnaskedTurns)
+        self._unasked, self._content = True, _Content()
+        self._content.trainer = trainer
+        turns.keep({UNASKED: self._content})
+        self._began = turns.begin(_most(trainer))
+        if self._began and self._content.saved is not None:
+            _connector(trainer)._loaded_checkpoint = self._content.saved
+        return self._began
+
+    def another_fit(self, trainer: Any, turns: Callable[[], UnaskedTurns | None]) -> None:
+        """Have a trainer fit once more that has our callback already, from a fit that nobody asked us about."""
+        if self._unasked and (own := turns()) is not None:
+            self._turns, self._content, self._loops = own, _Content(), None
+            self._content.trainer = trainer
+            self._began = own.begin(_most(trainer))
+
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Bring the generators back: after this the loaders are asked for the first batch."""
         if not self._began:
@@ -86,6 +140,13 @@ class Hooks:
         if self._path is not None:
             self._path.unlink()
             self._path = None
+        if self._unasked and self._content is not None and self._content.saved is not None:
+            connector = _connector(trainer)
+            if trainer.ckpt_path:  # what the training function begins with has come after it
+                connector._loaded_checkpoint = self._content.saved
+                connector.restore_model()
+                connector.restore_callbacks()
+            self._content.saved = None
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Save the epoch before."""

@@ -1,4 +1,4 @@
-"""scikit-learn: how estimators with ``partial_fit`` are kept.
+"""scikit-learn: how estimators are kept that learn in parts, with ``partial_fit`` or ``warm_start``.
 
 An estimator is its attributes. What stands in them is walked through and written as a flat list of objects and arrays
 which refer to each other by number, since learning writes into arrays that have several names. Some arrays are views of
@@ -36,12 +36,14 @@ Written = list[Any]
 
 
 def handle(thing: Any, *, path: str) -> Handle | None:
-    """Return how an estimator is kept; None if it is none with ``partial_fit``.
+    """Return how an estimator is kept; None if it is none that learns in parts.
 
     Raises:
         StateError: There is something in it that only pickle could write.
     """
-    if not isinstance(thing, BaseEstimator) or not hasattr(thing, "partial_fit") or hasattr(thing, "state_dict"):
+    if not isinstance(thing, BaseEstimator) or hasattr(thing, "state_dict"):
+        return None
+    if not hasattr(thing, "partial_fit") and getattr(thing, "warm_start", False) is not True:
         return None
     found = _Estimator(thing, path)
     found.weights()
@@ -106,6 +108,10 @@ class _Writing:
             if isinstance(state, dict) and state.get("bit_generator") == "MT19937":
                 return ["random", state]
             raise StateError(f"{path} is {brief(thing)}, of another kind than numpy.random.RandomState() makes.")
+        if isinstance(thing, np.random.Generator):
+            if isinstance(thing.bit_generator, np.random.PCG64):
+                return ["generator", dict(thing.bit_generator.state)]
+            raise StateError(f"{path} is {brief(thing)}, of another kind than numpy.random.default_rng() makes.")
         if (left_out := thing is self._objects[0]) or hasattr(thing, "__dict__"):
             names = vars(thing).keys() - (_left_out(thing) if left_out else set())
             body = {name: self._value(vars(thing)[name], f"{path}.{name}") for name in vars(thing) if name in names}
@@ -114,6 +120,8 @@ class _Writing:
         match made:
             case (cls, tuple() as arguments) if cls is type(thing) and _is_plain(arguments):
                 return ["called", _name_of(thing), list(arguments)]
+            case (cls, tuple() as arguments, dict() as state) if cls is type(thing):  # a tree
+                return ["filled", _name_of(thing), self._value(arguments, path), self._value(state, path)]
         raise _refused(thing, path)
 
     def _value(self, value: Any, path: str) -> Written:
@@ -135,7 +143,7 @@ class _Writing:
             return ["dtype", value.str]
         if value is GLOBAL:
             return ["global", None]
-        if isinstance(value, np.random.RandomState) or _is_theirs(type(value)):
+        if isinstance(value, np.random.RandomState | np.random.Generator) or _is_theirs(type(value)):
             if id(value) not in self._numbers:
                 self._numbers[id(value)] = len(self._objects)
                 self._objects.append(value)
@@ -146,6 +154,12 @@ class _Writing:
     def _array(self, array: Any, path: str) -> Written:
         if array.dtype.kind in TEXTS and _is_plain(array.tolist()):
             return ["texts", [array.dtype.str, list(array.shape), array.reshape(-1).tolist()]]
+        if array.dtype.kind == "O":
+            items = [self._value(item, f"{path}[{n}]") for n, item in enumerate(array.reshape(-1))]
+            return ["items", [list(array.shape), items]]
+        if array.dtype.names and not array.dtype.hasobject:
+            row = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            return ["rows", [np.lib.format.dtype_to_descr(array.dtype), list(array.shape), self._number_of(row)]]
         if array.dtype.kind not in NUMBERS:
             raise _refused(array, path)
         base = _base(array)
@@ -174,23 +188,39 @@ class _Reading:
     def __init__(self, estimator: BaseEstimator, written: Mapping[str, Any]) -> None:
         self._arrays = [value.T if order == "F" else value for order, value in written["arrays"]]
         bodies = written["objects"]
-        self._objects: list[Any] = [estimator, *(_made(body) for body in bodies[1:])]
+        self._objects: list[Any] = [estimator, *(self._made(body) for body in bodies[1:])]
         for thing, body in zip(self._objects[1:], bodies[1:], strict=True):
             if body[0] == "attributes":
                 vars(thing).update(self._read(body[2]))
+            elif body[0] == "filled":
+                thing.__setstate__(self._value(*body[3]))
         self.attributes = self._read(bodies[0][2])
 
     def _read(self, body: Mapping[str, Written]) -> dict[str, Any]:
         return {name: self._value(*written) for name, written in body.items()}
 
+    def _made(self, body: Written) -> Any:
+        """Return an object of which the attributes are still to come."""
+        match body:
+            case ["random", state]:
+                generator = np.random.RandomState()  # its state is set right away
+                generator.set_state(state)
+                return generator
+            case ["generator", state]:
+                bits = np.random.PCG64()
+                bits.state = state
+                return np.random.Generator(bits)
+            case ["filled", name, arguments, _]:
+                return _class(name)(*self._value(*arguments))
+            case ["called", name, arguments]:
+                return _class(name)(*arguments)
+        cls = _class(body[1])
+        return cls.__new__(cls)
+
     def _value(self, kind: str, of: Any) -> Any:
         match kind:
-            case "array":
-                return self._arrays[of[0]]
-            case "view":
-                (base,), start, shape, strides = of
-                array = self._arrays[base]
-                return np.ndarray(shape, array.dtype, array.reshape(-1, order="A").data, start, strides)
+            case "array" | "view" | "rows" | "items":
+                return self._array(kind, of)
             case "dict":
                 return {self._value(*key): self._value(*value) for key, value in of}
             case "list" | "tuple" | "set":
@@ -198,6 +228,21 @@ class _Reading:
             case "object":
                 return self._objects[of]
         return LEAVES[kind](of)
+
+    def _array(self, kind: str, of: Any) -> Any:
+        match kind:
+            case "view":
+                (base,), start, shape, strides = of
+                array = self._arrays[base]
+                return np.ndarray(shape, array.dtype, array.reshape(-1, order="A").data, start, strides)
+            case "rows":  # of several values each, as the nodes of a tree are
+                descr, shape, (number,) = of
+                return self._arrays[number].view(np.lib.format.descr_to_dtype(descr)).reshape(shape)
+            case "items":
+                items = np.empty(len(of[1]), dtype=object)
+                items[:] = [self._value(*item) for item in of[1]]
+                return items.reshape(of[0])
+        return self._arrays[of[0]]
 
 
 SEQUENCES: Final[dict[str, Any]] = {"list": list, "tuple": tuple, "set": set}
@@ -208,16 +253,6 @@ LEAVES: Final[dict[str, Any]] = {
     "dtype": np.dtype,
     "global": lambda of: GLOBAL,
 }
-
-
-def _made(body: Written) -> Any:
-    """Return an object of which the attributes are still to come."""
-    if body[0] == "random":
-        generator = np.random.RandomState()  # its state is set right away
-        generator.set_state(body[1])
-        return generator
-    cls = _class(body[1])
-    return cls(*body[2]) if body[0] == "called" else cls.__new__(cls)
 
 
 def _class(name: str) -> Any:
@@ -251,7 +286,7 @@ def _is_plain(value: Any) -> bool:
 def _refused(value: Any, path: str) -> StateError:
     return StateError(
         f"{path} is {brief(value)}, which no file can hold without pickling it. Of an estimator arrays, plain values, "
-        "generators made by numpy.random.RandomState and objects of scikit-learn can be kept."
+        "generators made by numpy.random.RandomState or default_rng, and objects of scikit-learn can be kept."
     )
 
 

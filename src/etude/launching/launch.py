@@ -27,7 +27,7 @@ from etude.core.lifecycle import State
 from etude.core.limits import Limits
 from etude.core.ranks import FSDP, Parallel
 from etude.core.reuse import NOTHING, Wanted, key
-from etude.core.signature import Definition
+from etude.core.signature import Definition, reports_by_itself
 from etude.core.system import Watched
 from etude.definition import Code, difference, read_code, source_line, where_is
 from etude.engines.local import DRIVER_ID, LocalEngine, sweep_after
@@ -104,6 +104,7 @@ class Launch:
             **question.parts,
             **call.parts,
             **({"ranks": call.parallel.identity} if call.parallel is not None else {}),
+            **({} if reports_by_itself(experiment) else {"auto_report": "False"}),
             **({"trials": str(question.trials)} if simulated is not None else {}),
         }
         self._check_system()
@@ -289,6 +290,7 @@ class Launch:
             joins=self._question.joins,
             parallel=self._call.parallel,
             system=self._watched(),
+            auto_report=reports_by_itself(self._experiment),
         )
 
     def _watched(self) -> Watched | None:

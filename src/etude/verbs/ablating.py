@@ -21,7 +21,7 @@ from etude.core.errors import ConfigError
 from etude.core.metrics import Metrics
 from etude.core.removal import Arm
 from etude.core.reuse import Wanted
-from etude.core.signature import Definition, Signature, variant_of
+from etude.core.signature import Definition, Signature, reports_by_itself, variant_of
 from etude.core.text import count
 from etude.results.judged import judged
 from etude.tune import stop
@@ -55,6 +55,7 @@ class Varied:
         self.signature = Signature.read(self.functions) if more else experiment.signature
         self.metrics: Metrics = experiment.metrics
         self.reference: float | None = getattr(experiment, "reference", None)
+        self.auto_report = reports_by_itself(experiment)
 
 
 class Draft:

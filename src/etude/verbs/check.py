@@ -18,7 +18,7 @@ from typing import Any, Final, Never
 from etude.core.data import Data
 from etude.core.errors import ConfigError, EtudeError, ResultError
 from etude.core.removal import Arm
-from etude.core.signature import Definition, Kind, Signature
+from etude.core.signature import Definition, Kind, Signature, reports_by_itself
 from etude.core.text import brief, count, seconds
 from etude.definition import read_code
 from etude.worker.bind import Bound
@@ -137,6 +137,7 @@ def check(experiment: Definition, params: Mapping[str, Any], *, seed: int, arm: 
             seed=seed,
             device=default_device(),
             folder=lambda: Path(place),
+            auto_report=reports_by_itself(experiment),
         )
         bound = Bound(watched.functions, signature, params, run, arm=arm)
         began = time.perf_counter()
@@ -144,7 +145,7 @@ def check(experiment: Definition, params: Mapping[str, Any], *, seed: int, arm: 
         took = time.perf_counter() - began
     value, problem = None, ""
     try:
-        value, _ = read_result(returned, metrics=experiment.metrics.names, reported=run.last)
+        value, _ = read_result(returned, metrics=experiment.metrics.names, reported=run.last, logged=run.logged)
     except ResultError as error:
         problem = str(error)
     return Check(

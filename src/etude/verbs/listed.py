@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from etude.ablate.listing import Feature, Layer, Listing, Setting
 from etude.core.errors import ConfigError, RemovalRefused
 from etude.core.removal import Arm
-from etude.core.signature import Definition, Kind
+from etude.core.signature import Definition, Kind, reports_by_itself
 from etude.data.features import Named, features_of, why_nameless
 from etude.frameworks import keras_adapter, torch_adapter
 from etude.frameworks.removers import is_keras
@@ -163,6 +163,7 @@ class _Watched:
             for role, plain in experiment.functions.items()
         }
         self.signature, self.metrics = experiment.signature, experiment.metrics
+        self.auto_report = reports_by_itself(experiment)
 
 
 def _settings(experiment: Definition, params: Mapping[str, Any]) -> list[Setting]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from etude.core.errors import ConfigError
 from etude.core.metrics import Metrics
-from etude.core.signature import Definition, Signature
+from etude.core.signature import Definition, Signature, reports_by_itself
 from etude.fit.importance import partitions
 from etude.fit.importance.asked import as_function
 from etude.tune.question import Question
@@ -34,6 +34,7 @@ class Partitioned:
         self.signature = Signature.read(self.functions)
         self.metrics: Metrics = experiment.metrics
         self.reference: float | None = getattr(experiment, "reference", None)
+        self.auto_report = reports_by_itself(experiment)
 
 
 def counting(question: Question, partition: object) -> Question:

@@ -65,6 +65,7 @@ class Serve(Message, frozen=True):
         joins: Whether training functions get the training and the validation part of the data as one.
         parallel: How several ranks train each trial; None if it is one.
         system: How machines are tuned while trials run; None if they are left alone.
+        auto_report: Whether trainers of models are reported without a call in the training function.
     """
 
     study: str
@@ -91,6 +92,7 @@ class Serve(Message, frozen=True):
     joins: bool = False
     parallel: Parallel | None = None
     system: Watched | None = None
+    auto_report: bool = True
 
 
 class Run(Message, frozen=True):

@@ -213,6 +213,7 @@ def _serve(functions: Functions, signature: Signature, serve: Serve, channel: Ch
         device=default_device() if serve.functions else "cpu",  # who rehearses may not ask CUDA, before the fork
         line=line if isinstance(together, Alone) else RankLine(line, together, told=told),
         together=together,
+        auto_report=serve.auto_report,
         probing=Probing(job.probe) if job.probe is not None else None,
         inherits=partial(load_optimizers, serve.trials, job.start) if job.start is not None else dict,
     )
@@ -305,7 +306,7 @@ def execute(
         if run.probing is not None:
             run.end_probe()
         run.finish()
-        value, extra = read_result(returned, metrics=run.metrics, reported=run.last)
+        value, extra = read_result(returned, metrics=run.metrics, reported=run.last, logged=run.logged)
         value, extra = run.reduced(returned, value, extra)
         extra |= {**run.importance.told(), **bound.by_class(), **_prints(bound, looked)}
     except StopSeen:

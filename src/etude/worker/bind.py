@@ -23,6 +23,7 @@ from etude.core.signature import Kind, Signature, variant_of
 from etude.data.counted import derive
 from etude.data.without import check_left_out, without
 from etude.frameworks import torch_adapter
+from etude.frameworks.unasked import Unasked
 from etude.worker.beginnings import Beginning
 from etude.worker.handed import Handed
 from etude.worker.importance import Importance
@@ -76,6 +77,7 @@ class Bound:
         self._arm = arm
         self._data: list[Any] = []  # what data() returned, once it did
         self._models = 0
+        self._unasked = Unasked(run) if run.auto_report else None
         self._judged = False
         self._beginning = Beginning() if arm is not None else None
         self._built: list[Any] = []  # what model() returned, if it is to be judged
@@ -216,6 +218,8 @@ class Bound:
             built = torch.place(built, device=self._run.device)
             built = self._run.tuning.see_model(built)
         attached = self._run.together.attach(built)
+        if self._unasked is not None:
+            self._unasked.see(attached)
         if self._judged:
             self._built.append(attached)
         return attached

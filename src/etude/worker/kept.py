@@ -56,12 +56,14 @@ class Keeper:
         beginning: Tells apart what is kept by how it began: optimizers, schedules and values, as they were before the
             first epoch. Empty if that cannot be told.
         twice: Whether what is brought back is to be brought back once more, by ``again``.
+        due: Whether the end of an epoch is worth saving. A pause, and the end of a training, are in any case.
     """
 
     def __init__(self) -> None:
         self.kept: Kept | None = None
         self.beginning = ""
         self.twice = False
+        self.due = True
         self._brought: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
         self._handles: dict[str, Handle] = {}  # of objects; what has none is a plain value
         self._sources: dict[str, Source] = {}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from etude.core.clock import WallClock
-from etude.core.signature import Definition
+from etude.core.signature import Definition, reports_by_itself
 from etude.core.system import Conductor, Order, Phase, Taken
 from etude.worker.bind import Bound
 from etude.worker.machine import gpus_of
@@ -32,12 +32,21 @@ def call_plainly(
         seed: The training seed.
         system: How the machine is tuned meanwhile; None if it is left alone.
     """
-    defaults = experiment.signature.defaults()
-    run = Run(metrics=experiment.metrics.names, params={**defaults, **params}, seed=seed, device=default_device())
+    run = _run(experiment, params, seed=seed)
     with kept_generators():
         if system is None:
             return Bound(experiment.functions, experiment.signature, params, run).train(), run
         return _tuned(experiment, params, run, system), run
+
+
+def _run(experiment: Definition, params: Mapping[str, Any], *, seed: int) -> Run:
+    return Run(
+        metrics=experiment.metrics.names,
+        params={**experiment.signature.defaults(), **params},
+        seed=seed,
+        device=default_device(),
+        auto_report=reports_by_itself(experiment),
+    )
 
 
 def _tuned(experiment: Definition, params: Mapping[str, Any], run: Run, system: System) -> Any:
@@ -87,8 +96,7 @@ def _named(function: Any) -> str:
 
 def measured(experiment: Definition, params: Mapping[str, Any], system: System, campaign: Conductor) -> None:
     """Train once, with the settings of a campaign."""
-    defaults = experiment.signature.defaults()
-    run = Run(metrics=experiment.metrics.names, params={**defaults, **params}, seed=0, device=default_device())
+    run = _run(experiment, params, seed=0)
     with kept_generators():
         conducted(experiment, params, run, system, Here(campaign))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ MAX_ELEMENTS: Final = 10_000
 
 
 def read_result(
-    returned: Any, *, metrics: Sequence[str], reported: Mapping[str, float]
+    returned: Any, *, metrics: Sequence[str], reported: Mapping[str, float], logged: Collection[str] = ()
 ) -> tuple[float, dict[str, Any]]:
     """Return the main metric and whatever else was returned, in plain values, the other metrics as floats.
 
@@ -24,6 +24,7 @@ def read_result(
         returned: A number, a dict with the metrics in it, or None: then the last report of each counts.
         metrics: Names of the study's metrics, the main one first.
         reported: The newest value of each metric that was reported.
+        logged: Names under which a trainer of somebody else's has logged numbers, for the message.
 
     Raises:
         ResultError: A metric is missing, or there is something that cannot be kept.
@@ -34,13 +35,13 @@ def read_result(
     if returned is None:
         for metric in metrics:
             if metric not in reported:
-                mend = _mend(metric, metrics)
+                mend = _told(metric, logged, _mend(metric, metrics))
                 raise ResultError(_no_metric(metric, "returned nothing", reported, mend))
         return reported[main], {metric: reported[metric] for metric in others}
     if isinstance(returned, Mapping):
         for metric in metrics:
             if metric not in returned:
-                raise ResultError(_not_in_it(metric, returned, reported, metrics))
+                raise ResultError(_not_in_it(metric, returned, reported, metrics, logged))
         extra = {_text(k): _plain(_text(k), v) for k, v in returned.items() if k not in metrics}
         return _number(main, returned[main]), {metric: _number(metric, returned[metric]) for metric in others} | extra
     if others:
@@ -82,11 +83,31 @@ def _mend(metric: str, metrics: Sequence[str]) -> str:
     )
 
 
-def _not_in_it(metric: str, returned: Mapping[Any, Any], reported: Mapping[str, float], metrics: Sequence[str]) -> str:
+def _told(metric: str, logged: Collection[str], mend: str) -> str:
+    """Say how a metric comes, and first what a trainer logs, if there is one, to whoever has named something else."""
+    if not logged:
+        return mend
+    names = ", ".join(map(repr, sorted(logged)))
+    given = metric.removeprefix("val_")
+    more = f" It logs {metric!r} once it is given validation data." if given != metric and given in logged else ""
+    return (
+        f"Its trainer logs {names}: name one of them as the metric, or have it log {metric!r}.{more} Else "
+        f"{mend[:1].lower()}{mend[1:]}"
+    )
+
+
+def _not_in_it(
+    metric: str,
+    returned: Mapping[Any, Any],
+    reported: Mapping[str, float],
+    metrics: Sequence[str],
+    logged: Collection[str],
+) -> str:
     what = f"returned a dict with {', '.join(map(repr, returned)) or 'nothing'}"
     if metric not in reported:
         several = f"Put {metric!r} into the dict: with several metrics, all of them belong there."
-        return _no_metric(metric, what, reported, _mend(metric, metrics) if len(metrics) == 1 else several)
+        mend = _mend(metric, metrics) if len(metrics) == 1 else several
+        return _no_metric(metric, what, reported, _told(metric, logged, mend))
     return (
         f"The training function {what}, and not the metric {metric!r}, which it reported. "
         f"Put {metric!r} into the dict, or return nothing: then the last report counts."

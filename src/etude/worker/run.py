@@ -175,6 +175,7 @@ class Run:
         probing: Probing | None = None,
         inherits: Callable[[], Mapping[str, Any]] = dict,
         together: Together | Alone = ALONE,
+        auto_report: bool = False,
     ) -> None:
         self.params = dict(params)
         self.seed = seed
@@ -193,6 +194,12 @@ class Run:
         self.stop_seen = False
         self.last: dict[str, float] = {}
         """The newest value of each metric that was reported."""
+        self.auto_report = auto_report
+        """Whether trainers of models that the model function returns are reported unasked; our own part."""
+        self.judged = 0
+        """How many reports had one of the metrics in them; our own part of the handle."""
+        self.logged: set[str] = set()
+        """Names under which a trainer of somebody else's has logged numbers; our own part of the handle."""
         self.metrics = tuple(metrics)
         """Names of the study's metrics, the main one first."""
         self._watched = watched or self.metrics[0]
@@ -238,6 +245,7 @@ class Run:
         redone = self._within is not None and self._within.ahead is not None  # the attempt before has reported it
         if values and not redone:
             self._step += self._watched in values
+            self.judged += not values.keys().isdisjoint(self.metrics)
             self.last.update(values)
             self._line.report(self._step, values)
         if self.probing is not None:
@@ -251,8 +259,8 @@ class Run:
 
         Args:
             things: Anything with ``state_dict`` and ``load_state_dict`` (modules, optimizers, schedulers, scalers);
-                Keras models, optimizers and callbacks; scikit-learn estimators with ``partial_fit``; and plain values:
-                numbers, texts, arrays, and dicts and lists of them.
+                Keras models, optimizers and callbacks; scikit-learn estimators with ``partial_fit``, or with
+                ``warm_start=True``; and plain values: numbers, texts, arrays, and dicts and lists of them.
 
         Returns:
             All of them as attributes. A plain value is changed by setting it: ``kept.best = 0.9``.
@@ -296,7 +304,7 @@ class Run:
             self._line.turn("the end of an epoch")
             if within is not None:
                 within.end()
-                if over or self._line.held or self.tuning.saves(epoch + 1, n):
+                if over or self._line.held or (self.keeper.due and self.tuning.saves(epoch + 1, n)):
                     self._line.save(self._state(loop, epoch + 1, n, over=bool(over)))
             if is_outermost and (over or epoch + 1 == n):
                 self.tuning.rest()
@@ -518,6 +526,15 @@ class Run:
         if (importance := self.importance.state()) is not None:
             rest[IMPORTANCE] = importance
         return State(loop, epoch, self._step, dict(self.last), self.keeper.weights(), rest, batch=batch)
+
+    @property
+    def is_in_epochs(self) -> bool:
+        """Whether an epoch is being trained; our own part of the handle."""
+        return self._depth > 0
+
+    def say(self, text: str) -> None:
+        """Have users told something, once; our own part of the handle."""
+        self._line.warn(text)
 
     def log(self, *words: object) -> None:
         """Write a line to the attempt's log."""
