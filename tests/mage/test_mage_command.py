@@ -331,6 +331,9 @@ def test_accepted_variants_are_trained_in_the_same_study_and_written_out(
     assert opened.counts() == {"finished": 12}
     effect = {arm.name: arm.mean for arm in opened.arms}  # type: ignore[attr-defined]
     assert effect["base"] - effect["custom:without-conv2"] == pytest.approx(0.1)
+    again = mage("run", "project", "--seeds", "6", "--workers", "1")  # its first trials are 2 of 12 that there are
+    assert (again.code, again.out) == (0, done.out), again.err
+    assert etude.open("project").counts() == {"finished": 12}
     done = mage("export", "project", "out", "--json")
     assert json.loads(done.out)["variants"] == [NAME]
     assert CONV2 not in Path("out/variants", NAME, "train.py").read_text()
