@@ -52,7 +52,6 @@ class Licence:
         changes: From what to what a claimed value of a module or a group goes.
         calls: Claims about calls, by their names.
         ended: Those of them that say that there is no call.
-        along: What is called behind modules that go, and may go with them.
         settings: Settings that change -> from what, to what.
         loss: Whether a term of the loss goes.
         free: Fields of the facts that an expression looks at: whoever approved it has seen that they differ.
@@ -73,7 +72,6 @@ class Licence:
     changes: tuple[tuple[Any, Any], ...] = ()
     calls: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
-    along: tuple[str, ...] = ()
     settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     loss: bool = False
     free: frozenset[str] = field(default_factory=frozenset)
@@ -166,7 +164,6 @@ def licence_of(variant: Variant, pairs: Iterable[Pair], base: Facts, facts: Fact
         changes=tuple(_changes(claims, pairs)),
         calls=calls,
         ended=tuple(one.name for one in claims if isinstance(one, CallGone)),
-        along=tuple(name for one in claims if isinstance(one, ModuleGone) for name in one.along),
         settings=settings,
         loss=What.LOSS_TERM in whats,
         free=frozenset(name for one in claims if isinstance(one, Holds) for name in mentioned(one.expression)),
