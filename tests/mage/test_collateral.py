@@ -751,23 +751,76 @@ def seen_twice(first: str, second: str, **changed: Any) -> dict[str, Any]:
     return {**seen(first), "other": Facts(**seen(second))}
 
 
-def test_what_no_seed_reaches_any_more_is_made_before_it_is_set() -> None:
+HELPED: dict[str, Any] = {"calls": {**PLAIN["calls"], "train.py:helper": 0}, "losses": (1.1, 1.0, 0.9)}
+UNCLIPPED: dict[str, Any] = {"calls": {**PLAIN["calls"], "torch.nn.utils.clip_grad_norm_": 0}}
+UNSET: dict[str, Any] = {"settings": {**PLAIN["settings"], "args.use_clip": False}, "losses": (1.1, 1.0, 0.9)}
+REACHES = "`a.weight` begins alike with both seeds, and otherwise in the baseline: the seed does not reach it any more."
+
+
+@pytest.mark.parametrize(
+    ("without", "claim", "outcome"),
+    [
+        (UNCLIPPED, CallGone(name="torch.nn.utils.clip_grad_norm_"), Outcome.FAILED),
+        (HELPED, CallGone(name="train.py:helper"), Outcome.FOR_A_PERSON),
+        (UNSET, SettingValue(name="args.use_clip", value=False), Outcome.FOR_A_PERSON),
+    ],
+    ids=["a call after the loss", "a call", "a setting"],
+)
+def test_what_no_seed_reaches_any_more_is_for_a_person_where_it_may_follow_from_the_claim(
+    without: dict[str, Any], claim: Witness, outcome: Outcome
+) -> None:
+    """A head that is drawn anew unless a setting, or a call, is gone: it begins as it was loaded then."""
     base = seen_twice("x", "y")
-    gone = CallGone(name="train.py:helper")
-    without: dict[str, Any] = {"calls": {**PLAIN["calls"], "train.py:helper": 0}, "losses": (1.1, 1.0, 0.9)}
-    found = verdict(base, seen_twice("z", "z", **without), gone)
-    assert found.outcome is Outcome.FAILED
-    assert "`a.weight` begins alike with both seeds, and otherwise in the baseline: the seed does not reach it" in told(
-        found
-    )
-    assert verdict(base, seen_twice("x", "y", **without), gone).passed
-    anew = verdict(base, seen_twice("v", "w", **without), gone)  # where no seed is set, each run may begin otherwise
-    assert anew.outcome is Outcome.FOR_A_PERSON
-    assert "`a.weight` begins with other numbers than in the baseline, and no claim says that something goes" in told(
-        anew
-    )
-    assert verdict(seen_twice("x", "x"), seen_twice("x", "x", **without), gone).passed  # nor did it before
-    assert verdict(seen_twice("", ""), seen_twice("", "", **without), gone).passed  # nobody could tell
+    found = verdict(base, seen_twice("z", "z", **without), claim)
+    assert found.outcome is outcome, told(found)
+    assert REACHES in told(found)
+    assert verdict(base, seen_twice("x", "y", **without), claim).passed
+    assert verdict(seen_twice("x", "x"), seen_twice("x", "x", **without), claim).passed  # nor did it before
+    assert verdict(seen_twice("", ""), seen_twice("", "", **without), claim).passed  # nobody could tell
+
+
+@pytest.mark.parametrize(
+    ("without", "claim", "outcome"),
+    [
+        (UNCLIPPED, CallGone(name="torch.nn.utils.clip_grad_norm_"), Outcome.FAILED),
+        (HELPED, CallGone(name="train.py:helper"), Outcome.FOR_A_PERSON),
+        (UNSET, SettingValue(name="args.use_clip", value=False), Outcome.FOR_A_PERSON),
+    ],
+    ids=["a call after the loss", "a call", "a setting"],
+)
+def test_a_constant_is_for_a_person_where_it_may_follow_from_the_claim(
+    without: dict[str, Any], claim: Witness, outcome: Outcome
+) -> None:
+    found = of_a(one_row(), {**one_row((0.0, 0.0)), **without}, claim)
+    assert found.outcome is outcome, told(found)
+    assert "`a.weight` begins with 0 everywhere, and with numbers that were" in told(found)
+
+
+@pytest.mark.parametrize(
+    ("without", "claim", "text"),
+    [
+        (
+            HELPED,
+            CallGone(name="train.py:helper"),
+            "`a.weight` begins with other numbers than in the baseline: it may follow from what is not called any "
+            "more, be made before the seed is set, or be another first state.",
+        ),
+        (
+            UNCLIPPED,
+            CallGone(name="torch.nn.utils.clip_grad_norm_"),
+            "`a.weight` begins with other numbers than in the baseline, and no claim says that something goes that "
+            "draws any before: it may be made before the seed is set, or be another first state.",
+        ),
+    ],
+    ids=["a call", "a call after the loss"],
+)
+def test_what_begins_otherwise_is_for_a_person_who_is_told_what_may_be_why(
+    without: dict[str, Any], claim: Witness, text: str
+) -> None:
+    """Where no seed is set, each run may begin otherwise."""
+    found = verdict(seen_twice("x", "y"), seen_twice("v", "w", **without), claim)
+    assert found.outcome is Outcome.FOR_A_PERSON, told(found)
+    assert text in [reason.text for reason in found.reasons]
 
 
 @pytest.mark.parametrize(("what", "passed"), [(What.TRICK, True), (What.LOSS_TERM, False)])

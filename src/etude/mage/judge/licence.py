@@ -100,6 +100,11 @@ class Licence:
             one == other or (one, other) in self.widths for one, other in zip(before, after, strict=True)
         )
 
+    @property
+    def may_reach_the_start(self) -> bool:
+        """Whether a function may have been called before the first loss, and have drawn, set or loaded something."""
+        return any(not any(part in name.lower() for part in AFTER) for name in self.calls)
+
     def may_call(self, function: str) -> bool:
         """Say whether a claim is about a function."""
         return any(names_call(name, function) for name in self.calls)
@@ -116,6 +121,8 @@ class Licence:
         return any(fewer % lost == 0 for lost in self.lost)
 
 
+AFTER: Final = ("clip", "sched", "ema", "zero_grad", "step")
+"""Parts of names of functions that are called when the loss is there already."""
 LONG_WORD: Final = 4
 """Letters of a word that may begin a longer one."""
 COMMON: Final = frozenset(
