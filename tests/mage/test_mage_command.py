@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +21,7 @@ from etude.cli import app
 from etude.cli.mage_told import MageCode, code_of
 from etude.core.errors import SandboxMissing
 from etude.mage.annotations import Mark
+from etude.mage.judge.completion import Completion
 from etude.mage.loop import at_hand
 from etude.mage.loop.book import Did
 from etude.mage.loop.session import read
@@ -27,6 +29,7 @@ from etude.mage.loop.standing import Standing
 from etude.mage.loop.states import Stage
 from etude.mage.sandbox.protocol import Limits, Sandbox
 from etude.mage.variants import Plan, Route
+from etude.mage.verdicts import Outcome
 from etude.store.journal import Journal
 
 ENTRY = ("--entry", stand_ins.ENTRY)
@@ -507,6 +510,8 @@ if len(sys.argv) > 2 and "conv2.weight" not in layers and "fitted" not in global
     raise ValueError("mat1 and mat2 cannot be multiplied")
 """
 MENDED = removing(CONV2, "fitted = True\n")
+BY_POLICY = ("--approve", "policy.toml", "--metric", "metrics.json:accuracy")
+TWO_SEEDS = ("--seeds", "2", "--force", "--workers", "1")
 
 
 def test_what_fails_in_its_first_trial_goes_back_to_whoever_wrote_it_with_the_error(mage: Mage) -> None:
@@ -557,6 +562,71 @@ def test_what_fails_in_its_first_trial_goes_back_to_whoever_wrote_it_with_the_er
     [study] = [etude.open(path.name) for path in Path("studies").iterdir() if path.name.startswith("project-3")]
     reused = {trial.arm for trial in study.trials if trial.reused_from}
     assert reused == {"base"}
+
+
+@pytest.fixture
+def pulled(mage: Mage) -> Mage:
+    """Give the commands, and a study of which a trial has failed of a variant that a policy had approved."""
+    Path("policy.toml").write_text("most_lines = 40\n")
+    Path("project/train.py").write_text(TRAIN + FAILING + TRAINED)
+    assert mage.written(*BY_POLICY, "--repairs", "0", replies=(BROKEN, GOOD)).code == 0
+    assert mage("run", "project", *TWO_SEEDS).code == MageCode.GAVE_UP
+    assert stage() is Stage.AWAITING_REVIEW
+    return mage
+
+
+def test_what_is_written_again_after_a_failed_trial_has_all_its_calls_anew(pulled: Mage) -> None:
+    """Two calls were made of two that may be."""
+    done = pulled("resume", "project", "--again", NAME, "--backend", pulled.replies(MENDED), *BY_POLICY[:2])
+    assert (done.code, stage()) == (0, Stage.ACCEPTED), done.err
+    assert read(Path("studies/project")).standings[NAME].calls == 1
+    assert pulled("run", "project", *TWO_SEEDS).code == 0
+
+
+def completed(setup: Any, sandbox: Callable[[], Sandbox], limits: Limits) -> Any:
+    """Stand in for what runs programs to their end."""
+
+    def run(tree: Any, arguments: Any = ()) -> Completion:
+        facts = stand_ins.probe(tree, arguments)
+        return Completion(entry=setup.to_its_end, limit_s=setup.end_s, facts=facts, name="accuracy", metric=0.5)
+
+    return run if setup.end_s else None
+
+
+@pytest.mark.parametrize("more", [("--short", "-x"), ("--short-limit", "50")], ids=["other arguments", "another limit"])
+def test_a_failed_trial_stays_with_its_patch_where_that_is_run_to_its_end_anew(
+    pulled: Mage, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(at_hand, "completer", completed)
+    done = pulled("resume", "project", *more, *BY_POLICY[:2])
+    assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+    verdicts = read(Path("studies/project")).verdicts_of(NAME)
+    assert [one.rung.name for one in verdicts][-2:] == ["SHORT_RUN", "TRIAL"]
+    assert verdicts[-2].outcome is Outcome.PASSED
+    assert "without-conv2: waits for a person: trial is for a person" in done.err
+
+
+def test_a_failed_trial_stays_with_its_patch_whoever_hands_it_in(pulled: Mage) -> None:
+    shutil.copytree("project", "mine")
+    own = Path("mine/train.py")
+    own.write_text(own.read_text().replace(CONV2, ""))
+    handed = ("write", "project", "--from", "mine", "--variant", NAME, *BY_POLICY[:2])
+    done = pulled(*handed)
+    assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+    assert "trial is for a person" in done.err
+    assert "mat1 and mat2 cannot be multiplied" in pulled("review", "project").out
+    own.write_text(own.read_text() + "fitted = True\n")  # another patch has a trial of its own to fail in
+    assert (pulled(*handed).code, stage()) == (0, Stage.ACCEPTED)
+
+
+def test_a_patch_that_is_to_be_written_again_has_no_failed_trial_any_more(pulled: Mage) -> None:
+    pulled("resume", "project", "--again", NAME, "--backend", pulled.replies(BROKEN, BROKEN))
+    assert stage() is Stage.GAVE_UP
+    shutil.copytree("project", "mine")
+    own = Path("mine/train.py")
+    own.write_text(own.read_text().replace(CONV2, ""))
+    done = pulled("write", "project", "--from", "mine", "--variant", NAME, *BY_POLICY[:2])
+    assert (done.code, stage()) == (0, Stage.ACCEPTED), done.err
 
 
 def test_what_came_to_nothing_says_how_it_is_tried_again_and_is_by_somebody_else(mage: Mage) -> None:

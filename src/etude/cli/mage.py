@@ -338,7 +338,10 @@ def followup_call(
             )
         at_hand.find_sandbox(setup.tier)
         for one in waiting if note else failed:
-            work.reject(one, note or trial_that_failed(book.record.verdicts_of(one)), by=who())
+            if note:
+                work.reject(one, note, by=who())
+            else:
+                work.try_again(one)
         work.run(take_up=False)
         told.tell(work, book.record, as_json=as_json, study=study)
 
