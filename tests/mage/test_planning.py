@@ -100,6 +100,68 @@ def test_who_chooses_gets_one_reading(way: str) -> None:
         )
 
 
+POOL = "nn.MaxPool2d(2, 2)"
+CALLED = CNN.replace("#ABLATABLE_COMPONENT", "# ABLATABLE_COMPONENT(name=second{})", 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "choices"),
+    [
+        (CALLED.format(", with=pool"), None),
+        (CALLED.format(""), {"conv2": "pool"}),
+        (CALLED.format(""), {"second": "pool"}),
+        (CALLED.format(", with=smaller").replace(POOL, f"{POOL}  # ABLATABLE_COMPONENT(name=smaller)"), None),
+    ],
+    ids=["with=", "chosen by its own name", "chosen by its label", "with= another label"],
+)
+def test_a_name_that_a_mark_gives_a_layer_is_only_what_its_variant_is_called(
+    source: str, choices: dict[str, str] | None
+) -> None:
+    plain = planned(CNN, facts=SEEN, choices={"conv2": "pool"}).variants[0]
+    found = planned(source, facts=SEEN, choices=choices).variants[0]
+    assert (plain.name, found.name) == ("without-conv2", "without-second")
+    assert [one.name for one in found.things] == ["conv2"]
+    assert (found.witnesses, found.meaning, found.intent) == (plain.witnesses, plain.meaning, plain.intent)
+
+
+def test_a_choice_for_what_is_called_otherwise_names_both() -> None:
+    with pytest.raises(ConfigError) as refused:
+        planned(CALLED.format(""), facts=SEEN, choices={"secnd": "pool"})
+    assert str(refused.value) == (
+        "A choice was made for 'secnd', which is no component of this plan. Did you mean `second`?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "claim"),
+    [
+        ("USE_CLIP = True  # ABLATABLE_COMPONENT(name=tame)\n", "tame", SettingValue(name="USE_CLIP", value=False)),
+        (
+            'data = data.copy()\ndata["age"] = data["age"].clip(0, 90)  # ABLATABLE_COMPONENT(name=years)\n',
+            "years",
+            ColumnsGone(columns=("age",)),
+        ),
+        (
+            "loss = loss + 0.1 * w.pow(2).sum()  # ABLATABLE_COMPONENT(name=small)\n",
+            "small",
+            CallChanged(name="pow"),
+        ),
+    ],
+    ids=["a setting", "a column", "a term of the loss"],
+)
+def test_a_name_that_a_mark_gives_anything_is_only_what_its_variant_is_called(
+    text: str, name: str, claim: Witness
+) -> None:
+    found = planned(text).variants[0]
+    assert (found.name, found.witnesses) == (f"without-{name}", (claim,))
+
+
+def test_a_name_that_a_mark_gives_tells_which_of_several_is_meant() -> None:
+    source = CNN.replace("        self.conv2 = nn", "        self.extra, self.conv2 = nn.Linear(2, 2), nn")
+    source = source.replace("#ABLATABLE_COMPONENT", "# ABLATABLE_COMPONENT(name=conv2, with=none)", 1)
+    assert [one.name for one in planned(source).variants[0].things] == ["conv2"]
+
+
 def test_what_stays_behind_a_layer_and_does_nothing_more_is_no_part_of_what_goes() -> None:
     made = CNN.replace("F.relu(", "self.act(").replace(
         "        self.pool =", "        self.act = nn.ReLU()\n        self.pool ="
