@@ -823,6 +823,57 @@ def test_what_begins_otherwise_is_for_a_person_who_is_told_what_may_be_why(
     assert text in [reason.text for reason in found.reasons]
 
 
+def with_gates(
+    first: str, second: str, *layers: str, shape: tuple[int, ...] = (3,), begins: Any = None
+) -> dict[str, Any]:
+    """Return what is seen with two seeds of layers and of three numbers beside them."""
+
+    def seen(digest: str) -> dict[str, Any]:
+        gates = ParameterFacts(shape=shape, digest=digest, begins=begins or (0.58, 0.31), got_gradient=True)
+        layered = net(*layers)
+        rows = {**layered.parameters, "gates": gates}
+        model = ModelFacts(type="Net", parameters=rows, modules=layered.modules)
+        return {**(PLAIN if "b" in layers else GONE), "models": (model,)}
+
+    return {**seen(first), "other": Facts(**{**seen(second), "batch_digests": ("with the other seed", "y")})}
+
+
+@pytest.mark.parametrize(
+    ("base", "variant", "outcome"),
+    [
+        (("set", "set"), ("set", "set"), Outcome.PASSED),
+        (("set", "set"), ("smaller", "smaller"), Outcome.FOR_A_PERSON),
+        (("set", "set"), ("x", "y"), Outcome.FOR_A_PERSON),
+        (("x", "y"), ("v", "w"), Outcome.PASSED),  # drawn, and the layer that goes has shifted the generator
+        (("", ""), ("smaller", "smaller"), Outcome.PASSED),  # nobody could tell
+    ],
+)
+def test_values_that_no_seed_changes_are_set_and_no_layer_that_goes_shifts_them(
+    base: tuple[str, str], variant: tuple[str, str], outcome: Outcome
+) -> None:
+    found = verdict(with_gates(*base, "a", "b"), with_gates(*variant, "a"), ModuleGone(path="b"))
+    assert found.outcome is outcome, told(found)
+    assert told(found) == (
+        "`gates` begins with other values than in the baseline, where no seed changes them: they are set or loaded, "
+        "not drawn, and no claim says that they change."
+        if outcome is Outcome.FOR_A_PERSON
+        else ""
+    )
+
+
+def test_one_number_that_is_set_by_hand_is_seen_as_well() -> None:
+    """A single number is its own mean, so that nothing else tells whether it was drawn."""
+    before = with_gates("one", "one", "a", "b", shape=(1,), begins=(1.0, 0.0))
+    after = with_gates("other", "other", "a", shape=(1,), begins=(0.01, 0.0))
+    assert verdict(before, after, ModuleGone(path="b")).outcome is Outcome.FOR_A_PERSON
+
+
+@pytest.mark.parametrize("resized", [{"gates": (2,)}, {"gates": None}])
+def test_what_takes_another_size_by_the_plan_is_set_anew(resized: dict[str, Any]) -> None:
+    after = with_gates("shorter", "shorter", "a", shape=(2,))
+    assert verdict(with_gates("set", "set", "a", "b"), after, ModuleGone(path="b", resized=resized)).passed
+
+
 @pytest.mark.parametrize(("what", "passed"), [(What.TRICK, True), (What.LOSS_TERM, False)])
 def test_what_a_module_calculates_less_is_seldom_a_term_of_the_loss(what: What, passed: bool) -> None:
     def seen(operators: dict[str, int], helped: int) -> dict[str, Any]:

@@ -121,6 +121,36 @@ def beginning_with_another_seed(seeds: Sequence[tuple[Pair, Pair]], licence: Lic
         )
 
 
+def set_by_hand(seeds: Sequence[tuple[Pair, Pair]], licence: Licence) -> Iterator[Finding]:
+    """Yield what begins with other values, though no seed changes those of the baseline: nothing has drawn them.
+
+    So no layer that goes can have shifted them, whatever it draws. Where nothing that goes draws, it is told already.
+
+    Args:
+        seeds: Each model with the first seed and with the other one.
+        licence: What may differ.
+    """
+    if not licence.draws:
+        return
+    others: dict[str, tuple[ParameterFacts, ParameterFacts]] = {}
+    for one, other in seeds:
+        for name, row in one.base.parameters.items():
+            now = one.variant.parameters.get(name)
+            if now is None or licence.is_about(name) or now.shape != row.shape:
+                continue
+            if _are_known_and_alike(row, other.base.parameters.get(name)) and _are_known_and_others(row, now):
+                others[name] = row, now
+    if others:
+        row, now = next(iter(others.values()))
+        yield for_a_person(
+            f"{listed(others)} {_begins(others)} with other values than in the baseline, where no seed changes them: "
+            "they are set or loaded, not drawn, and no claim says that they change.",
+            claim=CLAIM,
+            expected=shown(row.begins or row.digest),
+            found=shown(now.begins or now.digest),
+        )
+
+
 def _weigh(licence: Licence) -> Callable[..., Finding]:
     """Return what a first state comes to that no seed reaches: it may follow from the claim, or be hidden behind it."""
     return for_a_person if licence.settings or licence.may_reach_the_start else fails
