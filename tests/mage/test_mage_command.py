@@ -18,12 +18,13 @@ from typer.testing import CliRunner
 
 import etude
 from etude.cli import app
+from etude.cli import mage_studies as studies
 from etude.cli.mage_told import MageCode, code_of
 from etude.core.errors import SandboxMissing
 from etude.mage.annotations import Mark
 from etude.mage.judge.completion import Completion
 from etude.mage.loop import at_hand
-from etude.mage.loop.book import Did
+from etude.mage.loop.book import Approval, Did
 from etude.mage.loop.session import read
 from etude.mage.loop.standing import Standing
 from etude.mage.loop.states import Stage
@@ -559,7 +560,7 @@ def test_what_fails_in_its_first_trial_goes_back_to_whoever_wrote_it_with_the_er
     assert {one.stage for one in read(Path("studies/project")).standings.values()} == {Stage.HANDED_OVER}
     assert "custom:without-conv2" in done.out
     assert "custom:without-fc2" in done.out
-    [study] = [etude.open(path.name) for path in Path("studies").iterdir() if path.name.startswith("project-3")]
+    [study] = [etude.open(path.name) for path in Path("studies").iterdir() if path.name == "project-2"]
     reused = {trial.arm for trial in study.trials if trial.reused_from}
     assert reused == {"base"}
 
@@ -627,6 +628,81 @@ def test_a_patch_that_is_to_be_written_again_has_no_failed_trial_any_more(pulled
     own.write_text(own.read_text().replace(CONV2, ""))
     done = pulled("write", "project", "--from", "mine", "--variant", NAME, *BY_POLICY[:2])
     assert (done.code, stage()) == (0, Stage.ACCEPTED), done.err
+    done = pulled("run", "project", *TWO_SEEDS)  # and it has one anew
+    assert (done.code, etude.open("project-2").counts()["failed"]) == (MageCode.GAVE_UP, 1), done.err
+    assert stage() is Stage.AWAITING_REVIEW
+
+
+def names_of_studies() -> set[str]:
+    return {path.name for path in Path("studies").iterdir()}
+
+
+AT_FIRST = """
+import os
+import sys
+
+if len(sys.argv) > 2 and {condition} and os.path.exists({flag!r}):
+    raise MemoryError("no space left")
+"""
+
+
+def test_what_failed_for_another_reason_is_run_again_in_an_ablation_of_its_own(mage: Mage) -> None:
+    Path("policy.toml").write_text("most_lines = 40\n")
+    flag = Path("full").absolute()
+    flag.touch()
+    condition = AT_FIRST.format(condition='"conv2.weight" not in layers', flag=str(flag))
+    Path("project/train.py").write_text(TRAIN + condition + TRAINED)
+    assert mage.written(*BY_POLICY).code == 0
+    assert mage("run", "project", *TWO_SEEDS).code == MageCode.GAVE_UP
+    flag.unlink()
+    with studies.taken_up("project") as (setup, book):  # as a person does who types despite
+        doing = studies.work(book, setup, None)
+        standing = doing.standings[NAME]
+        approval = Approval(by="ada", patch=standing.patch, verdict=standing.verdict, despite=True)
+        doing.accept(NAME, approval)
+    done = mage("run", "project", *TWO_SEEDS)
+    assert done.code == 0, done.err
+    assert (
+        "custom:without-conv2: a trial failed in project, which stays as it is. All variants are run again in another "
+        "ablation; what the untouched program came to is taken over."
+    ) in done.err.splitlines()
+    again = etude.open("project-2")
+    assert again.counts() == {"finished": 4}
+    assert [trial.arm for trial in again.trials if trial.reused_from] == ["base"]
+    assert etude.open("project").counts() == {"finished": 1, "failed": 1}  # it stays as it was
+    assert stage() is Stage.HANDED_OVER
+    assert json.loads(mage("run", "project", *TWO_SEEDS, "--json").out)["ablation"] == "project-2"
+    assert names_of_studies() == {"project", "project-2"}
+
+
+def test_an_untouched_program_that_was_mended_is_run_again(mage: Mage) -> None:
+    Path("policy.toml").write_text("most_lines = 40\n")
+    flag = Path("full").absolute()
+    flag.touch()
+    condition = AT_FIRST.format(condition='"conv2.weight" in layers', flag=str(flag))
+    Path("project/train.py").write_text(TRAIN + condition + TRAINED)
+    assert mage.written(*BY_POLICY).code == 0
+    done = mage("run", "project", *TWO_SEEDS)
+    assert (done.code, "Your code, not the patch" in done.err) == (MageCode.BASELINE, True)
+    assert stage() is Stage.ACCEPTED
+    flag.unlink()
+    done = mage("run", "project", *TWO_SEEDS)
+    assert done.code == 0, done.err
+    assert "base: a trial failed in project, which stays as it is. All variants are run again" in done.err
+    assert etude.open("project-2").counts() == {"finished": 4}
+    assert stage() is Stage.HANDED_OVER
+
+
+def test_a_further_ablation_is_never_somebody_elses_study(pulled: Mage) -> None:
+    other = ("write", "project", *ENTRY, "--yes", "--backend", pulled.replies(MENDED), *BY_POLICY)
+    assert pulled(*other, "--name", "project-2").code == 0
+    before = Path("studies/project-2/journal.sqlite").read_bytes()
+    resumed = ("resume", "project", "--again", NAME, "--backend", pulled.replies(MENDED), *BY_POLICY[:2])
+    assert pulled(*resumed).code == 0
+    assert json.loads(pulled("run", "project", *TWO_SEEDS, "--json").out)["ablation"] == "project-3"
+    assert Path("studies/project-2/journal.sqlite").read_bytes() == before
+    assert pulled("run", "project-2", *TWO_SEEDS).code == 0
+    assert names_of_studies() == {"project", "project-2", "project-3"}
 
 
 def test_what_came_to_nothing_says_how_it_is_tried_again_and_is_by_somebody_else(mage: Mage) -> None:

@@ -188,6 +188,7 @@ class Record:
         facts: What the patched program did, by the patch's digest.
         completions: What it did when it was run to its end, by that digest.
         trials: What a trial of a patch has shown that failed, by its digest, until it is to be written again.
+        failed: The patches of which a trial has ever failed, as somebody was told.
         replies: By the digest of the request.
         answers: The newest answer for each variant.
         approvals: The newest of each variant.
@@ -213,6 +214,7 @@ class Record:
     facts: dict[str, Facts] = field(default_factory=dict)
     completions: dict[str, Completion] = field(default_factory=dict)
     trials: dict[str, Verdict] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
     replies: dict[str, Reply] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
     approvals: dict[str, Approval] = field(default_factory=dict)
@@ -272,16 +274,6 @@ class Record:
         facts = self.facts.get(patch.digest) if patch is not None else None
         return pairing(self.runs[0], facts) if self.runs and facts is not None else None
 
-    def ablation_of(self, patches: Mapping[str, str], *, name: str) -> str:
-        """Return what the ablation of some patches is called: another set of patches is another study.
-
-        Args:
-            patches: Their digests, by variant.
-            name: That of the study, which the first ablation has.
-        """
-        same = (one for one, before in self.ablations.items() if before == patches)
-        return next(same, f"{name}-{len(self.ablations) + 1}" if self.ablations else name)
-
     def apply(self, fact: Prepared) -> None:
         """Fold one fact in."""
         body = fact.body
@@ -330,6 +322,7 @@ class Record:
             verdicts = tuple(_read(one, Verdict) for one in body["verdicts"])
             self.verdicts[body["digest"]] = verdicts
             self.trials |= {one.patch: one for one in verdicts if one.rung is Rung.TRIAL}
+            self.failed |= self.trials.keys()
 
     def _completed(self, name: str, body: Mapping[str, Any]) -> None:
         if "completion" in body:
