@@ -307,5 +307,5 @@ def test_the_commands_plan_one_change_for_all_and_ask_for_no_other(tmp_path: Pat
     project = preparing.look(tmp_path, entry=ENTRY)
     plan = planned(project, setup)
     assert [one.route for one in plan.variants] == [Route.MODEL, *[Route.SHARED] * 6]
-    asked, by_rule, unclear = would_be_asked(None, project, setup, None, None, for_plan=False)
+    asked, by_rule, unclear = would_be_asked(None, project, setup, None, None, study="s", for_plan=False)
     assert (list(asked), by_rule, unclear) == ([NAME], (), {})

@@ -38,7 +38,7 @@ def bring_on(
     with prepared(folder, setup) as (project, begun, book), saying_how_it_goes_on(folder.name):
         if asked is not None and own is None and not is_planned(book.record, begun):
             refuse_before_runs(work(book, begun, project, backend=asked, policy=approve), book, asked, project, begun)
-        plan_anew(book, project, begun)
+        plan_anew(book, project, begun, study=folder.name)
         doing = work(book, begun, project, backend=asked, policy=approve)
         approve_plan(doing, book, yes=yes, quiet=as_json)
         if own is not None:
