@@ -848,14 +848,14 @@ def with_gates(
         (("", ""), ("smaller", "smaller"), Outcome.PASSED),  # nobody could tell
     ],
 )
-def test_values_that_no_seed_changes_are_set_and_no_layer_that_goes_shifts_them(
+def test_values_that_no_seed_changes_are_for_a_person_whatever_goes(
     base: tuple[str, str], variant: tuple[str, str], outcome: Outcome
 ) -> None:
     found = verdict(with_gates(*base, "a", "b"), with_gates(*variant, "a"), ModuleGone(path="b"))
     assert found.outcome is outcome, told(found)
     assert told(found) == (
-        "`gates` begins with other values than in the baseline, where no seed changes them: they are set or loaded, "
-        "not drawn, and no claim says that they change."
+        "`gates` begins with other values than in the baseline, where no seed changes them: they are set, loaded, or "
+        "drawn with a seed of their own, and no claim says that they change."
         if outcome is Outcome.FOR_A_PERSON
         else ""
     )

@@ -122,9 +122,10 @@ def beginning_with_another_seed(seeds: Sequence[tuple[Pair, Pair]], licence: Lic
 
 
 def set_by_hand(seeds: Sequence[tuple[Pair, Pair]], licence: Licence) -> Iterator[Finding]:
-    """Yield what begins with other values, though no seed changes those of the baseline: nothing has drawn them.
+    """Yield what begins with other values, though no seed changes those of the baseline.
 
-    So no layer that goes can have shifted them, whatever it draws. Where nothing that goes draws, it is told already.
+    They are set or loaded, and no layer that goes can have shifted them, whatever it draws; or they are drawn with a
+    seed of their own, and only a person can tell. Where nothing that goes draws, it is told already.
 
     Args:
         seeds: Each model with the first seed and with the other one.
@@ -144,7 +145,7 @@ def set_by_hand(seeds: Sequence[tuple[Pair, Pair]], licence: Licence) -> Iterato
         row, now = next(iter(others.values()))
         yield for_a_person(
             f"{listed(others)} {_begins(others)} with other values than in the baseline, where no seed changes them: "
-            "they are set or loaded, not drawn, and no claim says that they change.",
+            "they are set, loaded, or drawn with a seed of their own, and no claim says that they change.",
             claim=CLAIM,
             expected=shown(row.begins or row.digest),
             found=shown(now.begins or now.digest),
