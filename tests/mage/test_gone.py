@@ -233,6 +233,7 @@ FEWER = "`act` is called 9 times, 12 times in the baseline."
         (12, 9, ModuleGone(path="b"), Outcome.PASSED, (FEWER,)),
         (12, 6, ModuleGone(path="b", along=("act",)), Outcome.PASSED, (FEWER.replace("9", "6"),)),
         (12, 6, ModuleGone(path="b", along=("act", "act")), Outcome.PASSED, ()),
+        (12, 11, ModuleGone(path="b", along=("act",)), Outcome.FAILED, ()),  # in one of three steps alone
         (12, None, ModuleGone(path="b", along=("act",)), Outcome.FAILED, ()),
         (12, 0, ModuleGone(path="b", along=("act",)), Outcome.FAILED, ()),
         (3, None, ModuleGone(path="b", along=("act",)), Outcome.PASSED, ()),

@@ -210,15 +210,16 @@ def _calls(
     if before.calls == after.calls or "calls" in licence.free:
         return
     fewer = before.calls - after.calls
-    left = along.beyond_the_plan(path, fewer, pair) if fewer > 0 else along.Left.MORE
+    again_and_again = fewer > 0 and licence.divides(fewer)
+    left = along.beyond_the_plan(path, fewer, pair) if again_and_again else along.Left.MORE
     if left is along.Left.NOTHING:
         return
     rows = any(owner(row) == path for row in pair.base.parameters)
-    stays = fewer > 0 and after.calls and not rows and licence.divides(fewer) and path
+    stays = again_and_again and after.calls and not rows and path
     if stays or left is along.Left.USELESS:
         yield alarm(f"{name} is called {times(after.calls)}, {times(before.calls)} in the baseline.")
         return
-    called = fewer > 0 and after.calls and licence.ended and licence.divides(fewer)  # what goes may have called it
+    called = again_and_again and after.calls and licence.ended  # what goes may have called it
     yield (for_a_person if called else _odd(licence))(
         f"{name} is called {times(after.calls)}, {times(before.calls)} in the baseline, and no claim says so.",
         claim="nothing else differs",
