@@ -160,9 +160,11 @@ BENCHMARK = Benchmark(
         )
     ),
     note=(
-        "First contact: what each set met when it was new, and the judge had not been mended by it; it was mended "
-        "after each. What is for a person, or what nobody can tell, is no pass, and is not turned away. Now: what the "
-        "same replies meet today, which says how far mending goes, and nothing of replies that are new. One run is "
+        "First contact: what each set met when it was new, by the judge as it was then, which had not been mended by "
+        "it; it was mended after each. What is for a person, or what nobody can tell, is no pass, and is not turned "
+        "away. Now: what the replies of the second, third and fourth set, and of a catalogue of our own, met at the "
+        "commit above, by a judge that these very replies have mended. That says how far mending goes, and nothing of "
+        "replies that are new: no set was written after the last mend, and the first one is not among them. One run is "
         "enough."
     ),
 )

@@ -113,6 +113,14 @@ def test_nothing_is_left_when_all_trials_have_ended() -> None:
     assert line(look(told(*A_STUDY[:15]), trials=4)).endswith("elapsed 1 min 0 s")
 
 
+@pytest.mark.parametrize("asked", [0, 1, 4, 6])
+def test_a_run_that_asks_for_fewer_trials_than_there_are_counts_those_that_there_are(asked: int) -> None:
+    found = look(told(*A_STUDY), trials=asked)
+    assert (found.trials, found.ended) == (6, 4)
+    assert found.left_s is not None
+    assert line(look(told(*A_STUDY[:15]), trials=1)).startswith("s: 3 of 3 trials (2 finished, 1 failed); ")
+
+
 def drawn(found: Snapshot) -> str:
     console = Console(file=io.StringIO(), width=100, color_system=None)
     console.print(render(found))

@@ -213,6 +213,29 @@ def test_a_refusal_reads_as_sentences() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"paired": "no"},
+            "etude.custom('x', paired='no') says neither that its runs are pairs nor that they are not. "
+            "Pass True or False, or leave it out to go by how they begin.",
+        ),
+        (
+            {"paired": 0},
+            "etude.custom('x', paired=0) says neither that its runs are pairs nor that they are not. "
+            "Pass True or False, or leave it out to go by how they begin.",
+        ),
+        ({"says": 3}, "etude.custom('x', says=3) is no sentence. Pass a text."),
+        ({"says": None}, "etude.custom('x', says=None) is no sentence. Pass a text."),
+    ],
+)
+def test_what_is_said_of_functions_is_checked(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        etude.custom("x", train=print, **given)
+    assert str(refused.value) == told
+
+
 def test_values_are_checked_as_texts_are() -> None:
     for call, problem in (
         (make.layer, "pass one of them"),

@@ -751,23 +751,127 @@ def seen_twice(first: str, second: str, **changed: Any) -> dict[str, Any]:
     return {**seen(first), "other": Facts(**seen(second))}
 
 
-def test_what_no_seed_reaches_any_more_is_made_before_it_is_set() -> None:
+HELPED: dict[str, Any] = {"calls": {**PLAIN["calls"], "train.py:helper": 0}, "losses": (1.1, 1.0, 0.9)}
+UNCLIPPED: dict[str, Any] = {"calls": {**PLAIN["calls"], "torch.nn.utils.clip_grad_norm_": 0}}
+UNSET: dict[str, Any] = {"settings": {**PLAIN["settings"], "args.use_clip": False}, "losses": (1.1, 1.0, 0.9)}
+REACHES = "`a.weight` begins alike with both seeds, and otherwise in the baseline: the seed does not reach it any more."
+
+
+@pytest.mark.parametrize(
+    ("without", "claim", "outcome"),
+    [
+        (UNCLIPPED, CallGone(name="torch.nn.utils.clip_grad_norm_"), Outcome.FAILED),
+        (HELPED, CallGone(name="train.py:helper"), Outcome.FOR_A_PERSON),
+        (UNSET, SettingValue(name="args.use_clip", value=False), Outcome.FOR_A_PERSON),
+    ],
+    ids=["a call after the loss", "a call", "a setting"],
+)
+def test_what_no_seed_reaches_any_more_is_for_a_person_where_it_may_follow_from_the_claim(
+    without: dict[str, Any], claim: Witness, outcome: Outcome
+) -> None:
+    """A head that is drawn anew unless a setting, or a call, is gone: it begins as it was loaded then."""
     base = seen_twice("x", "y")
-    gone = CallGone(name="train.py:helper")
-    without: dict[str, Any] = {"calls": {**PLAIN["calls"], "train.py:helper": 0}, "losses": (1.1, 1.0, 0.9)}
-    found = verdict(base, seen_twice("z", "z", **without), gone)
-    assert found.outcome is Outcome.FAILED
-    assert "`a.weight` begins alike with both seeds, and otherwise in the baseline: the seed does not reach it" in told(
-        found
+    found = verdict(base, seen_twice("z", "z", **without), claim)
+    assert found.outcome is outcome, told(found)
+    assert REACHES in told(found)
+    assert verdict(base, seen_twice("x", "y", **without), claim).passed
+    assert verdict(seen_twice("x", "x"), seen_twice("x", "x", **without), claim).passed  # nor did it before
+    assert verdict(seen_twice("", ""), seen_twice("", "", **without), claim).passed  # nobody could tell
+
+
+@pytest.mark.parametrize(
+    ("without", "claim", "outcome"),
+    [
+        (UNCLIPPED, CallGone(name="torch.nn.utils.clip_grad_norm_"), Outcome.FAILED),
+        (HELPED, CallGone(name="train.py:helper"), Outcome.FOR_A_PERSON),
+        (UNSET, SettingValue(name="args.use_clip", value=False), Outcome.FOR_A_PERSON),
+    ],
+    ids=["a call after the loss", "a call", "a setting"],
+)
+def test_a_constant_is_for_a_person_where_it_may_follow_from_the_claim(
+    without: dict[str, Any], claim: Witness, outcome: Outcome
+) -> None:
+    found = of_a(one_row(), {**one_row((0.0, 0.0)), **without}, claim)
+    assert found.outcome is outcome, told(found)
+    assert "`a.weight` begins with 0 everywhere, and with numbers that were" in told(found)
+
+
+@pytest.mark.parametrize(
+    ("without", "claim", "text"),
+    [
+        (
+            HELPED,
+            CallGone(name="train.py:helper"),
+            "`a.weight` begins with other numbers than in the baseline: it may follow from what is not called any "
+            "more, be made before the seed is set, or be another first state.",
+        ),
+        (
+            UNCLIPPED,
+            CallGone(name="torch.nn.utils.clip_grad_norm_"),
+            "`a.weight` begins with other numbers than in the baseline, and no claim says that something goes that "
+            "draws any before: it may be made before the seed is set, or be another first state.",
+        ),
+    ],
+    ids=["a call", "a call after the loss"],
+)
+def test_what_begins_otherwise_is_for_a_person_who_is_told_what_may_be_why(
+    without: dict[str, Any], claim: Witness, text: str
+) -> None:
+    """Where no seed is set, each run may begin otherwise."""
+    found = verdict(seen_twice("x", "y"), seen_twice("v", "w", **without), claim)
+    assert found.outcome is Outcome.FOR_A_PERSON, told(found)
+    assert text in [reason.text for reason in found.reasons]
+
+
+def with_gates(
+    first: str, second: str, *layers: str, shape: tuple[int, ...] = (3,), begins: Any = None
+) -> dict[str, Any]:
+    """Return what is seen with two seeds of layers and of three numbers beside them."""
+
+    def seen(digest: str) -> dict[str, Any]:
+        gates = ParameterFacts(shape=shape, digest=digest, begins=begins or (0.58, 0.31), got_gradient=True)
+        layered = net(*layers)
+        rows = {**layered.parameters, "gates": gates}
+        model = ModelFacts(type="Net", parameters=rows, modules=layered.modules)
+        return {**(PLAIN if "b" in layers else GONE), "models": (model,)}
+
+    return {**seen(first), "other": Facts(**{**seen(second), "batch_digests": ("with the other seed", "y")})}
+
+
+@pytest.mark.parametrize(
+    ("base", "variant", "outcome"),
+    [
+        (("set", "set"), ("set", "set"), Outcome.PASSED),
+        (("set", "set"), ("smaller", "smaller"), Outcome.FOR_A_PERSON),
+        (("set", "set"), ("x", "y"), Outcome.FOR_A_PERSON),
+        (("x", "y"), ("v", "w"), Outcome.PASSED),  # drawn, and the layer that goes has shifted the generator
+        (("", ""), ("smaller", "smaller"), Outcome.PASSED),  # nobody could tell
+    ],
+)
+def test_values_that_no_seed_changes_are_for_a_person_whatever_goes(
+    base: tuple[str, str], variant: tuple[str, str], outcome: Outcome
+) -> None:
+    found = verdict(with_gates(*base, "a", "b"), with_gates(*variant, "a"), ModuleGone(path="b"))
+    assert found.outcome is outcome, told(found)
+    assert told(found) == (
+        "`gates` begins with other values than in the baseline, where no seed changes them: they are set, loaded, or "
+        "drawn with a seed of their own, and no claim says that they change."
+        if outcome is Outcome.FOR_A_PERSON
+        else ""
     )
-    assert verdict(base, seen_twice("x", "y", **without), gone).passed
-    anew = verdict(base, seen_twice("v", "w", **without), gone)  # where no seed is set, each run may begin otherwise
-    assert anew.outcome is Outcome.FOR_A_PERSON
-    assert "`a.weight` begins with other numbers than in the baseline, and no claim says that something goes" in told(
-        anew
-    )
-    assert verdict(seen_twice("x", "x"), seen_twice("x", "x", **without), gone).passed  # nor did it before
-    assert verdict(seen_twice("", ""), seen_twice("", "", **without), gone).passed  # nobody could tell
+
+
+def test_one_number_that_is_set_by_hand_is_seen_as_well() -> None:
+    """A single number is its own mean, so that nothing else tells whether it was drawn."""
+    before = with_gates("one", "one", "a", "b", shape=(1,), begins=(1.0, 0.0))
+    after = with_gates("other", "other", "a", shape=(1,), begins=(0.01, 0.0))
+    assert verdict(before, after, ModuleGone(path="b")).outcome is Outcome.FOR_A_PERSON
+
+
+@pytest.mark.parametrize("resized", [{"gates": (2,)}, {"gates": None}])
+def test_what_takes_another_size_by_the_plan_is_set_anew(resized: dict[str, Any]) -> None:
+    after = with_gates("shorter", "shorter", "a", shape=(2,))
+    assert verdict(with_gates("set", "set", "a", "b"), after, ModuleGone(path="b", resized=resized)).passed
 
 
 @pytest.mark.parametrize(("what", "passed"), [(What.TRICK, True), (What.LOSS_TERM, False)])

@@ -208,3 +208,69 @@ def test_what_a_claims_name_means(name: str, called: str, means: bool) -> None:
 def test_operators_are_told_by_plain_names() -> None:
     assert plain("aten.add_.Tensor") == plain("aten::add") == plain("add") == "add"
     assert plain("torch.nn.utils.clip_grad_norm_") == "torch.nn.utils.clip_grad_norm_"
+
+
+# --- what goes along with a module ----------------------------------------------------------------
+
+
+def activated(calls: int | None, *, rest: bool = True, relus: int = 12) -> Facts:
+    """Return a run of a chain that calls one activation behind all of its layers, or of what is left of it."""
+    layers = CHAIN if rest else {path: shape for path, shape in CHAIN.items() if path != "b"}
+    found = model(layers)
+    own = {"": ModuleFacts(type="Net", calls=3, operators={"aten.relu": relus})}
+    own |= {"act": ModuleFacts(type="ReLU", calls=calls)} if calls is not None else {}
+    return run(ModelFacts(type="Net", parameters=found.parameters, modules={**found.modules, **own}))
+
+
+FEWER = "`act` is called 9 times, 12 times in the baseline."
+
+
+@pytest.mark.parametrize(
+    ("before", "left", "claim", "outcome", "alarms"),
+    [
+        (12, 9, ModuleGone(path="b", along=("act",)), Outcome.PASSED, ()),
+        (12, 9, ModuleGone(path="b", idle=("act",)), Outcome.PASSED, (FEWER,)),
+        (12, 9, ModuleGone(path="b"), Outcome.PASSED, (FEWER,)),
+        (12, 6, ModuleGone(path="b", along=("act",)), Outcome.PASSED, (FEWER.replace("9", "6"),)),
+        (12, 6, ModuleGone(path="b", along=("act", "act")), Outcome.PASSED, ()),
+        (12, 11, ModuleGone(path="b", along=("act",)), Outcome.FAILED, ()),  # in one of three steps alone
+        (12, None, ModuleGone(path="b", along=("act",)), Outcome.FAILED, ()),
+        (12, 0, ModuleGone(path="b", along=("act",)), Outcome.FAILED, ()),
+        (3, None, ModuleGone(path="b", along=("act",)), Outcome.PASSED, ()),
+        (
+            3,
+            None,
+            ModuleGone(path="b", idle=("act",)),
+            Outcome.PASSED,
+            ("The module `act` (ReLU) is not there any more, and by the plan it stays.",),
+        ),
+        (
+            3,
+            0,
+            ModuleGone(path="b", idle=("act",)),
+            Outcome.PASSED,
+            ("`act` is called not at all, 3 times in the baseline.",),
+        ),
+        (3, None, ModuleGone(path="b"), Outcome.FAILED, ()),
+    ],
+)
+def test_of_an_activation_no_more_calls_go_silently_than_the_plan_takes_away(
+    before: int, left: int | None, claim: ModuleGone, outcome: Outcome, alarms: tuple[str, ...]
+) -> None:
+    found = verdict(activated(before), activated(left, rest=False), claim)
+    assert (found.outcome, found.alarms) == (outcome, alarms), told(found)
+
+
+@pytest.mark.parametrize(
+    ("relus", "claim", "alarms"),
+    [
+        (9, ModuleGone(path="b", along=("relu",)), ()),
+        (9, ModuleGone(path="b", idle=("relu",)), ("the model runs relu 9 times, 12 times in the baseline.",)),
+        (9, ModuleGone(path="b", along=("act",)), ("the model runs relu 9 times, 12 times in the baseline.",)),
+    ],
+)
+def test_of_a_function_no_more_calls_go_silently_than_the_plan_takes_away(
+    relus: int, claim: ModuleGone, alarms: tuple[str, ...]
+) -> None:
+    found = verdict(activated(None), activated(None, rest=False, relus=relus), claim)
+    assert (found.outcome, found.alarms) == (Outcome.PASSED, alarms), told(found)

@@ -339,7 +339,7 @@ def test_whether_seeds_pair_commands_is_what_the_probe_has_seen(program: Project
     experiment = etude.Experiment(train, metric="test.accuracy", mode="max")
     ablation = hand_over(experiment, components, name="pairs", seeds=2, workers=1, force=True).ablation
     assert ablation.paired() == {"custom:paired": (2, 2), "custom:apart": (0, 2), "custom:unknown": (0, 2)}
-    assert "Not paired, by how they began: custom:apart, custom:unknown." in str(ablation)
+    assert "Not paired, as was said of them: custom:apart, custom:unknown." in str(ablation)
     assert "Seeds do not pair these runs: the batch order differs" in str(
         experiment.ablate(components, seeds=2, dry_run=True)
     )

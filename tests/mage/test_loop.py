@@ -140,6 +140,24 @@ def test_a_trial_that_failed_voids_the_approval_and_another_one_has_to_know_of_i
     machine.handle(loop.Accepted(variant="a", patch="q", verdict="v-q"))
 
 
+@pytest.mark.parametrize("tries", [Tries(repairs=0, drafts=1), USUAL], ids=["one call", "as usual"])
+def test_a_variant_whose_calls_are_used_up_is_written_again_after_a_failed_trial(tries: Tries) -> None:
+    machine = begun("a", tries=tries)
+    for n in range(tries.calls - 1):
+        machine.handle(loop.Asked(variant="a"))
+        machine.handle(loop.Patched(variant="a", patch=f"p{n}"))
+        machine.handle(loop.Failed(variant="a", evidence=evidence(f"s{n}"), patch=f"p{n}"))
+    judged(machine, "a", "p")
+    assert machine.standings["a"].calls == tries.calls
+    machine.handle(loop.Accepted(variant="a", patch="p", verdict="v-p"))
+    machine.handle(loop.TrialFailed(variant="a", verdict="w", outcome=Outcome.FOR_A_PERSON, why="sizes differ"))
+    assert machine.handle(loop.TriedAgain(variant="a", note="sizes differ")) == [Draft(variant="a", route=Route.MODEL)]
+    standing = machine.standings["a"]
+    assert (standing.stage, standing.calls, standing.draft, standing.again) == (Stage.DRAFTING, 0, 1, 1)
+    assert standing.notes == ("sizes differ",)
+    assert standing.repairs == min(1, tries.repairs)
+
+
 def test_what_came_to_nothing_is_begun_anew_if_somebody_wants_that_and_no_patch_is_tried_twice() -> None:
     machine = begun("a", "b", tries=Tries(repairs=0, drafts=1))
     for name in ("a", "b"):

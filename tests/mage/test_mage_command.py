@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,16 +18,19 @@ from typer.testing import CliRunner
 
 import etude
 from etude.cli import app
+from etude.cli import mage_studies as studies
 from etude.cli.mage_told import MageCode, code_of
 from etude.core.errors import SandboxMissing
 from etude.mage.annotations import Mark
+from etude.mage.judge.completion import Completion
 from etude.mage.loop import at_hand
-from etude.mage.loop.book import Did
+from etude.mage.loop.book import Approval, Did
 from etude.mage.loop.session import read
 from etude.mage.loop.standing import Standing
 from etude.mage.loop.states import Stage
 from etude.mage.sandbox.protocol import Limits, Sandbox
 from etude.mage.variants import Plan, Route
+from etude.mage.verdicts import Outcome
 from etude.store.journal import Journal
 
 ENTRY = ("--entry", stand_ins.ENTRY)
@@ -331,6 +335,9 @@ def test_accepted_variants_are_trained_in_the_same_study_and_written_out(
     assert opened.counts() == {"finished": 12}
     effect = {arm.name: arm.mean for arm in opened.arms}  # type: ignore[attr-defined]
     assert effect["base"] - effect["custom:without-conv2"] == pytest.approx(0.1)
+    again = mage("run", "project", "--seeds", "6", "--workers", "1")  # its first trials are 2 of 12 that there are
+    assert (again.code, again.out) == (0, done.out), again.err
+    assert etude.open("project").counts() == {"finished": 12}
     done = mage("export", "project", "out", "--json")
     assert json.loads(done.out)["variants"] == [NAME]
     assert CONV2 not in Path("out/variants", NAME, "train.py").read_text()
@@ -504,6 +511,8 @@ if len(sys.argv) > 2 and "conv2.weight" not in layers and "fitted" not in global
     raise ValueError("mat1 and mat2 cannot be multiplied")
 """
 MENDED = removing(CONV2, "fitted = True\n")
+BY_POLICY = ("--approve", "policy.toml", "--metric", "metrics.json:accuracy")
+TWO_SEEDS = ("--seeds", "2", "--force", "--workers", "1")
 
 
 def test_what_fails_in_its_first_trial_goes_back_to_whoever_wrote_it_with_the_error(mage: Mage) -> None:
@@ -551,9 +560,149 @@ def test_what_fails_in_its_first_trial_goes_back_to_whoever_wrote_it_with_the_er
     assert {one.stage for one in read(Path("studies/project")).standings.values()} == {Stage.HANDED_OVER}
     assert "custom:without-conv2" in done.out
     assert "custom:without-fc2" in done.out
-    [study] = [etude.open(path.name) for path in Path("studies").iterdir() if path.name.startswith("project-3")]
+    [study] = [etude.open(path.name) for path in Path("studies").iterdir() if path.name == "project-2"]
     reused = {trial.arm for trial in study.trials if trial.reused_from}
     assert reused == {"base"}
+
+
+@pytest.fixture
+def pulled(mage: Mage) -> Mage:
+    """Give the commands, and a study of which a trial has failed of a variant that a policy had approved."""
+    Path("policy.toml").write_text("most_lines = 40\n")
+    Path("project/train.py").write_text(TRAIN + FAILING + TRAINED)
+    assert mage.written(*BY_POLICY, "--repairs", "0", replies=(BROKEN, GOOD)).code == 0
+    assert mage("run", "project", *TWO_SEEDS).code == MageCode.GAVE_UP
+    assert stage() is Stage.AWAITING_REVIEW
+    return mage
+
+
+def test_what_is_written_again_after_a_failed_trial_has_all_its_calls_anew(pulled: Mage) -> None:
+    """Two calls were made of two that may be."""
+    done = pulled("resume", "project", "--again", NAME, "--backend", pulled.replies(MENDED), *BY_POLICY[:2])
+    assert (done.code, stage()) == (0, Stage.ACCEPTED), done.err
+    assert read(Path("studies/project")).standings[NAME].calls == 1
+    assert pulled("run", "project", *TWO_SEEDS).code == 0
+
+
+def completed(setup: Any, sandbox: Callable[[], Sandbox], limits: Limits) -> Any:
+    """Stand in for what runs programs to their end."""
+
+    def run(tree: Any, arguments: Any = ()) -> Completion:
+        facts = stand_ins.probe(tree, arguments)
+        return Completion(entry=setup.to_its_end, limit_s=setup.end_s, facts=facts, name="accuracy", metric=0.5)
+
+    return run if setup.end_s else None
+
+
+@pytest.mark.parametrize("more", [("--short", "-x"), ("--short-limit", "50")], ids=["other arguments", "another limit"])
+def test_a_failed_trial_stays_with_its_patch_where_that_is_run_to_its_end_anew(
+    pulled: Mage, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(at_hand, "completer", completed)
+    done = pulled("resume", "project", *more, *BY_POLICY[:2])
+    assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+    verdicts = read(Path("studies/project")).verdicts_of(NAME)
+    assert [one.rung.name for one in verdicts][-2:] == ["SHORT_RUN", "TRIAL"]
+    assert verdicts[-2].outcome is Outcome.PASSED
+    assert "without-conv2: waits for a person: trial is for a person" in done.err
+
+
+def test_a_failed_trial_stays_with_its_patch_whoever_hands_it_in(pulled: Mage) -> None:
+    shutil.copytree("project", "mine")
+    own = Path("mine/train.py")
+    own.write_text(own.read_text().replace(CONV2, ""))
+    handed = ("write", "project", "--from", "mine", "--variant", NAME, *BY_POLICY[:2])
+    done = pulled(*handed)
+    assert (done.code, stage()) == (MageCode.AWAITING, Stage.AWAITING_REVIEW), done.err
+    assert "trial is for a person" in done.err
+    assert "mat1 and mat2 cannot be multiplied" in pulled("review", "project").out
+    own.write_text(own.read_text() + "fitted = True\n")  # another patch has a trial of its own to fail in
+    assert (pulled(*handed).code, stage()) == (0, Stage.ACCEPTED)
+
+
+def test_a_patch_that_is_to_be_written_again_has_no_failed_trial_any_more(pulled: Mage) -> None:
+    pulled("resume", "project", "--again", NAME, "--backend", pulled.replies(BROKEN, BROKEN))
+    assert stage() is Stage.GAVE_UP
+    shutil.copytree("project", "mine")
+    own = Path("mine/train.py")
+    own.write_text(own.read_text().replace(CONV2, ""))
+    done = pulled("write", "project", "--from", "mine", "--variant", NAME, *BY_POLICY[:2])
+    assert (done.code, stage()) == (0, Stage.ACCEPTED), done.err
+    done = pulled("run", "project", *TWO_SEEDS)  # and it has one anew
+    assert (done.code, etude.open("project-2").counts()["failed"]) == (MageCode.GAVE_UP, 1), done.err
+    assert stage() is Stage.AWAITING_REVIEW
+
+
+def names_of_studies() -> set[str]:
+    return {path.name for path in Path("studies").iterdir()}
+
+
+AT_FIRST = """
+import os
+import sys
+
+if len(sys.argv) > 2 and {condition} and os.path.exists({flag!r}):
+    raise MemoryError("no space left")
+"""
+
+
+def test_what_failed_for_another_reason_is_run_again_in_an_ablation_of_its_own(mage: Mage) -> None:
+    Path("policy.toml").write_text("most_lines = 40\n")
+    flag = Path("full").absolute()
+    flag.touch()
+    condition = AT_FIRST.format(condition='"conv2.weight" not in layers', flag=str(flag))
+    Path("project/train.py").write_text(TRAIN + condition + TRAINED)
+    assert mage.written(*BY_POLICY).code == 0
+    assert mage("run", "project", *TWO_SEEDS).code == MageCode.GAVE_UP
+    flag.unlink()
+    with studies.taken_up("project") as (setup, book):  # as a person does who types despite
+        doing = studies.work(book, setup, None)
+        standing = doing.standings[NAME]
+        approval = Approval(by="ada", patch=standing.patch, verdict=standing.verdict, despite=True)
+        doing.accept(NAME, approval)
+    done = mage("run", "project", *TWO_SEEDS)
+    assert done.code == 0, done.err
+    assert (
+        "custom:without-conv2: a trial failed in project, which stays as it is. All variants are run again in another "
+        "ablation; what the untouched program came to is taken over."
+    ) in done.err.splitlines()
+    again = etude.open("project-2")
+    assert again.counts() == {"finished": 4}
+    assert [trial.arm for trial in again.trials if trial.reused_from] == ["base"]
+    assert etude.open("project").counts() == {"finished": 1, "failed": 1}  # it stays as it was
+    assert stage() is Stage.HANDED_OVER
+    assert json.loads(mage("run", "project", *TWO_SEEDS, "--json").out)["ablation"] == "project-2"
+    assert names_of_studies() == {"project", "project-2"}
+
+
+def test_an_untouched_program_that_was_mended_is_run_again(mage: Mage) -> None:
+    Path("policy.toml").write_text("most_lines = 40\n")
+    flag = Path("full").absolute()
+    flag.touch()
+    condition = AT_FIRST.format(condition='"conv2.weight" in layers', flag=str(flag))
+    Path("project/train.py").write_text(TRAIN + condition + TRAINED)
+    assert mage.written(*BY_POLICY).code == 0
+    done = mage("run", "project", *TWO_SEEDS)
+    assert (done.code, "Your code, not the patch" in done.err) == (MageCode.BASELINE, True)
+    assert stage() is Stage.ACCEPTED
+    flag.unlink()
+    done = mage("run", "project", *TWO_SEEDS)
+    assert done.code == 0, done.err
+    assert "base: a trial failed in project, which stays as it is. All variants are run again" in done.err
+    assert etude.open("project-2").counts() == {"finished": 4}
+    assert stage() is Stage.HANDED_OVER
+
+
+def test_a_further_ablation_is_never_somebody_elses_study(pulled: Mage) -> None:
+    other = ("write", "project", *ENTRY, "--yes", "--backend", pulled.replies(MENDED), *BY_POLICY)
+    assert pulled(*other, "--name", "project-2").code == 0
+    before = Path("studies/project-2/journal.sqlite").read_bytes()
+    resumed = ("resume", "project", "--again", NAME, "--backend", pulled.replies(MENDED), *BY_POLICY[:2])
+    assert pulled(*resumed).code == 0
+    assert json.loads(pulled("run", "project", *TWO_SEEDS, "--json").out)["ablation"] == "project-3"
+    assert Path("studies/project-2/journal.sqlite").read_bytes() == before
+    assert pulled("run", "project-2", *TWO_SEEDS).code == 0
+    assert names_of_studies() == {"project", "project-2", "project-3"}
 
 
 def test_what_came_to_nothing_says_how_it_is_tried_again_and_is_by_somebody_else(mage: Mage) -> None:

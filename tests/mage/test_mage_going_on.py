@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -276,13 +277,13 @@ def test_nobody_but_suggest_asks_a_planner_and_marks_are_enough_once_nobody_is_t
         planner = at(server)
         assert hinted("suggest", "project", *ENTRY, "--planner", planner, "--yes").code == MageCode.OK
         Path("project/evaluate.py").write_text("METRIC = 'f1'\n")
+        again = f"etude mage suggest {Path('project').resolve()} --name project --planner"
         for call in (("plan", "project"), ("write", "project", "--backend", hinted.replies(GOOD))):
             done = hinted(*call)
             assert done.code == Code.USAGE
             assert done.err.splitlines()[-1].endswith(
                 "has not been asked with these files and words; here nobody is asked. Have it read them first: "
-                f"etude mage suggest {Path('project').resolve()} --planner {planner}; or go on with marks alone: "
-                "--planner none."
+                f"{again} {planner}; or go on with marks alone: {again} none."
             )
         shown = json.loads(hinted("preview", "project", "--planner", "none", "--json").out)
         assert list(shown["requests"]) == ["without-fc"]
@@ -292,6 +293,27 @@ def test_nobody_but_suggest_asks_a_planner_and_marks_are_enough_once_nobody_is_t
         assert setup.planner.name == ""
         assert hinted("plan", "project").code == MageCode.OK
         assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["asked again", "marks alone"])
+def test_the_commands_by_which_a_plan_goes_on_work_as_they_are_printed(hinted: Mage, alone: bool) -> None:
+    """The study has a name of its own, the folder a blank in it, and the planner an address."""
+    Path("project").rename("my project")
+    Path("my project/net.py").write_text(NET.replace("Linear(4, 2)", "Linear(4, 2)  # ABLATABLE_COMPONENT"))
+    with LLMServer(proposing(item()), proposing(item())) as server:
+        asked = ("--planner", "openai:some", "--base-url", server.url)
+        begun = hinted("suggest", "my project", *ENTRY, "--name", "exp", *asked, "--yes")
+        assert begun.code == MageCode.OK, begun.err
+        Path("my project/evaluate.py").write_text("METRIC = 'f1'\n")
+        refused = hinted("plan", "my project", "--name", "exp").err.strip().splitlines()[-1]
+        first, _, second = refused.partition("Have it read them first: ")[2].partition("; or go on with marks alone: ")
+        command = shlex.split((second if alone else first).removesuffix("."))
+        assert command[:2] == ["etude", "mage"]
+        done = hinted(*command[2:], "--yes")
+        assert done.code == MageCode.OK, done.err
+        assert hinted("plan", "my project", "--name", "exp").code == MageCode.OK
+        assert len(server.seen) == (1 if alone else 2)
+    assert not Path("studies/my project").exists()
 
 
 def test_a_planner_is_asked_again_where_that_helps_and_within_the_budget(hinted: Mage, waits: list[float]) -> None:

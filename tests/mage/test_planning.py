@@ -84,9 +84,9 @@ def test_the_pooling_behind_a_layer_makes_two_readings_that_are_counted() -> Non
 
 @pytest.mark.parametrize("way", ["choices", "mark"])
 def test_who_chooses_gets_one_reading(way: str) -> None:
-    for choice, resized, along in (
-        ("pool", {"conv3.weight": (128, 32, 3, 3), "fc1.weight": (512, 8192)}, ("relu", "pool")),
-        ("none", {"conv3.weight": (128, 32, 3, 3)}, ("relu",)),  # after that of conv1 it does nothing
+    for choice, resized, along, idle in (
+        ("pool", {"conv3.weight": (128, 32, 3, 3), "fc1.weight": (512, 8192)}, ("relu", "pool"), ()),
+        ("none", {"conv3.weight": (128, 32, 3, 3)}, (), ("relu",)),  # after that of conv1 it does nothing
     ):
         if way == "mark":
             source = CNN.replace("#ABLATABLE_COMPONENT", f"# ABLATABLE_COMPONENT (with={choice})", 1)
@@ -94,10 +94,87 @@ def test_who_chooses_gets_one_reading(way: str) -> None:
         else:
             found = planned(CNN, facts=SEEN, choices={"conv2": choice})
         assert found.remarks == ()
-        assert found.variants[0].witnesses == (ModuleGone(path="conv2", resized=resized, along=along),)
+        assert found.variants[0].witnesses == (ModuleGone(path="conv2", resized=resized, along=along, idle=idle),)
         assert found.variants[1].witnesses == (
             ModuleGone(path="fc1", resized={"fc2.weight": (10, 2048)}, along=("relu",)),
         )
+
+
+POOL = "nn.MaxPool2d(2, 2)"
+CALLED = CNN.replace("#ABLATABLE_COMPONENT", "# ABLATABLE_COMPONENT(name=second{})", 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "choices"),
+    [
+        (CALLED.format(", with=pool"), None),
+        (CALLED.format(""), {"conv2": "pool"}),
+        (CALLED.format(""), {"second": "pool"}),
+        (CALLED.format(", with=smaller").replace(POOL, f"{POOL}  # ABLATABLE_COMPONENT(name=smaller)"), None),
+    ],
+    ids=["with=", "chosen by its own name", "chosen by its label", "with= another label"],
+)
+def test_a_name_that_a_mark_gives_a_layer_is_only_what_its_variant_is_called(
+    source: str, choices: dict[str, str] | None
+) -> None:
+    plain = planned(CNN, facts=SEEN, choices={"conv2": "pool"}).variants[0]
+    found = planned(source, facts=SEEN, choices=choices).variants[0]
+    assert (plain.name, found.name) == ("without-conv2", "without-second")
+    assert [one.name for one in found.things] == ["conv2"]
+    assert (found.witnesses, found.meaning, found.intent) == (plain.witnesses, plain.meaning, plain.intent)
+
+
+def test_a_choice_for_what_is_called_otherwise_names_both() -> None:
+    with pytest.raises(ConfigError) as refused:
+        planned(CALLED.format(""), facts=SEEN, choices={"secnd": "pool"})
+    assert str(refused.value) == (
+        "A choice was made for 'secnd', which is no component of this plan. Did you mean `second`?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "claim"),
+    [
+        ("USE_CLIP = True  # ABLATABLE_COMPONENT(name=tame)\n", "tame", SettingValue(name="USE_CLIP", value=False)),
+        (
+            'data = data.copy()\ndata["age"] = data["age"].clip(0, 90)  # ABLATABLE_COMPONENT(name=years)\n',
+            "years",
+            ColumnsGone(columns=("age",)),
+        ),
+        (
+            "loss = loss + 0.1 * w.pow(2).sum()  # ABLATABLE_COMPONENT(name=small)\n",
+            "small",
+            CallChanged(name="pow"),
+        ),
+    ],
+    ids=["a setting", "a column", "a term of the loss"],
+)
+def test_a_name_that_a_mark_gives_anything_is_only_what_its_variant_is_called(
+    text: str, name: str, claim: Witness
+) -> None:
+    found = planned(text).variants[0]
+    assert (found.name, found.witnesses) == (f"without-{name}", (claim,))
+
+
+def test_a_name_that_a_mark_gives_tells_which_of_several_is_meant() -> None:
+    source = CNN.replace("        self.conv2 = nn", "        self.extra, self.conv2 = nn.Linear(2, 2), nn")
+    source = source.replace("#ABLATABLE_COMPONENT", "# ABLATABLE_COMPONENT(name=conv2, with=none)", 1)
+    assert [one.name for one in planned(source).variants[0].things] == ["conv2"]
+
+
+def test_what_stays_behind_a_layer_and_does_nothing_more_is_no_part_of_what_goes() -> None:
+    made = CNN.replace("F.relu(", "self.act(").replace(
+        "        self.pool =", "        self.act = nn.ReLU()\n        self.pool ="
+    )
+    found = planned(made, facts=SEEN, choices={"conv2": "none", "fc1": "none"}).variants
+    assert [variant.meaning.partition(".")[0] for variant in found] == [
+        "It stays behind it: `pool`, `act`",
+        "It stays behind it: `dropout`, `act`",
+    ]
+    for variant in found:
+        [claim] = variant.witnesses
+        assert isinstance(claim, ModuleGone)
+        assert (claim.along, claim.idle) == ((), ("act",))
 
 
 def test_what_is_claimed_of_both_readings_is_what_the_changed_programs_have() -> None:
@@ -128,8 +205,8 @@ def test_the_numbers_may_be_counted_elsewhere_or_be_unknown() -> None:
         in planned(CNN, facts=SEEN, count=count).remarks[0].text
     )
     assert [(way.text, way.gone, way.along) for way in ways] == [
-        ("stay", ("conv2",), ("relu",)),
-        ("go", ("conv2",), ("relu", "pool")),
+        ("stay", ("conv2",), {"conv2": ("relu",)}),
+        ("go", ("conv2",), {"conv2": ("relu", "pool")}),
     ]
     assert planned(CNN).remarks[0].text == (
         "`conv2` removed: the pooling after it can stay or go. Choose with `with=pool`. It stays with `with=none`. "
@@ -162,7 +239,7 @@ def test_a_normalisation_goes_with_its_layer_unless_nothing_is_to() -> None:
     resized = {"conv3.weight": (16, 4, 3, 3)}
     assert with_it == (
         ModuleGone(path="conv2", resized=resized, along=("act",)),
-        ModuleGone(path="bn2", resized=resized, along=("act",)),
+        ModuleGone(path="bn2", resized=resized),
     )
     alone = claims(source.replace("COMPONENT", "COMPONENT (with=none)"), facts=facts)
     assert alone == (ModuleGone(path="conv2", resized={**resized, "bn2.weight": (4,), "bn2.bias": (4,)}),)

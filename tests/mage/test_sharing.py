@@ -165,6 +165,24 @@ def test_what_cannot_be_mended_is_given_up_for_each_that_it_fails_for(tmp_path: 
     assert len(backend.asked) == 1
 
 
+def test_where_a_change_cannot_be_mended_any_more_what_is_begun_anew_is_asked_for_by_itself(tmp_path: Path) -> None:
+    fails = 'if name == "conv3":\n        raise ValueError("conv3 cannot go")\n    '
+    failing = removing(
+        PLACE, f'import sys\nfor name in sys.argv[2:]:\n    {fails}del layers[f"{{name}}.weight"]\nnoise = 0.0\n'
+    )
+    once = Tries(repairs=0, drafts=1)
+    record, _ = run(tmp_path / "one", failing, tries=once)
+    assert stages(record) == {**ALL_WAIT, "without-conv3": Stage.GAVE_UP}
+    own = Backend([removing('layers["conv3.weight"] = [4, 4]\n')])
+    with bench(tmp_path / "one", own, wanted=SHARING, tries=once) as at:
+        at.work.try_again("without-conv3")
+        at.work.run()
+    record = read(tmp_path / "one")
+    assert len(own.asked) == 1
+    assert stages(record) == ALL_WAIT
+    assert record.standings["without-conv3"].route is Route.MODEL
+
+
 def test_where_the_first_one_cannot_be_the_others_are_tried_all_the_same(tmp_path: Path) -> None:
     all_but_first = GOOD.replace("sys.argv[2:]", "[n for n in sys.argv[2:] if n != 'conv1']")
     record, _ = run(tmp_path / "s", all_but_first, tries=Tries(repairs=0, drafts=1))
@@ -289,5 +307,5 @@ def test_the_commands_plan_one_change_for_all_and_ask_for_no_other(tmp_path: Pat
     project = preparing.look(tmp_path, entry=ENTRY)
     plan = planned(project, setup)
     assert [one.route for one in plan.variants] == [Route.MODEL, *[Route.SHARED] * 6]
-    asked, by_rule, unclear = would_be_asked(None, project, setup, None, None, for_plan=False)
+    asked, by_rule, unclear = would_be_asked(None, project, setup, None, None, study="s", for_plan=False)
     assert (list(asked), by_rule, unclear) == ([NAME], (), {})

@@ -236,3 +236,43 @@ def test_a_refused_arm_says_what_its_pattern_matched() -> None:
     [refused] = draft.refused
     assert str(refused).startswith("layer:~^1$: 'layer:~^1$' is 1 layer: 1; ")
     assert refused.refused in str(refused)
+
+
+# --- whether runs are pairs, where nothing of them is seen -----------------------------------------
+
+
+def score(seed: int) -> float:
+    return 0.5 + (seed % 17) / 1000
+
+
+def less(seed: int) -> float:
+    return 0.4 + (seed * 31 % 19) / 1000
+
+
+def test_what_is_said_of_an_arm_later_holds_from_then_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A threat tells people to say it, who have run the ablation by then."""
+    pytest.importorskip("scipy")
+    monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path / "studies"))
+    by_itself = etude.Experiment(score, metric="score", mode="max")
+
+    def ablated(**said: Any) -> Any:
+        other = etude.custom("o", train=less, **said)
+        return by_itself.ablate(other, seeds=7, name="said", workers=1, force=True)
+
+    first = ablated()
+    assert "Not known whether paired, since nothing was seen of how they began: custom:o." in str(first)
+    assert "say it: etude.custom(..., paired=False)" in str(first.threats())
+    second = ablated(paired=False, says="the order of its data is another")
+    assert second.counts() == first.counts() == {"finished": 14}
+    assert "What is said of custom:o is new, and holds from now on." in capsys.readouterr().err
+    for found in (second, etude.open("said")):
+        assert "Not paired, as was said of them: custom:o." in str(found)
+        assert found.paired() == {"custom:o": (0, 7)}
+        assert found.meta["question"]["arms"][1]["says"] == ["the order of its data is another"]
+    assert second.verdicts()[0].p != first.verdicts()[0].p
+    ablated(paired=False, says="the order of its data is another")
+    assert "What is said" not in capsys.readouterr().err  # it is as before
+    third = ablated(paired=True)
+    assert "All arms are paired." in str(third)

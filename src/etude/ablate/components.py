@@ -261,6 +261,13 @@ class CustomComponent:
         for role, function in given.items():
             if function is not None and not callable(function):
                 raise ConfigError(f"etude.custom({self.name!r}, {role}={function!r}) is no function. Pass a function.")
+        if not (self.paired is None or isinstance(self.paired, bool)):
+            raise ConfigError(
+                f"etude.custom({self.name!r}, paired={self.paired!r}) says neither that its runs are pairs nor that "
+                "they are not. Pass True or False, or leave it out to go by how they begin."
+            )
+        if not isinstance(self.says, str):
+            raise ConfigError(f"etude.custom({self.name!r}, says={self.says!r}) is no sentence. Pass a text.")
 
     @property
     def functions(self) -> dict[str, Callable[..., Any]]:

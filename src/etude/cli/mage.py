@@ -112,7 +112,7 @@ def suggest(
     before = studies.planner_of(folder)
     with studies.prepared(folder, msgspec.structs.replace(setup, planner=before)) as (project, begun, book):
         setup = msgspec.structs.replace(begun, planner=setup.planner)
-        planning.plan_anew(book, project, setup, asks=True)
+        planning.plan_anew(book, project, setup, study=folder.name, asks=True)
         work = studies.work(book, setup, project)
         found = book.record.plan
         assert found is not None, "it was made just now"
@@ -143,7 +143,7 @@ def plan(
     setup = studies.heeded(folder, asking.said(path, of_plan, OfAsking(), runs=of_runs, tier=sandbox))
     at_hand.find_sandbox(setup.tier)
     with studies.prepared(folder, setup) as (project, setup, book):
-        planning.plan_anew(book, project, setup)
+        planning.plan_anew(book, project, setup, study=folder.name)
         work = studies.work(book, setup, project)
         planning.approve_plan(work, book, yes=yes, quiet=as_json)
         told.tell(work, book.record, as_json=as_json, is_plan=True)
@@ -179,7 +179,9 @@ def preview(
     record = planning.known_already(folder, project)
     setup = msgspec.structs.replace(setup, tag=setup.tag or ANY_TAG)
     base = record.runs[0] if record is not None and record.runs else None
-    requests, rules, unclear = planning.would_be_asked(record, project, setup, asked, base, for_plan=bool(named))
+    requests, rules, unclear = planning.would_be_asked(
+        record, project, setup, asked, base, study=folder.name, for_plan=bool(named)
+    )
     shown = Preview(
         backend=asked.name if asked is not None else "nobody (no --backend was given)",
         host=asked.host if asked is not None else "no host",
@@ -338,7 +340,10 @@ def followup_call(
             )
         at_hand.find_sandbox(setup.tier)
         for one in waiting if note else failed:
-            work.reject(one, note or trial_that_failed(book.record.verdicts_of(one)), by=who())
+            if note:
+                work.reject(one, note, by=who())
+            else:
+                work.try_again(one)
         work.run(take_up=False)
         told.tell(work, book.record, as_json=as_json, study=study)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from etude.cli.mage_asking import backend
+from etude.cli.mage_options import NO_PLANNER
 from etude.cli.mage_studies import work
 from etude.cli.mage_told import MageCode, say, show, tell
 from etude.core.errors import BaselineError, ConfigError
@@ -57,7 +59,7 @@ def foreseen(project: Project, setup: Setup, *, base: Facts | None) -> Plan:
     return shared(marked, tree)
 
 
-def plan_anew(book: Book, project: Project, setup: Setup, *, asks: bool = False) -> None:
+def plan_anew(book: Book, project: Project, setup: Setup, *, study: str, asks: bool = False) -> None:
     """Plan what is not planned yet, after the untouched program was run.
 
     A plan of the same files, that was made with the same words, stays as it is. Who reads hints is part of the study
@@ -67,6 +69,7 @@ def plan_anew(book: Book, project: Project, setup: Setup, *, asks: bool = False)
         book: Where it is written.
         project: The project.
         setup: How it is prepared.
+        study: Its name.
         asks: Whether a planner may be asked. If not, they have to have been asked before.
     """
     import msgspec
@@ -83,7 +86,7 @@ def plan_anew(book: Book, project: Project, setup: Setup, *, asks: bool = False)
         raise BaselineError(why)
     base = book.record.runs[0]
     if setup.planner.name:
-        found = drafted(book.record, project, setup, base, ask_in=book if asks else None)
+        found = drafted(book.record, project, setup, base, study=study, ask_in=book if asks else None)
     else:
         found = planned(project, setup, base=base)
     if book.record.setup != setup:
@@ -100,7 +103,9 @@ def is_planned(record: Record, setup: Setup) -> bool:
     return made and bool(record.runs)
 
 
-def drafted(record: Record, project: Project, setup: Setup, base: Facts | None, *, ask_in: Book | None) -> Plan:
+def drafted(
+    record: Record, project: Project, setup: Setup, base: Facts | None, *, study: str, ask_in: Book | None
+) -> Plan:
     """Return the plan in which a planner has read hints, documents and code, and marks mean what they always do.
 
     Args:
@@ -108,6 +113,7 @@ def drafted(record: Record, project: Project, setup: Setup, base: Facts | None, 
         project: The project.
         setup: Who reads, and what.
         base: What the untouched program did.
+        study: The study's name.
         ask_in: Where an answer is written if one has to be asked for; None to ask nobody.
 
     Raises:
@@ -133,10 +139,12 @@ def drafted(record: Record, project: Project, setup: Setup, base: Facts | None, 
 
     found = known_plan(record, asked, question, read)
     if found is None and ask_in is None:
+        begun = ["etude", "mage", "suggest", setup.root, "--name", study, "--planner"]
+        where = ["--base-url", setup.planner.base_url] if setup.planner.base_url else []
         raise ConfigError(
             f"{asked.name} reads the hints of this study, and has not been asked with these files and words; here "
-            f"nobody is asked. Have it read them first: etude mage suggest {setup.root} --planner "
-            f"{setup.planner.name}; or go on with marks alone: --planner none."
+            f"nobody is asked. Have it read them first: {shlex.join([*begun, setup.planner.name, *where])}; or go on "
+            f"with marks alone: {shlex.join([*begun, NO_PLANNER])}."
         )
     if found is None:
         assert ask_in is not None
@@ -192,6 +200,7 @@ def would_be_asked(
     asked: Backend | None,
     base: Facts | None,
     *,
+    study: str,
     for_plan: bool,
 ) -> tuple[dict[str, Request], tuple[str, ...], dict[str, tuple[str, ...]]]:
     """Return what would be asked first, the variants that rules write, and those that nobody can be asked for.
@@ -202,6 +211,7 @@ def would_be_asked(
         setup: How its study is prepared.
         asked: Who would be asked.
         base: What the untouched program did.
+        study: Its name.
         for_plan: Whether it is the plan that is asked for, and not variants.
     """
     from etude.mage.loop.aside import plan_question
@@ -215,7 +225,7 @@ def would_be_asked(
     if record is not None and record.plan is not None and is_planned(record, setup):
         plan = record.plan
     elif setup.planner.name:
-        plan = drafted(record or Record(), project, setup, base, ask_in=None)
+        plan = drafted(record or Record(), project, setup, base, study=study, ask_in=None)
     else:
         plan = planned(project, setup, base=base)
     requests = questions_of(plan, project, setup, asked, base)

@@ -172,7 +172,7 @@ def train(folder: Path, record: Record, **options: Any) -> tuple[str, HandedOver
     """Run the ablation of the accepted variants; return what it is called, and what came of it.
 
     The first one is the study itself. Other patches, as where one was mended since, are another ablation, which takes
-    the trials of the untouched program from the earlier ones.
+    the trials of the untouched program from the earlier ones; so are the same patches after a trial has failed.
 
     Raises:
         ConfigError: The project was edited since, nothing says where the metric is, or nothing could be decided.
@@ -180,7 +180,7 @@ def train(folder: Path, record: Record, **options: Any) -> tuple[str, HandedOver
     import etude
     from etude.files import scripts
     from etude.launching.progress import plan_is_said, say_plan
-    from etude.mage.handover.components import commands_of, components_of, hand_over
+    from etude.mage.handover.components import KEPT, commands_of, components_of, hand_over
     from etude.mage.sources.entry import experiment_of
     from etude.mage.sources.reading import read_tree
     from etude.verbs.ablation_draft import check_decides
@@ -208,35 +208,75 @@ def train(folder: Path, record: Record, **options: Any) -> tuple[str, HandedOver
     drafted = experiment.ablate(components, dry_run=True, **options)
     check_decides(drafted, force=bool(options.get("force")), seeds_said="--seeds {}", force_said="--force")
     patches = {one.name: one.patch.digest for one in accepted}
-    name = record.ablation_of(patches, name=folder.name)
-    if name not in record.ablations:
-        _write_ablation(folder, name, patches)
+    calling = _Calling(folder, record)
+    name = calling.name_of(patches)
     say_plan(drafted)
     with plan_is_said():  # what is run first is a part of it
-        came = hand_over(experiment, components, name=name, reuse=_earlier(folder, record, name), **options)
-    if came.ablation is None or not came.pulled:
-        return name, came
-    kept = {one: patch for one, patch in patches.items() if one not in came.pulled}
-    _write_ablation(folder, came.ablation.name, kept)  # it goes on with these, if nothing else is accepted
-    return came.ablation.name, came
+        came = hand_over(
+            experiment,
+            components,
+            name=name,
+            reuse=calling.earlier(apart_from=name),
+            kept_as=lambda left: calling.name_of({one: patches[one] for one in left}, wanted=name + KEPT),
+            **options,
+        )
+    return came.ablation.name if came.ablation is not None else name, came
 
 
-def _write_ablation(folder: Path, name: str, patches: Mapping[str, str]) -> None:
-    from etude.mage.loop import session
-    from etude.mage.loop.book import Did
+class _Calling:
+    """Gives the ablations of a study their names, and writes down which are its own before they begin."""
 
-    with session.writing(folder) as book:
-        book.write(Did.ABLATED, ablation=name, patches=dict(patches))
+    def __init__(self, folder: Path, record: Record) -> None:
+        self._folder = folder
+        self._record = record
+        self._own = dict(record.ablations)
 
+    def name_of(self, patches: Mapping[str, str], *, wanted: str = "") -> str:
+        """Return what the ablation of some patches is called; a new one is written down."""
+        from etude.mage.handover.ablations import name_of
+        from etude.mage.loop import session
+        from etude.mage.loop.book import Did
 
-def _earlier(folder: Path, record: Record, name: str) -> list[str]:
-    """Return the studies of earlier ablations, from which trials of the untouched program can be taken."""
-    from etude.mage.handover.components import FIRST, KEPT
-    from etude.results.reading import read
+        name = name_of(
+            patches,
+            study=self._folder.name,
+            earlier=self._own,
+            is_taken=lambda one: (self._folder.parent / one).exists(),
+            has_failed=self._has_failed,
+            wanted=wanted,
+        )
+        if name not in self._own:
+            with session.writing(self._folder) as book:
+                book.write(Did.ABLATED, ablation=name, patches=dict(patches))
+            self._own[name] = dict(patches)
+        return name
 
-    called = dict.fromkeys(f"{one}{more}" for one in record.ablations for more in ("", FIRST, KEPT))
-    there = (folder.parent / one for one in called if one != name)
-    return [path.name for path in there if path.exists() and read(path).counts().get("finished")]
+    def earlier(self, *, apart_from: str) -> list[str]:
+        """Return the earlier ablations from which trials of the untouched program can be taken."""
+        from etude.mage.handover.components import BASE
+        from etude.results.reading import read
+
+        there = (self._folder.parent / one for one in self._own if one != apart_from)
+        return [
+            path.name
+            for path in there
+            if path.exists() and any(one.arm == BASE and str(one.state) == "finished" for one in read(path).trials)
+        ]
+
+    def _has_failed(self, name: str) -> bool:
+        """Say whether a trial of an ablation failed, as whoever accepted the variants was told, or of the base."""
+        from etude.mage.handover.components import BASE, failed_in
+        from etude.results.reading import read
+
+        path = self._folder.parent / name
+        known = {BASE, *(f"custom:{one}" for one, patch in self._own[name].items() if patch in self._record.failed)}
+        again = [arm for arm in failed_in(read(path)) if arm in known] if path.exists() else []
+        if again:
+            say(
+                f"{', '.join(again)}: a trial failed in {name}, which stays as it is. All variants are run again in "
+                "another ablation; what the untouched program came to is taken over."
+            )
+        return bool(again)
 
 
 def sources(paths: Sequence[Path]) -> tuple[Path, str, list[Path]]:

@@ -33,19 +33,18 @@ def bring_on(
 ) -> None:
     """Bring a study's variants on until each waits for a person or came to nothing."""
     from etude.mage.loop import at_hand
-    from etude.mage.review.approving import who
 
     at_hand.find_sandbox(setup.tier)  # refused before anything is written or asked
     with prepared(folder, setup) as (project, begun, book), saying_how_it_goes_on(folder.name):
         if asked is not None and own is None and not is_planned(book.record, begun):
             refuse_before_runs(work(book, begun, project, backend=asked, policy=approve), book, asked, project, begun)
-        plan_anew(book, project, begun)
+        plan_anew(book, project, begun, study=folder.name)
         doing = work(book, begun, project, backend=asked, policy=approve)
         approve_plan(doing, book, yes=yes, quiet=as_json)
         if own is not None:
             hand_in(doing, book, own, variant)
         for one in again:
-            doing.try_again(one, by=who())
+            doing.try_again(one)
         refuse_before_money(doing, book, asked, project)
         doing.run()
         tell(doing, book.record, as_json=as_json, study=folder.name)

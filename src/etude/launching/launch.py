@@ -339,6 +339,10 @@ class Launch:
         if is_new:
             journal.close()
             return self._begin_prepared(folder)
+        if (said := self._question.restated(meta.get("question") or {})) is not None:
+            journal.close()
+            self._notes.append(said.note)
+            return self._recorded(folder, {"question": dict(said.meta)})
         return journal
 
     def _begin_prepared(self, folder: Path) -> Journal:
@@ -348,10 +352,18 @@ class Launch:
             StudyInUseError: Somebody writes variants still.
         """
         self._notes += self._question.notes
+        return self._recorded(folder, self._meta())
+
+    def _recorded(self, folder: Path, told: Mapping[str, Any]) -> Journal:
+        """Write down what is told of a study, and open its journal anew.
+
+        Raises:
+            StudyInUseError: Somebody else works on it.
+        """
         with contextlib.closing(Journal.write(folder)) as journal:  # the study takes the lease by itself
             journal.take(DRIVER_ID)
             try:
-                for key, value in self._meta().items():
+                for key, value in told.items():
                     journal.record(key, value)
             finally:
                 journal.lease.release()

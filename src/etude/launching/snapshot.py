@@ -72,7 +72,7 @@ class Snapshot:
     Attributes:
         name: The study's name.
         metric: Its metric.
-        trials: How many trials it is going to have.
+        trials: How many trials it is going to have; never fewer than it has.
         counts: State -> how many trials are in it; only states that occur.
         best: The best trial so far; None before the first has finished.
         at_work: The workers that have a trial, by trial.
@@ -102,12 +102,13 @@ def snapshot(history: History, *, name: str, trials: int, workers: int, since_s:
     Args:
         history: The study so far.
         name: The study's name.
-        trials: How many trials it is going to have.
+        trials: How many trials this run of it asks for; it may have more from earlier ones.
         workers: How many run at a time.
         since_s: When this run of the study began, by the driver's clock.
         now_s: The time, by the same clock.
     """
     known = list(history.trials)  # in one step, so that no other thread comes in between
+    trials = max(trials, len(known))
     at_work = sorted(_at_work(known, now_s), key=lambda work: work.trial)
     counts = Counter(State.RUNNING if trial.state in LIVE else trial.state for trial in known)
     ended = sum(n for state, n in counts.items() if state in FINAL)

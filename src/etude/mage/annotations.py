@@ -28,7 +28,8 @@ class Annotation(Value, frozen=True):
         statement: First and last line of what it belongs to: the statement that it stands behind or above, of a hint
             the next one. None if there is none.
         scope: Qualified name of the definition around that, such as ``Net.__init__``; empty at module level.
-        names: What is marked: ``conv2`` of ``self.conv2 = ...``, or what ``name=`` says.
+        names: What it is called: ``conv2`` of ``self.conv2 = ...``, or what ``name=`` says.
+        marked: What the statement makes, sets or calls, whatever that is called.
         along: What goes with it, by ``with=``; ``none`` if it says that nothing does.
         text: The mark as it stands there; of a hint, its lines without comment signs.
         digest: That of the file.
@@ -40,9 +41,15 @@ class Annotation(Value, frozen=True):
     statement: tuple[int, int] | None = None
     scope: str = ""
     names: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
     along: tuple[str, ...] = ()
     text: str = ""
     digest: str = ""
+
+    @property
+    def every_name(self) -> tuple[str, ...]:
+        """By what it may be meant: what it is called, and what is marked."""
+        return tuple(dict.fromkeys((*self.names, *self.marked)))
 
 
 class Remark(Value, frozen=True):

@@ -20,13 +20,17 @@ class ModuleGone(Tagged, frozen=True):
         resized: Parameters of others whose shapes change, and to what; all others stay as they are. None for any of
             them where only the program can tell.
         others_stay: Whether all other parameters keep their shapes.
-        along: What is called behind it and may go along: paths of modules without parameters, names of functions.
+        along: What is called behind it and goes along: paths of modules without parameters, names of functions; one for
+            each time that it is called there.
+        idle: What is called behind it, stays by the plan, and does nothing more there: that it goes is for somebody to
+            look at.
     """
 
     path: str
     resized: Mapping[str, tuple[int, ...] | None] = {}
     others_stay: bool = True
     along: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
 
 
 class ModuleUnused(Tagged, frozen=True):

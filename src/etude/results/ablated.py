@@ -227,9 +227,13 @@ class Ablation(Search):
         """Say whether all arms began as the base did, as far as that is known."""
         pairs = self._pairs()
         apart = [name for name, found in pairs.items() if found is False]
+        seen = [name for name in apart if paired_all(self.pairing(name).values()) is False]
+        said = [name for name in apart if name not in seen]
         unknown = [name for name, found in pairs.items() if found is None]
-        if apart:
-            yield f"Not paired, by how they began: {', '.join(apart)}."
+        if seen:
+            yield f"Not paired, by how they began: {', '.join(seen)}."
+        if said:
+            yield f"Not paired, as was said of them: {', '.join(said)}."
         if unknown:
             yield f"Not known whether paired, since nothing was seen of how they began: {', '.join(unknown)}."
         if pairs and not apart and not unknown:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from etude.core.errors import ConfigError
 from etude.core.events import Params
@@ -37,6 +37,18 @@ MOST_FORESEEN: Final = 100_000
 """Of more trials it is not worked out beforehand which will come."""
 
 
+class Restated(NamedTuple):
+    """What is said otherwise than before.
+
+    Attributes:
+        meta: All of the question, as it is now.
+        note: What of it is another, in a sentence.
+    """
+
+    meta: Mapping[str, Any]
+    note: str
+
+
 @dataclass(frozen=True)
 class Question:
     """What a study is to find out.
@@ -59,6 +71,8 @@ class Question:
         joins: Whether training functions get the training and the validation part of the data as one.
         notes: What is to be said when the study begins: where the call was taken otherwise than it may read.
         prefixes: How its trials may share their beginnings; None if they do not.
+        restated: Its ``meta`` as a study has it that goes on -> with what is said otherwise now, and changes no number;
+            None if nothing is.
     """
 
     plan: Plan
@@ -78,6 +92,7 @@ class Question:
     joins: bool = False
     notes: tuple[str, ...] = ()
     prefixes: Prefixes | None = None
+    restated: Callable[[Mapping[str, Any]], Restated | None] = lambda before: None
 
 
 def search(

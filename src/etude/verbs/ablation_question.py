@@ -22,7 +22,7 @@ from etude.core.removal import Arm
 from etude.core.signature import Definition
 from etude.tune import stop
 from etude.tune.plan import checked
-from etude.tune.question import Question, own_copy
+from etude.tune.question import Question, Restated, own_copy
 from etude.verbs.repairing import PlannedArm
 from etude.verbs.retuning import tuned_again
 
@@ -94,7 +94,25 @@ def question_of(
         },
         seeds=plan.seeds,
         functions=functions or {},
+        restated=lambda before: restated(before, told["arms"]),
     )
+
+
+def restated(before: Mapping[str, Any], arms: Iterable[Mapping[str, Any]]) -> Restated | None:
+    """Return a question as a journal has it, with what is said of its arms now; None if that is the same.
+
+    Whether runs are pairs may be said once it is asked for. It changes no trial, only how they are tested.
+    """
+    now = {one["name"]: {name: one.get(name) for name in ("paired", "says")} for one in arms}
+    planned = [{**one, **now.get(one["name"], {})} for one in before.get("arms") or []]
+    others = [
+        new["name"]
+        for old, new in zip(before.get("arms") or [], planned, strict=True)
+        if (old.get("paired"), old.get("says")) != (new.get("paired"), new.get("says"))
+    ]
+    if not others:
+        return None
+    return Restated({**before, "arms": planned}, f"What is said of {', '.join(others)} is new, and holds from now on.")
 
 
 def sizes_of(arms: Iterable[tuple[str, int | None]]) -> dict[str, int]:

@@ -223,7 +223,10 @@ def taken(facts: Facts) -> Table:
         for nth, one in enumerate(facts.arms)
     )
     columns = ("arm", "taken away", "repair", "parameters", "drawn anew", "paired", "notes")
-    note = "Paired runs began with the same weights and data as the base's with the same seed, by their fingerprints."
+    note = (
+        "Paired runs began with the same weights and data as the base's with the same seed, by their fingerprints; "
+        "where nothing was seen of that, as was said."
+    )
     return without_empty(Table("taken", "What each arm does without", columns, rows, note))
 
 

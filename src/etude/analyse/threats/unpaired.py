@@ -24,7 +24,7 @@ def unpaired_arms(evidence: Evidence) -> Threat | None:
     if apart:
         return Threat(
             NAME,
-            f"{count(len(apart), 'arm')} did not begin as the base did: {shown}.",
+            f"{count(len(apart), 'arm')} did not begin as the base did, or so it was said: {shown}.",
             Seriousness.MINOR,
             "They are tested as unpaired, which takes more seeds; ablation.pairing(arm), or what the plan says of an "
             "arm, tells what differs.",

@@ -79,7 +79,7 @@ class HandedOver:
     @property
     def failed(self) -> Mapping[str, str]:
         """Variants and other arms of which a trial failed, and why; those that were pulled are among them."""
-        found = _failed(self.ablation) if self.ablation is not None else {}
+        found = failed_in(self.ablation) if self.ablation is not None else {}
         return {**self.pulled, **{self.variants.get(arm, arm): why for arm, why in found.items()}}
 
     def __str__(self) -> str:
@@ -163,13 +163,14 @@ def hand_over(
     seeds: Any = 10,
     and_also: Iterable[Any] = (),
     reuse: Sequence[Any] = (),
+    kept_as: Callable[[Sequence[str]], str] | None = None,
     **options: Any,
 ) -> HandedOver:
     """Run the ablation; a variant whose first trial fails is pulled before its other seeds start.
 
     The first seed of all arms is run by itself. With a number of seeds that is the same study, which then goes on, so
     that nothing runs twice. It cannot go on without an arm: if one is pulled, the others are a study of their own,
-    ``<name>-kept``, which reuses the trials of the base. Seeds that are listed, or ``"until decided"``, are no study
+    which reuses the trials of the base. Seeds that are listed, or ``"until decided"``, are no study
     that grows: then the first trials are ``<name>-first``.
 
     Args:
@@ -179,6 +180,8 @@ def hand_over(
         seeds: As for ``Experiment.ablate``.
         and_also: Further components for the same ablation, such as ``"dropout"``.
         reuse: Studies whose trials are taken where they are the same.
+        kept_as: The variants that are left after others were pulled -> what their study is called; None for
+            ``<name>-kept``. It is asked before that begins.
         options: Further options of ``Experiment.ablate``.
 
     Raises:
@@ -189,7 +192,7 @@ def hand_over(
     known = {"reuse": list(reuse)} if reuse else {}
     early = {**options, **known, "seeds": list(seeds)[:1] if listed else 1, "force": True, "wait": True}
     first = experiment.ablate([*components, *others], name=name if grows else name + FIRST, **early)
-    failed = _failed(first)
+    failed = failed_in(first)
     if BASE in failed:
         raise BaselineError(f"The untouched program failed: {failed[BASE]} Your code, not the patch. Mend that first.")
     arms = {str(one): one.name for one in components}
@@ -198,7 +201,9 @@ def hand_over(
     if not kept and not others:
         return HandedOver(None, first, pulled, arms)
     again = known if grows and not pulled else {"reuse": [*reuse, first]}
-    called = name + KEPT if grows and pulled else name
+    called = name
+    if grows and pulled:
+        called = kept_as([one.name for one in kept]) if kept_as is not None else name + KEPT
     ablation = experiment.ablate([*kept, *others], name=called, seeds=seeds, **{**options, **again})
     return HandedOver(ablation, first, pulled, arms)
 
@@ -206,8 +211,8 @@ def hand_over(
 BASE: Final = "base"
 
 
-def _failed(ablation: Any) -> dict[str, str]:
-    """Return the arms that have a failed trial, and the first line of why."""
+def failed_in(ablation: Any) -> dict[str, str]:
+    """Return the arms of an ablation that have a failed trial, and the first line of why."""
     found: dict[str, str] = {}
     for trial in ablation.trials:
         if str(trial.state) in ("failed", "invalid"):

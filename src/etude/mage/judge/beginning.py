@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from etude.mage.facts import ParameterFacts
@@ -50,7 +50,7 @@ def beginning(pair: Pair, licence: Licence, *, repeats: bool = True) -> Iterator
             others[name] = before, after
     if constant:
         value = f"{next(iter(constant.values()))[0]:.4g} everywhere"
-        yield (for_a_person if licence.settings else fails)(
+        yield _weigh(licence)(
             f"{listed(constant)} {_begins(constant)} with {value}, and with numbers that were drawn in the baseline: "
             "no claim says so.",
             claim=CLAIM,
@@ -70,16 +70,22 @@ def beginning(pair: Pair, licence: Licence, *, repeats: bool = True) -> Iterator
 
 
 def _drawn_anew(pair: Pair, licence: Licence) -> Iterator[Finding]:
-    """Yield what begins with other numbers, though by the claims nothing goes that draws any before it is made."""
+    """Yield what begins with other numbers, though no claim says that something goes that draws any before it is made.
+
+    A function that is not called any more may have drawn some, or not.
+    """
     anew = [
         name
         for name, row in pair.base.parameters.items()
         if not licence.is_about(name) and _are_known_and_others(row, pair.variant.parameters.get(name))
     ]
     if anew:
+        may_draw = licence.may_reach_the_start
+        why = "" if may_draw else ", and no claim says that something goes that draws any before"
+        cause = "follow from what is not called any more, " if may_draw else ""
         yield for_a_person(
-            f"{listed(anew)} {_begins(anew)} with other numbers than in the baseline, and no claim says that something "
-            "goes that draws any before: it may be made before the seed is set, or be another first state.",
+            f"{listed(anew)} {_begins(anew)} with other numbers than in the baseline{why}: it may {cause}be made "
+            "before the seed is set, or be another first state.",
             claim=CLAIM,
             expected="the same numbers with the same seed",
             found="other numbers",
@@ -88,6 +94,8 @@ def _drawn_anew(pair: Pair, licence: Licence) -> Iterator[Finding]:
 
 def beginning_with_another_seed(seeds: Sequence[tuple[Pair, Pair]], licence: Licence) -> Iterator[Finding]:
     """Yield what begins alike with two seeds, and did not in the baseline: it is made before the seed is set.
+
+    Or it follows from the claim: without the setting, or the function, that drew it anew it begins as it was loaded.
 
     Args:
         seeds: Each model with the first seed and with the other one.
@@ -103,13 +111,50 @@ def beginning_with_another_seed(seeds: Sequence[tuple[Pair, Pair]], licence: Lic
         and (row.begins is None or row.begins[1])  # of a constant it was said that it is one
     ]
     if fixed:
-        yield fails(
+        it = "it" if len(fixed) == 1 else "them"
+        yield _weigh(licence)(
             f"{listed(fixed)} {_begins(fixed)} alike with both seeds, and otherwise in the baseline: the seed does not "
-            "reach it any more.",
+            f"reach {it} any more.",
             claim=CLAIM,
             expected="other numbers with another seed",
             found="the same numbers",
         )
+
+
+def set_by_hand(seeds: Sequence[tuple[Pair, Pair]], licence: Licence) -> Iterator[Finding]:
+    """Yield what begins with other values, though no seed changes those of the baseline.
+
+    They are set or loaded, and no layer that goes can have shifted them, whatever it draws; or they are drawn with a
+    seed of their own, and only a person can tell. Where nothing that goes draws, it is told already.
+
+    Args:
+        seeds: Each model with the first seed and with the other one.
+        licence: What may differ.
+    """
+    if not licence.draws:
+        return
+    others: dict[str, tuple[ParameterFacts, ParameterFacts]] = {}
+    for one, other in seeds:
+        for name, row in one.base.parameters.items():
+            now = one.variant.parameters.get(name)
+            if now is None or licence.is_about(name) or now.shape != row.shape:
+                continue
+            if _are_known_and_alike(row, other.base.parameters.get(name)) and _are_known_and_others(row, now):
+                others[name] = row, now
+    if others:
+        row, now = next(iter(others.values()))
+        yield for_a_person(
+            f"{listed(others)} {_begins(others)} with other values than in the baseline, where no seed changes them: "
+            "they are set, loaded, or drawn with a seed of their own, and no claim says that they change.",
+            claim=CLAIM,
+            expected=shown(row.begins or row.digest),
+            found=shown(now.begins or now.digest),
+        )
+
+
+def _weigh(licence: Licence) -> Callable[..., Finding]:
+    """Return what a first state comes to that no seed reaches: it may follow from the claim, or be hidden behind it."""
+    return for_a_person if licence.settings or licence.may_reach_the_start else fails
 
 
 def _are_known_and_alike(one: ParameterFacts | None, other: ParameterFacts | None) -> bool:

@@ -50,7 +50,7 @@ def rest_of_data(base: Facts, facts: Facts, licence: Licence, varies: frozenset[
         )
         return
     if not licence.draws or _starts_alike(base, facts):
-        weigh = alarm_of if not licence.draws and licence.calls and not _only_after(licence) else fails
+        weigh = alarm_of if not licence.draws and licence.may_reach_the_start else fails
         why = "all parameters begin with the same values" if _starts_alike(base, facts) else "nothing that goes draws"
         yield weigh(
             f"The first batches are others than in the baseline, though {why}: the data are others.",
@@ -105,14 +105,6 @@ def _values_of_batches(base: Facts, facts: Facts, licence: Licence) -> Iterator[
 def alarm_of(text: str, **_: str) -> Finding:
     """Return an alarm in place of a finding that weighs more."""
     return alarm(text)
-
-
-AFTER: Final = ("clip", "sched", "ema", "zero_grad", "step")
-"""Parts of names of functions that are called when the loss is there already."""
-
-
-def _only_after(licence: Licence) -> bool:
-    return bool(licence.calls) and all(any(part in name.lower() for part in AFTER) for name in licence.calls)
 
 
 def _starts_alike(base: Facts, facts: Facts) -> bool:

@@ -18,7 +18,7 @@ import msgspec
 from etude.mage.facts import Facts
 from etude.mage.judge.alarms import alarms
 from etude.mage.judge.baseline import Baseline, digest_of_facts, ended_well
-from etude.mage.judge.beginning import beginning_with_another_seed
+from etude.mage.judge.beginning import beginning_with_another_seed, set_by_hand
 from etude.mage.judge.collateral import rest_of_run
 from etude.mage.judge.comparing import counted, listed, same, shown
 from etude.mage.judge.findings import Finding, Weight, alarm, fails, outcome_of, unclear
@@ -98,13 +98,15 @@ def _with_another_seed(
 
 
 def _seeded(variant: Variant, base: Facts, facts: Facts) -> Iterator[Finding]:
-    """Yield what no seed reaches any more, where both programs were seen with two."""
+    """Yield what no seed reaches any more, and what none has ever reached, where both were seen with two."""
     if base.other is None or facts.other is None:
         return
     first, second = (pairs(*runs, variant.witnesses) for runs in ((base, facts), (base.other, facts.other)))
     if len(first) == len(second):
         licence = licence_of(variant, first, base, facts)
-        yield from beginning_with_another_seed(list(zip(first, second, strict=True)), licence)
+        seeds = list(zip(first, second, strict=True))
+        yield from beginning_with_another_seed(seeds, licence)
+        yield from set_by_hand(seeds, licence)
 
 
 def _told_of(one: Finding) -> Finding:

@@ -52,7 +52,6 @@ class Licence:
         changes: From what to what a claimed value of a module or a group goes.
         calls: Claims about calls, by their names.
         ended: Those of them that say that there is no call.
-        along: What is called behind modules that go, and may go with them.
         settings: Settings that change -> from what, to what.
         loss: Whether a term of the loss goes.
         free: Fields of the facts that an expression looks at: whoever approved it has seen that they differ.
@@ -73,7 +72,6 @@ class Licence:
     changes: tuple[tuple[Any, Any], ...] = ()
     calls: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
-    along: tuple[str, ...] = ()
     settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     loss: bool = False
     free: frozenset[str] = field(default_factory=frozenset)
@@ -102,6 +100,11 @@ class Licence:
             one == other or (one, other) in self.widths for one, other in zip(before, after, strict=True)
         )
 
+    @property
+    def may_reach_the_start(self) -> bool:
+        """Whether a function may have been called before the first loss, and have drawn, set or loaded something."""
+        return any(not any(part in name.lower() for part in AFTER) for name in self.calls)
+
     def may_call(self, function: str) -> bool:
         """Say whether a claim is about a function."""
         return any(names_call(name, function) for name in self.calls)
@@ -118,6 +121,8 @@ class Licence:
         return any(fewer % lost == 0 for lost in self.lost)
 
 
+AFTER: Final = ("clip", "sched", "ema", "zero_grad", "step")
+"""Parts of names of functions that are called when the loss is there already."""
 LONG_WORD: Final = 4
 """Letters of a word that may begin a longer one."""
 COMMON: Final = frozenset(
@@ -166,7 +171,6 @@ def licence_of(variant: Variant, pairs: Iterable[Pair], base: Facts, facts: Fact
         changes=tuple(_changes(claims, pairs)),
         calls=calls,
         ended=tuple(one.name for one in claims if isinstance(one, CallGone)),
-        along=tuple(name for one in claims if isinstance(one, ModuleGone) for name in one.along),
         settings=settings,
         loss=What.LOSS_TERM in whats,
         free=frozenset(name for one in claims if isinstance(one, Holds) for name in mentioned(one.expression)),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from etude.core.text import times
 from etude.mage.facts import ModelFacts, ModuleFacts
+from etude.mage.judge import along
 from etude.mage.judge.beginning import beginning
 from etude.mage.judge.comparing import counted, listed, owner, same, shown, under
 from etude.mage.judge.findings import Finding, alarm, fails, for_a_person
@@ -151,7 +152,10 @@ def _modules(pair: Pair, table: Expected, licence: Licence) -> Iterator[Finding]
             continue
         after = pair.variant.modules.get(path)
         if after is None:
-            if before.calls and not _goes_along(path, pair, licence):
+            left = along.beyond_the_plan(path, before.calls, pair)
+            if left is along.Left.USELESS:
+                yield alarm(f"The module `{path}` ({before.type}) is not there any more, and by the plan it stays.")
+            elif left is along.Left.MORE:
                 yield _odd(licence)(
                     f"The module `{path}` ({before.type}) is not there any more, and no claim says that it goes.",
                     claim="nothing else differs",
@@ -206,24 +210,22 @@ def _calls(
     if before.calls == after.calls or "calls" in licence.free:
         return
     fewer = before.calls - after.calls
-    if fewer > 0 and licence.divides(fewer) and _goes_along(path, pair, licence):
+    again_and_again = fewer > 0 and licence.divides(fewer)
+    left = along.beyond_the_plan(path, fewer, pair) if again_and_again else along.Left.MORE
+    if left is along.Left.NOTHING:
         return
     rows = any(owner(row) == path for row in pair.base.parameters)
-    if fewer > 0 and after.calls and not rows and licence.divides(fewer) and path:
+    stays = again_and_again and after.calls and not rows and path
+    if stays or left is along.Left.USELESS:
         yield alarm(f"{name} is called {times(after.calls)}, {times(before.calls)} in the baseline.")
         return
-    along = fewer > 0 and after.calls and licence.ended and licence.divides(fewer)  # what goes may have called it
-    yield (for_a_person if along else _odd(licence))(
+    called = again_and_again and after.calls and licence.ended  # what goes may have called it
+    yield (for_a_person if called else _odd(licence))(
         f"{name} is called {times(after.calls)}, {times(before.calls)} in the baseline, and no claim says so.",
         claim="nothing else differs",
         expected=times(before.calls),
         found=times(after.calls),
     )
-
-
-def _goes_along(path: str, pair: Pair, licence: Licence) -> bool:
-    """Say whether a module without parameters goes along with another, as the plan has said."""
-    return path in licence.along and not any(under(path, row) for row in pair.base.parameters)
 
 
 def _manner(name: str, before: ModuleFacts, after: ModuleFacts, licence: Licence) -> Iterator[Finding]:
@@ -292,7 +294,7 @@ def _operators(
     at_value = any(isinstance(one, ModuleValue) and one.path == path for one in pair.witnesses) or bool(
         licence.values and {place for place, _ in licence.values} & {path}
     )
-    along = _operators_along(pair, licence)
+    planned = along.planned(pair)
     for operator in sorted((then.keys() | now.keys()) - MOVES):
         more = now.get(operator, 0) - then.get(operator, 0)
         if not more or at_value or "operators" in licence.free:
@@ -304,7 +306,7 @@ def _operators(
             or (lost and not licence.loss)  # a term of the loss is seldom what a module calculates
             or (bool(licence.settings) and (licence.akin(operator) or any(licence.explained(*v) for v in _both(pair))))
         )
-        if allowed and operator in along:
+        if allowed and -more <= along.of_operator(operator, planned, pair):
             continue
         if allowed:
             yield alarm(f"{text}.")
@@ -315,18 +317,6 @@ def _operators(
                 expected=times(then.get(operator, 0)),
                 found=times(now.get(operator, 0)),
             )
-
-
-def _operators_along(pair: Pair, licence: Licence) -> frozenset[str]:
-    """Return what is run by that which goes along: an operator has its function's name, or that and what it gives."""
-    known = {operator for module in pair.base.modules.values() for operator in counted(module.operators)}
-    modules = [pair.base.modules[path] for path in licence.along if path in pair.base.modules]
-    return frozenset(
-        operator
-        for operator in known
-        if any(operator == name or operator.startswith(f"{name}_with_") for name in licence.along)
-        or any(operator in counted(module.operators) for module in modules)
-    )
 
 
 def _both(pair: Pair) -> Iterator[tuple[Any, Any]]:

@@ -32,7 +32,7 @@ from etude.mage.scrubbing import scrub_all
 from etude.mage.tree import Tree, digest_of
 from etude.mage.values import Value
 from etude.mage.variants import Plan, Variant
-from etude.mage.verdicts import Verdict
+from etude.mage.verdicts import Rung, Verdict
 
 T = TypeVar("T")
 SHORT_S: Final = 300.0
@@ -187,6 +187,8 @@ class Record:
         checked: What is said of a patch without running it, by its digest.
         facts: What the patched program did, by the patch's digest.
         completions: What it did when it was run to its end, by that digest.
+        trials: What a trial of a patch has shown that failed, by its digest, until it is to be written again.
+        failed: The patches of which a trial has ever failed, as somebody was told.
         replies: By the digest of the request.
         answers: The newest answer for each variant.
         approvals: The newest of each variant.
@@ -211,6 +213,8 @@ class Record:
     checked: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
     completions: dict[str, Completion] = field(default_factory=dict)
+    trials: dict[str, Verdict] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
     replies: dict[str, Reply] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
     approvals: dict[str, Approval] = field(default_factory=dict)
@@ -270,16 +274,6 @@ class Record:
         facts = self.facts.get(patch.digest) if patch is not None else None
         return pairing(self.runs[0], facts) if self.runs and facts is not None else None
 
-    def ablation_of(self, patches: Mapping[str, str], *, name: str) -> str:
-        """Return what the ablation of some patches is called: another set of patches is another study.
-
-        Args:
-            patches: Their digests, by variant.
-            name: That of the study, which the first ablation has.
-        """
-        same = (one for one, before in self.ablations.items() if before == patches)
-        return next(same, f"{name}-{len(self.ablations) + 1}" if self.ablations else name)
-
     def apply(self, fact: Prepared) -> None:
         """Fold one fact in."""
         body = fact.body
@@ -325,7 +319,10 @@ class Record:
 
     def _judged(self, _: str, body: Mapping[str, Any]) -> None:
         if "verdicts" in body:
-            self.verdicts[body["digest"]] = tuple(_read(one, Verdict) for one in body["verdicts"])
+            verdicts = tuple(_read(one, Verdict) for one in body["verdicts"])
+            self.verdicts[body["digest"]] = verdicts
+            self.trials |= {one.patch: one for one in verdicts if one.rung is Rung.TRIAL}
+            self.failed |= self.trials.keys()
 
     def _completed(self, name: str, body: Mapping[str, Any]) -> None:
         if "completion" in body:
@@ -335,6 +332,9 @@ class Record:
             else:
                 self.whole = read
         self._judged(name, body)
+
+    def _taken_up(self, _: str, body: Mapping[str, Any]) -> None:
+        self.trials.pop(str(body.get("forgets", "")), None)
 
     def _reviewed(self, name: str, body: Mapping[str, Any]) -> None:
         if body.get("approval") is not None:
@@ -371,6 +371,7 @@ _FOLDS: Mapping[str, Callable[[Record, str, Mapping[str, Any]], None]] = {
     Did.COMPLETED: Record._completed,
     Did.ABLATED: Record._ablated,
     Did.REVIEWED: Record._reviewed,
+    Did.TAKEN_UP: Record._taken_up,
     Did.ENDED: Record._ended,
 }
 """What each kind of fact comes to; of a kind that a later version writes, nothing."""

@@ -169,9 +169,10 @@ class TrialFailed(Tagged, frozen=True):
 
 
 class TriedAgain(Tagged, frozen=True):
-    """Somebody wants it to be begun anew, though it came to nothing."""
+    """Somebody wants it to be begun anew: it came to nothing, or a trial of it failed, as the note says."""
 
     variant: str
+    note: str = ""
 
 
 class HandedOver(Tagged, frozen=True):

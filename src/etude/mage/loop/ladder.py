@@ -84,12 +84,22 @@ def with_end(verdicts: Sequence[Verdict], end: Verdict) -> tuple[Verdict, ...]:
     return (*said, end)
 
 
-def with_trial(verdicts: Sequence[Verdict], why: str) -> tuple[Verdict, ...]:
-    """Return verdicts with what a trial has shown that failed: whoever approved the patch did not know of it."""
-    patch = next((one.patch for one in verdicts if one.patch), "")
+def with_trial(verdicts: Sequence[Verdict], patch: Patch, failed: Verdict | None) -> tuple[Verdict, ...]:
+    """Return verdicts on a patch with what a trial of it has shown that failed, in the place of what one had shown.
+
+    Args:
+        verdicts: What the rungs say.
+        patch: The patch.
+        failed: What the trial has shown; None if none failed.
+    """
+    told = (msgspec.structs.replace(failed, patch=patch.digest),) if failed is not None else ()
+    return (*(one for one in verdicts if one.rung is not Rung.TRIAL), *told)
+
+
+def of_trial(why: str) -> Verdict:
+    """Return what a trial says that failed: whoever approves the patch has to know of it."""
     reason = Reason(text=f"A trial of it failed. {why}", claim="it trains as the untouched program does", found=why)
-    failed = Verdict(rung=Rung.TRIAL, outcome=Outcome.FOR_A_PERSON, reasons=(reason,), patch=patch)
-    return (*(one for one in verdicts if one.rung is not Rung.TRIAL), failed)
+    return Verdict(rung=Rung.TRIAL, outcome=Outcome.FOR_A_PERSON, reasons=(reason,))
 
 
 def trial_that_failed(verdicts: Sequence[Verdict]) -> str:

@@ -180,8 +180,8 @@ class Machine:
                 return self._setback(standing, event)
             case BudgetEnded() | BackendFailed():
                 return self._halt(standing, event)
-            case TriedAgain():
-                return self._begin_anew(standing)
+            case TriedAgain(note=note):
+                return self._begin_anew(standing, note)
             case TrialFailed(verdict=verdict, outcome=outcome, why=why):
                 return self._go_on(
                     self._turn(standing, Turn.TRIAL_FAILED, verdict=verdict, outcome=outcome, why=why.split("\n")[0])
@@ -341,20 +341,18 @@ class Machine:
             return self._draft(standing)
         return self._give_up(standing, standing.why)
 
-    def _begin_anew(self, standing: Standing) -> list[Command]:
-        """Begin with a variant that came to nothing as if nobody had been asked yet; no patch is tried twice."""
-        standing = self._turn(
-            standing,
-            Turn.BEGUN_ANEW,
-            route=Route.SHARED if standing.shares else Route.MODEL,
-            calls=0,
-            again=standing.again + 1,
-            draft=0 if standing.shares else 1,
-            repairs=0,
-            evidence=None,
-            signatures=(),
-        )
-        return self._draft(standing)
+    def _begin_anew(self, standing: Standing, note: str) -> list[Command]:
+        """Begin with a variant as if nobody had been asked yet; no patch is tried twice.
+
+        One that came to nothing is drafted; one that a note is about is repaired with it.
+        """
+        standing = self._set(standing, calls=0, again=standing.again + 1, draft=0, repairs=0, signatures=())
+        if note:
+            return self._rejected(standing, note)
+        if standing.shares and self._may_mend(self._standings[standing.shares]):
+            return self._draft(self._turn(standing, Turn.BEGUN_ANEW, route=Route.SHARED, evidence=None))
+        # a change that nobody may mend any more would only fail again
+        return self._draft(self._turn(standing, Turn.BEGUN_ANEW, route=Route.MODEL, draft=1, evidence=None))
 
     def _give_up(self, standing: Standing, why: str) -> list[Command]:
         evidence = standing.evidence

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from etude.mage.facts import Facts
 from etude.mage.judge.baseline import Baseline
 from etude.mage.loop.book import Record
-from etude.mage.loop.ladder import first_rungs, to_the_end, with_end, worst
+from etude.mage.loop.ladder import first_rungs, to_the_end, with_end, with_trial, worst
 from etude.mage.patch.blocks import Patch
 from etude.mage.tree import Tree
 from etude.mage.values import Value
@@ -69,7 +69,7 @@ def rejudge(
         )
         if any(one.rung is Rung.SHORT_RUN for one in record.verdicts_of(variant.name)):
             verdicts = with_end(verdicts, to_the_end(record, variant, patch, base))
-        verdicts += tuple(one for one in record.verdicts_of(variant.name) if one.rung is Rung.TRIAL)
+        verdicts = with_trial(verdicts, patch, record.trials.get(patch.digest))
         before = record.standings[variant.name].outcome
         found.append(Rejudged(variant=variant.name, before=before, now=worst(verdicts), verdicts=verdicts))
     return found

@@ -194,23 +194,26 @@ class Work:
         """Write down that somebody does not approve a variant; with a note it is mended."""
         self._happened(loop.Rejected(variant=name, note=note), Did.REVIEWED, name, approval=None, note=note, by=by)
 
-    def try_again(self, name: str, *, by: str) -> None:
+    def try_again(self, name: str) -> None:
         """Have a variant written again that came to nothing, or one of which a trial failed, with its error.
+
+        It is asked for as if nobody had been asked yet, and what a trial of its patch has shown is not held against
+        that any more.
 
         Raises:
             ConfigError: It is neither.
         """
-        failed = ladder.trial_that_failed(self._book.record.verdicts_of(self._book.record.variant(name).name))
-        stage = self.standings[name].stage
-        if stage is Stage.GAVE_UP:
-            self._happened(loop.TriedAgain(variant=name), Did.TAKEN_UP, name)
-        elif stage is Stage.AWAITING_REVIEW and failed:
-            self.reject(name, failed, by=by)
-        else:
+        record = self._book.record
+        failed = ladder.trial_that_failed(record.verdicts_of(record.variant(name).name))
+        stage, patch = self.standings[name].stage, record.patch_of(name)
+        if stage is not Stage.GAVE_UP and not (stage is Stage.AWAITING_REVIEW and failed):
             raise ConfigError(
                 f"{name} is {stage.value}: it did not come to nothing, and no trial of it failed. What was broken off "
                 "goes on by itself; what waits for a person is sent back with a note in `etude mage review STUDY`."
             )
+        note = failed if stage is Stage.AWAITING_REVIEW else ""
+        forgets = patch.digest if patch is not None else ""
+        self._happened(loop.TriedAgain(variant=name, note=note), Did.TAKEN_UP, name, forgets=forgets)
 
     def handed_over(self, names: Iterable[str], *, ablation: str) -> None:
         """Write down that variants are part of an ablation, with all that somebody would want to know of them there."""
@@ -226,7 +229,7 @@ class Work:
 
     def trial_failed(self, name: str, why: str) -> None:
         """Write down that a trial of a variant failed, which voids its approval: it waits for a person again."""
-        verdicts = ladder.with_trial(self._book.record.verdicts_of(name), why)
+        verdicts = ladder.with_trial(self._book.record.verdicts_of(name), self._patch(name), ladder.of_trial(why))
         digest = digest_of_verdicts(verdicts)
         event = loop.TrialFailed(variant=name, verdict=digest, outcome=worst(verdicts), why=why)
         self._happened(event, Did.JUDGED, name, digest=digest, verdicts=list(verdicts))
@@ -510,7 +513,7 @@ class Work:
 
     def _judge(self, name: str) -> None:
         record, patch = self._book.record, self._patch(name)
-        verdicts = self.judged_now(record.variant(name), patch)
+        verdicts = self._with_trial(self.judged_now(record.variant(name), patch), patch)
         failed = next((verdict for verdict in verdicts if verdict.outcome is Outcome.FAILED), None)
         digest = digest_of_verdicts(verdicts)
         if failed is not None:
@@ -533,6 +536,10 @@ class Work:
             judge=tools.judge,
         )
 
+    def _with_trial(self, verdicts: Sequence[Verdict], patch: Patch) -> tuple[Verdict, ...]:
+        """Return verdicts with what a trial of the patch has shown, whoever wrote it and whenever that was."""
+        return ladder.with_trial(verdicts, patch, self._book.record.trials.get(patch.digest))
+
     def _complete(self, name: str) -> None:
         """Run the patched program to its end, where that can be, and judge how it came there."""
         record, patch, complete = self._book.record, self._patch(name), self.tools.complete
@@ -543,7 +550,7 @@ class Work:
             completion = complete(self.tools.patched(record.tree, patch), patch.arguments)
             self._book.write(Did.COMPLETED, name, patch=patch.digest, completion=completion)
         end = ladder.to_the_end(record, variant, patch, self._base)
-        verdicts = ladder.with_end(self.judged_now(variant, patch), end)
+        verdicts = self._with_trial(ladder.with_end(self.judged_now(variant, patch), end), patch)
         digest = digest_of_verdicts(verdicts)
         if end.outcome is Outcome.FAILED:
             ended = record.completions[patch.digest].facts.ended

@@ -6,7 +6,7 @@ it goes is another experiment, in which everything behind sees larger images: th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,13 +29,16 @@ class Way:
     Attributes:
         text: What becomes of what is behind: ``stay`` or ``go``.
         gone: Paths of modules that go, in the whole model.
-        along: Paths of modules without parameters and names of functions that are called behind, and go along.
+        along: Module that goes -> paths of modules without parameters and names of functions that are called behind it,
+            and go along.
+        idle: The same of what stays, and does nothing more.
         resized: Parameters of others and their new shapes; None where nothing can be said.
     """
 
     text: str
     gone: tuple[str, ...] = ()
-    along: tuple[str, ...] = ()
+    along: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    idle: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     resized: Mapping[str, Shape | None] | None = None
 
 
@@ -110,9 +113,12 @@ def remove(
         change = Change(gone={*gone, *norms}, pools={*own_pools, *pools}, outputs=outputs)
         sizes = _sizes(network, prefixes, change, facts)
         paths = tuple(f"{prefix}{name}" for prefix in prefixes for name in dict.fromkeys([*gone, *norms]))
-        idle = _does_nothing_more(flow or (), behind.along, gone)
-        names = _names(flow or (), [*kept_along, *pools, *idle], {*gone, *norms}, prefixes)
-        return Way(text, paths, tuple(names), sizes)
+        stays = [i for i in behind.along if i not in kept_along]
+        along_with, idle = (
+            _by_owner(flow or (), indices, gone, norms, prefixes)
+            for indices in ([*kept_along, *pools], _do_nothing_more(flow or (), stays, gone))
+        )
+        return Way(text, paths, along_with, idle, sizes)
 
     if behind.asked and not along:
         return _asked(modules, flow or (), behind, [way("stay", ()), way("go", behind.asked)], facts, counter)
@@ -239,7 +245,7 @@ def _sizes(
     return found
 
 
-def _does_nothing_more(flow: Sequence[Step], behind: Sequence[int], gone: Sequence[str]) -> list[int]:
+def _do_nothing_more(flow: Sequence[Step], behind: Sequence[int], gone: Sequence[str]) -> list[int]:
     """Return those steps behind layers that go that could as well go: the same activation was before, and is enough."""
 
     def before(i: int) -> str:
@@ -249,22 +255,36 @@ def _does_nothing_more(flow: Sequence[Step], behind: Sequence[int], gone: Sequen
     return [i for i in behind if changes_nothing_again(flow[i].kind, before(i))]
 
 
-def _names(flow: Sequence[Step], indices: Iterable[int], gone: Collection[str], prefixes: Sequence[str]) -> list[str]:
-    """Return what steps are called where they run: paths in the whole model, or names of functions."""
-    names = []
-    for step in (flow[i] for i in indices):
-        if step.made is None:
-            names.append(step.short)
-        elif step.name not in gone:
-            names += [f"{prefix}{step.name}" for prefix in prefixes]
-    return list(dict.fromkeys(names))
+def _by_owner(
+    flow: Sequence[Step], indices: Iterable[int], gone: Sequence[str], norms: Sequence[str], prefixes: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return what steps are called where they run, by the layer that they are behind, each in the whole model."""
+    found: dict[str, tuple[str, ...]] = {}
+    for i in sorted(indices):
+        step = flow[i]
+        if step.name in {*gone, *norms}:
+            continue  # a claim is about it
+        layer = next(one.name for one in reversed(flow[:i]) if one.role is Role.LAYER and one.name in gone)
+        for prefix in prefixes:
+            called = step.short if step.made is None else f"{prefix}{step.name}"
+            found[prefix + layer] = (*found.get(prefix + layer, ()), called)
+    return found
 
 
 def _witnesses(way: Way, outputs: Mapping[str, int]) -> tuple[Witness, ...]:
     sizes = dict(way.resized) if way.resized is not None else {}
     if way.gone:
         stay = way.resized is not None
-        return tuple(ModuleGone(path=path, resized=sizes, others_stay=stay, along=way.along) for path in way.gone)
+        return tuple(
+            ModuleGone(
+                path=path,
+                resized=sizes,
+                others_stay=stay,
+                along=way.along.get(path, ()),
+                idle=way.idle.get(path, ()),
+            )
+            for path in way.gone
+        )
     shapes = {name: shape for name, shape in sizes.items() if shape is not None}
     return (Resized(shapes=shapes),) if shapes and outputs else ()
 

@@ -180,6 +180,7 @@ class _Found:
                 statement=bound.statement,
                 scope=bound.scope,
                 names=names,
+                marked=bound.names,
                 along=along,
                 text=text,
                 digest=self.digest,

@@ -66,17 +66,18 @@ def plan(
     _refuse_contradictions(annotations)
     project = look_at(tree, entry=entry, columns=columns, facts=facts, counter=count)
     chosen = {name: tuple(ITEM.findall(text)) for name, text in (choices or {}).items()}
+    marked = [one for one in annotations if one.mark is Mark.COMPONENT]
     variants: list[Variant] = []
     remarks: list[Remark] = []
     for annotation in annotations:
         if annotation.mark is Mark.COMPONENT:
-            found, said = _component(project, annotation, chosen)
+            found, said = _component(project, annotation, chosen, marked)
         else:
             found, said = variants_of_hint(project, annotation, choices or {})
         known = {_key(one) for one in variants}
         variants += [one for one in found if _key(one) not in known]
         remarks += said
-    check_choices(chosen, variants)
+    check_choices(chosen, variants, [name for one in marked for name in one.names])
     written = [routed(one, tree, facts) for one in unique(variants)]
     return Plan(base=tree.digest, entry=entry, variants=tuple(written), remarks=tuple(remarks))
 
@@ -94,7 +95,7 @@ def plan_of_marks(
     marked = [one for one in annotations if one.mark is Mark.COMPONENT]
     if not marked:
         return Plan(base=tree.digest, entry=entry)
-    named = {name for one in marked for name in one.names}
+    named = {name for one in marked for name in one.every_name}
     chosen = {name: reading for name, reading in (choices or {}).items() if name in named}
     return plan(tree, entry, marked, columns=columns, facts=facts, choices=chosen)
 
@@ -136,11 +137,23 @@ WRITERS = {
 
 
 def _component(
-    project: Project, annotation: Annotation, chosen: Mapping[str, tuple[str, ...]]
+    project: Project,
+    annotation: Annotation,
+    chosen: Mapping[str, tuple[str, ...]],
+    marked: Sequence[Annotation],
 ) -> tuple[list[Variant], list[Remark]]:
-    """Return the variant of a mark, and what its author should know."""
-    names = annotation.names
-    along = annotation.along or tuple(one for name in names for one in chosen.get(name, ()))
+    """Return the variant of a mark, and what its author should know.
+
+    Args:
+        project: The project.
+        annotation: The mark.
+        chosen: Component -> what goes along, as was said since.
+        marked: All that is marked, which ``with=`` may call as its mark does.
+    """
+    beside = [one for one in marked if (one.file, one.scope) == (annotation.file, annotation.scope)]
+    labels = {name: one.marked for one in beside for name in one.names}
+    said = annotation.along or tuple(one for name in annotation.every_name for one in chosen.get(name, ()))
+    along = tuple(name for one in said for name in labels.get(one) or (one,))
     found = component_of(project, annotation, along)
     if found.wrong:
         return [], [Remark(file=annotation.file, line=annotation.lines[0], text=f"{found.wrong} Nothing was planned.")]
@@ -149,7 +162,7 @@ def _component(
         remarks.append(Remark(file=annotation.file, line=annotation.lines[0], text=found.question))
     told = [thing.name for thing in found.things]
     variant = Variant(
-        name=name_of(told),
+        name=name_of(told if set(told) & set(annotation.names) else annotation.names),
         intent=intent_of(told, found.things),
         things=found.things,
         meaning=found.meaning,
@@ -183,13 +196,18 @@ def _refuse_contradictions(annotations: Sequence[Annotation]) -> None:
                 raise ConfigError(f"{one.file}: {contradiction(name, other, one)}")
 
 
-def check_choices(chosen: Iterable[str], variants: Sequence[Variant]) -> None:
+def check_choices(chosen: Iterable[str], variants: Sequence[Variant], labels: Iterable[str] = ()) -> None:
     """Refuse a choice for a component that no variant is about.
+
+    Args:
+        chosen: What was chosen for.
+        variants: What is planned.
+        labels: What components are called besides.
 
     Raises:
         ConfigError: There is one; the message names the nearest component.
     """
-    known = list(dict.fromkeys(thing.name for one in variants for thing in one.things))
+    known = list(dict.fromkeys([*(thing.name for one in variants for thing in one.things), *labels]))
     for name in chosen:
         if name not in known:
             near = nearest(name, known)

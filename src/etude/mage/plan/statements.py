@@ -56,14 +56,18 @@ def _readings(
 ) -> Iterator[Component]:
     """Yield what the statement may be, the likeliest first."""
     names = annotation.names
-    network, modules = _modules(project, source, placed, names)
+    network, modules = _modules(project, source, placed, annotation)
     if network is not None and modules:
-        container = next((name for name in names if network.find(name) is None and network.within(name)), "")
+        every = annotation.every_name
+        container = next((name for name in every if network.find(name) is None and network.within(name)), "")
         yield modules_gone(project, network, modules, along, container=container)
-    if (setting := setting_at(source, placed)) is not None and (setting.short in names or setting.name in names):
-        yield from _listed_columns(project, source, placed, names)
+    listed = list(_listed_columns(project, source, placed, names))
+    listed = listed or list(_listed_columns(project, source, placed, annotation.marked))
+    setting = setting_at(source, placed)
+    if setting is not None and {setting.short, setting.name} & set(annotation.every_name):
+        yield from listed
         yield setting_off(project, setting)
-    yield from _listed_columns(project, source, placed, names)
+    yield from listed
     node = placed.node
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         function = f"{source.file}:{placed.scope}{'.' if placed.scope else ''}{node.name}"
@@ -80,8 +84,12 @@ def _readings(
 
 
 def _modules(
-    project: Project, source: Source, placed: Placed, names: Sequence[str]
+    project: Project, source: Source, placed: Placed, annotation: Annotation
 ) -> tuple[Network | None, tuple[Made, ...]]:
+    """Return the modules that a marked statement makes or uses, and their network.
+
+    What the mark calls them only tells which of them are meant, if it is one of their names.
+    """
     node = placed.node
     inside = [
         one
@@ -94,15 +102,21 @@ def _modules(
                 return other, made
         return None, ()
     for network in inside:
-        made = tuple(one for name in names if (one := network.find(name)) is not None)
-        made = made or tuple(one for name in names for one in network.within(name))
-        if made:
+        made = _called(network, annotation.marked)
+        made = tuple(one for one in _called(network, annotation.names) if one in made) or made
+        if made := made or _called(network, annotation.names):
             return network, made
         if placed.scopes and placed.scopes[-1].name in METHODS:
             used = [network.find(within(plain_name(call.func))) for call in calls_in(node)]
             made = tuple(dict.fromkeys(one for one in used if one is not None and one.role is Role.LAYER))
             return network, made
     return None, ()
+
+
+def _called(network: Network, names: Sequence[str]) -> tuple[Made, ...]:
+    """Return the modules of a network by their names, or those in sequences of these names."""
+    made = tuple(one for name in names if (one := network.find(name)) is not None)
+    return made or tuple(one for name in names for one in network.within(name))
 
 
 def _listed_columns(project: Project, source: Source, placed: Placed, names: Sequence[str]) -> Iterator[Component]:
@@ -116,9 +130,10 @@ def _listed_columns(project: Project, source: Source, placed: Placed, names: Seq
         all_columns = len(group) == len(node.value.elts) and (not known or set(group) <= known)
         if all_columns:
             yield columns_gone(project, group, (source.file, placed.first), source.lines[placed.first - 1].strip())
-    elif isinstance(node, ast.Assign) and all(
-        isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) for target in node.targets
-    ):
+    elif isinstance(node, ast.Assign) and set(names) <= {
+        str(target.slice.value) if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) else ""
+        for target in node.targets
+    }:
         yield columns_gone(project, names, (source.file, placed.first), source.lines[placed.first - 1].strip())
 
 

@@ -152,7 +152,8 @@ def _as_one(witnesses: Sequence[Witness], container: str) -> tuple[Witness, ...]
             path=path,
             resized={row: shape for one in every for row, shape in one.resized.items()},
             others_stay=all(one.others_stay for one in every),
-            along=tuple(dict.fromkeys(name for one in every for name in one.along)),
+            along=tuple(name for one in every for name in one.along),
+            idle=tuple(name for one in every for name in one.idle),
         )
         for path, every in inside.items()
     )
