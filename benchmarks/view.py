@@ -1,0 +1,215 @@
+"""The live view of a study of 10,000 trials beside optuna-dashboard: how soon it is there, and how soon news are."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
+
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+REPORTS: Final = 5
+LIMIT_MS: Final = 300_000
+STARTS_S: Final = 120.0
+STEP_S: Final = 0.01
+NEWS: Final = 5
+"""Reports and results that are waited for, one after the other."""
+
+
+def cells(small: bool, trials: int) -> Sequence[Cell]:
+    number = 200 if small else trials
+    names = ["étude"] if small else ["étude", "optuna-dashboard"]
+    return [Cell(name, {"whose": name, "trials": number}, limit_s=1800.0) for name in names]
+
+
+def work(args: Mapping[str, Any], place: Path) -> Result:
+    from etude.testing.written import Written, begin_study
+
+    n = args["trials"]
+    trials = [
+        Written(
+            {
+                "lr": (k + 1) / n,
+                "width": k % 7,
+                "depth": k % 3,
+                "dropout": (k % 11) / 20,
+                "act": ("relu", "tanh")[k % 2],
+            },
+            (k * 7919 % n) / (2 * n),
+            curve=[step / REPORTS * (k * 7919 % n) / (2 * n) for step in range(REPORTS)],
+            took_s=1.0,
+        )
+        for k in range(n)
+    ]
+    news = [Written({"lr": 0.5}, 0.6 + k / 100, curve=[0.1], took_s=1.0) for k in range(NEWS)]
+    journal, facts = begin_study(place / "study", [*trials, *news], workers=8)
+    last = max(nth for nth, fact in enumerate(facts) if getattr(fact, "trial", n) < n) + 1
+    journal.append(facts[:last])
+    try:
+        if args["whose"] == "étude":
+            return _ours(place / "study", journal, facts[last:])
+        return _theirs(place, n)
+    finally:
+        journal.lease.release()
+        journal.close()
+
+
+# --- ours ---------------------------------------------------------------------------------------------
+
+
+def _ours(folder: Path, journal: Any, rest: Sequence[Any]) -> Result:
+    command = [sys.executable, "-c", "from etude.cli import main; main()", "view", str(folder), "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        link = server.stdout.readline().removeprefix("Open ").strip()
+        with _page() as page:
+            _until(lambda: page.goto(link) and True)
+            page.wait_for_selector(
+                "body[data-seq]"
+            )  # its first look has read the journal, as the other's database is there
+            began = time.perf_counter()
+            page.reload()
+            page.wait_for_selector("#table tbody tr:nth-child(100)")
+            first_s = time.perf_counter() - began
+            waits = []
+            for fact in rest:
+                journal.append([fact])
+                began = time.perf_counter()
+                page.wait_for_selector(f'body[data-seq$=".{journal.seq}"]')
+                waits.append(time.perf_counter() - began)
+            return {"first_s": first_s, "news_s": sorted(waits)[len(waits) // 2], "worst_s": max(waits)}
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+# --- theirs -------------------------------------------------------------------------------------------
+
+
+def _theirs(place: Path, n: int) -> Result:
+    import optuna
+
+    import etude
+
+    database = place / "optuna.db"
+    etude.open(place / "study").export("optuna", into=str(database), name="study")
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    url = f"sqlite:///{database}"
+    server = subprocess.Popen(
+        [str(Path(sys.executable).parent / "optuna-dashboard"), url, "--port", str(port), "--host", "127.0.0.1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        address = f"http://127.0.0.1:{port}/dashboard/studies/1"
+        _until(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/dashboard/", timeout=5).status == 200)
+        study = optuna.load_study(study_name="study", storage=url)
+        with _page() as page:
+            page.goto(address)
+            _shows(page, n)
+            began = time.perf_counter()
+            page.reload()
+            _shows(page, n)
+            first_s = time.perf_counter() - began
+            waits = []
+            for nth in range(NEWS):
+                trial = study.ask()
+                study.tell(trial, 0.8 + nth / 100)
+                began = time.perf_counter()
+                _shows(page, n + nth + 1)
+                waits.append(time.perf_counter() - began)
+            return {"first_s": first_s, "news_s": sorted(waits)[len(waits) // 2], "worst_s": max(waits)}
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+def _shows(page: Any, trials: int) -> None:
+    """Wait until the first figure of the page, the values of all trials, has so many of them."""
+    page.wait_for_function(
+        "(n) => document.querySelector('.js-plotly-plot')?.data?.some((one) => one.x?.length >= n)", arg=trials
+    )
+
+
+# --- a browser ----------------------------------------------------------------------------------------
+
+
+class _page:  # noqa: N801 - used as a function
+    def __enter__(self) -> Any:
+        from playwright.sync_api import sync_playwright
+
+        path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+        if path is None:
+            raise SystemExit("Chromium is missing, in which pages are measured. Install it: apt-get install chromium")
+        self._playwright = sync_playwright().start()
+        self._browser = self._playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        page = self._browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(LIMIT_MS)
+        return page
+
+    def __exit__(self, *error: object) -> None:
+        self._browser.close()
+        self._playwright.stop()
+
+
+def _until(works: Any) -> None:
+    """Wait until something works that fails as long as a server is not there."""
+    give_up_at = time.monotonic() + STARTS_S
+    while True:
+        try:
+            if works():
+                return
+        except (urllib.error.URLError, OSError):
+            if time.monotonic() > give_up_at:
+                raise
+        time.sleep(STEP_S)
+
+
+BENCHMARK: Final = Benchmark(
+    "view",
+    cells,
+    work,
+    [
+        Quantity("first_s", "s"),
+        Quantity("news_s", "s"),
+        Quantity("worst_s", "s"),
+    ],
+    [
+        Target("until the page is there", "étude: first_s", 1.5, "s", at_least=False, worst=True),
+        Target("until news are there", "étude: worst_s", 1.0, "s", at_least=False, worst=True),
+        Target(
+            "until the page is there, over optuna-dashboard",
+            "étude: first_s",
+            1.0,
+            "",
+            at_least=False,
+            over="optuna-dashboard: first_s",
+        ),
+        Target(
+            "until news are there, over optuna-dashboard",
+            "étude: news_s",
+            1.0,
+            "",
+            at_least=False,
+            over="optuna-dashboard: news_s",
+        ),
+    ],
+    note="The page of a server that has read the study before, loaded anew in Chromium, until it shows what the study "
+    "has (first_s); a report or result that is written then, until the page shows it (news_s is the median of a run).",
+    numbers={"trials": (10_000, "trials of the study")},
+)
+
+if __name__ == "__main__":
+    BENCHMARK.main()
