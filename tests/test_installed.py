@@ -87,6 +87,8 @@ class Place:
 def _run(command: list[str], folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV", "KERAS_BACKEND"}}
     kept |= {"ETUDE_STUDIES": "studies", "COLUMNS": "200"}
+    if "uv" in command:  # what it has kept lies where it always does, not where a test keeps things
+        kept.pop("XDG_CACHE_HOME", None)
     return subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True, check=False, timeout=600)
 
 
