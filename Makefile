@@ -8,10 +8,14 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
+DEMO_STAMP := $(VENV)/.demo-done
 ENGINES := .venv-engines
 ENGINES_STAMP := $(ENGINES)/.setup-done
 KERAS := .venv-keras
 KERAS_STAMP := $(KERAS)/.setup-done
+PYTHONS_VENV := .venv-pythons
+PYTHONS := 3.11 3.12 3.13
+PYTHONS_TESTS := tests/core tests/tune tests/wire tests/store tests/test_two_trials.py
 CODE := src tests $(wildcard benchmarks examples)
 
 comma := ,
@@ -22,7 +26,7 @@ UV_FLAGS ?=
 # How many processes run the tests at once. Most tests wait for processes of their own.
 JOBS ?= 2
 
-.PHONY: help setup demo test browser sandbox graphviz test-engines test-keras check format format-check lint types docs coverage chaos fresh live bench diagram clean
+.PHONY: help setup demo test browser sandbox graphviz test-pythons test-engines test-keras check format format-check lint types docs coverage chaos fresh live bench diagram clean
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -48,7 +52,18 @@ if [ -n "$$found" ]; then \
 fi
 endef
 
-$(STAMP): pyproject.toml constraints-dev.txt
+$(STAMP): pyproject.toml constraints-dev.txt | $(BIN)/uv
+	@$(call install,$(VENV),-e . --group dev)
+	@touch $@
+	@echo "setup: done"
+
+# A newcomer waits for this one: what the demo imports, and nothing else. `make setup` adds the rest to it.
+$(DEMO_STAMP): pyproject.toml constraints-dev.txt | $(BIN)/uv
+	@$(call install,$(VENV),-e . torch scikit-learn)
+	@touch $@
+	@echo "setup: done, for the demo; make setup brings what tests need"
+
+$(BIN)/uv:
 	@if [ ! -x $(BIN)/python ]; then \
 	    python=python3; if python3.11 -c '' 2>/dev/null; then python=python3.11; fi; \
 	    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -56,12 +71,9 @@ $(STAMP): pyproject.toml constraints-dev.txt
 	    echo "setup: $(VENV) with $$($$python --version)"; \
 	    $$python -m venv $(VENV); \
 	fi
-	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install -qq --disable-pip-version-check uv
-	@$(call install,$(VENV),-e . --group dev)
-	@touch $@
-	@echo "setup: done"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
 
-demo: setup ## Tune a small CNN on real images, and show what came of it
+demo: $(if $(wildcard $(STAMP)),$(STAMP),$(DEMO_STAMP)) ## Tune a small CNN on real images, and show what came of it
 	@$(BIN)/etude demo
 
 # Tests start thousands of processes. Where Python may write no bytecode, each of them would compile what it imports anew.
@@ -82,6 +94,19 @@ sandbox:
 	    echo "setup: bubblewrap is missing, in which generated code is run; trying apt-get install bubblewrap"; \
 	    { apt-get update -qq && apt-get install -y -qq bubblewrap; } >/dev/null 2>&1 || true; \
 	}
+
+# Without torch, of which there is not a wheel for each of them on every machine. pyenv's own commands stand for versions that
+# are not chosen, so its folders are looked into. A test that says what it misses is skipped there.
+test-pythons: $(BIN)/uv ## Test the core, searches, wire and journal on each Python from 3.11 on that is found here
+	@for version in $(PYTHONS); do \
+	    python=$$(PATH="$$(printf '%s:' $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.1*/bin)$$PATH" $(BIN)/python -m uv \
+	        python find --quiet --no-project --no-python-downloads $$version 2>/dev/null) || { \
+	        echo "test-pythons: no Python $$version here, so nothing is said of it"; continue; }; \
+	    echo "test-pythons: $$($$python --version)"; \
+	    $(BIN)/python -m uv venv --quiet --clear --python "$$python" $(PYTHONS_VENV)/$$version; \
+	    $(call install,$(PYTHONS_VENV)/$$version,-e '.[cluster]' pytest hypothesis psutil); \
+	    $(PYTHONS_VENV)/$$version/bin/python -m pytest -q -p no:cacheprovider $(PYTHONS_TESTS); \
+	done
 
 test-engines: $(ENGINES_STAMP) ## Run the tests on real Ray and real Spark, which it installs; Spark needs Java 17
 	@$(ENGINES)/bin/python -m pytest tests/engines_real
@@ -172,5 +197,5 @@ diagram: setup ## Draw the pictures of the docs anew
 	@$(BIN)/python tests/test_docs.py
 
 clean: ## Remove what can be made again: environment, caches, builds (studies stay)
-	@rm -rf $(VENV) $(ENGINES) $(KERAS) dist build htmlcov .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(ENGINES) $(KERAS) $(PYTHONS_VENV) dist build htmlcov .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
