@@ -181,7 +181,7 @@ def cells(small: bool) -> Sequence[Cell]:
     if small:
         frameworks = ["numpy"]
     return [
-        Cell(f"{framework} on {engine}", {"framework": framework, "engine": engine}, limit_s=1800.0)
+        Cell(f"étude, {framework} on {engine}", {"framework": framework, "engine": engine}, limit_s=1800.0)
         for framework in frameworks
         for engine in there[: 1 if small else None]
     ]
@@ -273,7 +273,13 @@ BENCHMARK: Final = Benchmark(
     work,
     [Quantity("green", "cells", 0), Quantity("wrong", "cells", 0)],
     [
-        Target(f"{framework} on {engine}: cells that are wrong", f"{framework} on {engine}", 0, "cells", at_least=False)
+        Target(
+            f"{framework} on {engine}: cells that are wrong",
+            f"étude, {framework} on {engine}: wrong",
+            0,
+            "cells",
+            at_least=False,
+        )
         for framework in SCRIPTS
         for engine in ENGINES
     ],

@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-HEAVY = "torch keras tensorflow jax ray pyspark optuna scipy sklearn pandas matplotlib anthropic openai starlette".split()
+HEAVY = (
+    "torch keras tensorflow jax ray pyspark optuna scipy sklearn pandas matplotlib anthropic openai starlette".split()
+)
 ONLINE = os.environ.get("ETUDE_PACKAGES") == "registry"
 
 AT_WORK = {
@@ -31,7 +33,7 @@ AT_WORK = {
     "qmc": "assert etude.QMC().lacks() is None; from scipy.stats.qmc import Sobol",
     "ray": "from etude.engines.ray import _imported; _imported().init; import etude.wire.credentials, cryptography",
     "report": "from etude.analyse.report.writer import painter\n"
-    "drawn = painter()('<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"4\" height=\"4\"></svg>')\n"
+    'drawn = painter()(\'<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"></svg>\')\n'
     "assert drawn.startswith(b'\\x89PNG')",
     "spark": "from etude.engines.spark_session import _imported; _imported().SparkContext; import cryptography",
     "stats": "from etude.analyse.libraries import scipy_stats; scipy_stats(); import etude.analyse.forest, sklearn.ensemble",

@@ -13,7 +13,18 @@ import etude
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "platforms.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-SHOWN = ("torch", "keras", "ray", "pyspark", "lightning", "transformers", "lightgbm", "xgboost-cpu", "cmaes", "cryptography") + (
+SHOWN = (
+    "torch",
+    "keras",
+    "ray",
+    "pyspark",
+    "lightning",
+    "transformers",
+    "lightgbm",
+    "xgboost-cpu",
+    "cmaes",
+    "cryptography",
+) + (
     *("fsspec", "s3fs", "narwhals", "polars", "pyarrow", "starlette", "uvicorn", "tensorboard", "mlflow-skinny"),
     *("optuna-dashboard", "anthropic", "openai", "torchdata", "accelerate", "pyyaml", "pyflakes"),
 )
