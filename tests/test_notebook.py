@@ -10,13 +10,15 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
 PATIENCE_S = 60.0
+REDRAWN = 3
+"""So often is progress redrawn before a trial that is held may end."""
 
 DEFINE = """
 def train(model, run, lr: float):
@@ -66,11 +68,37 @@ waiting = etude.Experiment(waits, metric="score", mode="max")
 two = etude.Experiment(lambda lr: {"up": lr, "down": lr}, metric={"up": "max", "down": "min"})
 two.tune({"lr": [0.1, 0.5, 0.9]}, trials=3, workers=1, name="two")
 """,
+    "held until it was redrawn": """
+import time
+def held(lr: float):
+    while not pathlib.Path("redrawn").exists():
+        time.sleep(0.01)
+    return lr
+
+etude.Experiment(held, metric="score", mode="max").tune({"lr": [0.1]}, trials=1, workers=1)
+""",
     "ablate": """
 parts = etude.Experiment(lambda seed, dropout=0.5: dropout + seed % 97, metric="score", mode="max")
 parts.ablate("dropout", seeds=6, workers=1, name="parts").summary()
 """,
+    "an ablation": "parts.last",
+    "a training": "experiment.fit(at={'lr': 0.3})",
 }
+
+
+class Listening(NotebookClient):
+    """Runs a notebook, and keeps the displays that a cell shows and redraws, in order: message, id, picture."""
+
+    shown: ClassVar[dict[str, list[tuple[str, str, str]]]] = {}
+
+    def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+        kind, content = msg["msg_type"], msg["content"]
+        if kind in ("display_data", "update_display_data"):
+            displays = self.shown.setdefault(cell.source, [])
+            displays.append((kind, content["transient"]["display_id"], content["data"]["text/plain"]))
+            if "held" in cell.source and len(displays) > REDRAWN:
+                Path(self.resources["metadata"]["path"], "redrawn").touch()
+        return super().process_message(msg, cell, cell_index)
 
 
 class Outputs:
@@ -96,9 +124,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outputs]:
     folder = tmp_path_factory.mktemp("notebook")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS.values()])
     cells = dict(zip(CELLS, notebook.cells, strict=True))
-    client = NotebookClient(
-        notebook, timeout=PATIENCE_S, allow_errors=True, resources={"metadata": {"path": str(folder)}}
-    )
+    client = Listening(notebook, timeout=PATIENCE_S, allow_errors=True, resources={"metadata": {"path": str(folder)}})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ETUDE_STUDIES", str(folder / "studies"))
         patch.delenv("ETUDE_PROGRESS", raising=False)
@@ -136,6 +162,15 @@ def test_progress_is_one_output_that_is_redrawn(outputs: dict[str, Outputs]) -> 
     assert outputs["tune"].stream("stdout") + outputs["tune"].stream("stderr") == ""
 
 
+def test_progress_is_one_display_for_the_front_end_that_is_updated(outputs: dict[str, Outputs]) -> None:
+    first, *later = Listening.shown[CELLS["held until it was redrawn"]]
+    assert first[0] == "display_data"
+    assert len(later) >= REDRAWN
+    assert {(kind, display) for kind, display, _ in later} == {("update_display_data", first[1])}
+    assert "1/1" in later[-1][2]
+    assert outputs["held until it was redrawn"].data("display_data", "text/plain") == [later[-1][2]]
+
+
 def test_the_plan_of_an_ablation_is_shown_below_its_cell(outputs: dict[str, Outputs]) -> None:
     assert "  dropout: 0.5 -> 0.0\n" in outputs["ablate"].stream("stderr")
 
@@ -144,6 +179,10 @@ def test_the_result_is_a_table(outputs: dict[str, Outputs]) -> None:
     (table,) = outputs["tune"].data("execute_result")
     assert table.startswith("<div>Study train-")
     assert "<th>trial</th><th>score</th><th>lr</th>" in table
+    (table,) = outputs["an ablation"].data("execute_result")
+    assert "<th>arm</th><th>mean score</th>" in table
+    (table,) = outputs["a training"].data("execute_result")
+    assert "<th>trial</th><th>seed</th><th>begins with</th>" in table
     (table,) = outputs["several metrics"].data("execute_result")
     assert "Pareto front of up and down: 3 trials." in table
     assert table.count("<tr>") == 1 + 3

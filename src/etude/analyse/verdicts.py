@@ -17,7 +17,7 @@ from etude.analyse.arms import Beside, beside, check_margin, read_arms
 from etude.analyse.better import NOTHING, better
 from etude.analyse.corrections import holm
 from etude.analyse.power import check_level, least_corrected, least_seeds, seeds_for, seeds_for_same
-from etude.analyse.table import as_text
+from etude.analyse.table import as_html, as_text
 from etude.analyse.tests import CorrectedT, SignedRanks, SignFlips, Test, WelchDealt, interval, same_p
 from etude.analyse.verdict import Verdict, Word
 from etude.core.errors import ConfigError
@@ -75,6 +75,9 @@ class Verdicts(Sequence[Verdict]):
         return as_text(self._found, base=self.base, level=self.level, margin=self.margin, says=self.says)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return as_html(self._found, base=self.base, level=self.level, margin=self.margin, says=self.says)
 
 
 def verdicts(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from etude.core import markup
 from etude.core.text import count, seconds
 
 CONFIDENCE: Final = 0.9
@@ -204,11 +204,8 @@ class Forecast:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        first, *rest = (html.escape(line) for line in self.sentences())
-        titles = "".join(f"<th>{html.escape(title)}</th>" for title in self.head())
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>" for line in self.cells())
-        table = f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
-        return f"<div>{first}{table}{'<br>'.join(rest)}</div>"
+        first, *rest = self.sentences()
+        return markup.block(markup.lines([first]), markup.table(self.head(), self.cells()), markup.lines(rest))
 
 
 def enough(table: Sequence[Row]) -> Row:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from etude.ablate.naming import nearest
 from etude.ablate.pairing import Pairing, compare, paired_all
 from etude.ablate.retuned_plan import chosen_of
+from etude.core import markup
 from etude.core.errors import ConfigError
 from etude.core.lifecycle import FINAL, State
 from etude.core.removal import drawn_anew
 from etude.core.text import brief, count, show
 from etude.results.search import Search, TrialResult
+from etude.results.in_notebooks import arms_table
 from etude.tune.spaces import Space
 
 if TYPE_CHECKING:
@@ -110,6 +112,18 @@ class Ablation(Search):
         first, *rest = super()._summary()
         return [first, *self._tuned(), *self._table(), *self._paired(), *self._judged(), *rest]
 
+    def _repr_html_(self) -> str:
+        first, *rest = super()._summary()
+        says, found = self._found()
+        told = [one for title, verdicts in found for one in (markup.lines(title), verdicts._repr_html_())]
+        return markup.block(
+            markup.lines([first, *map(str.strip, self._tuned())]),
+            arms_table(self.arms, metric=self.metrics.main),
+            markup.lines([*self._paired(), *says]),
+            *told,
+            markup.lines(rest),
+        )
+
     def _tuned(self) -> Iterator[str]:
         """Say with which configuration arms are compared, if they were tuned."""
         asked = (self.meta.get("question") or {}).get("retuned")
@@ -126,16 +140,21 @@ class Ablation(Search):
 
     def _judged(self) -> list[str]:
         """Return the verdicts as lines, or why there are none; what threatens them comes first."""
+        says, found = self._found()
+        return [*says, *(line for title, verdicts in found for line in (*title, *str(verdicts).splitlines()))]
+
+    def _found(self) -> tuple[list[str], list[tuple[list[str], Verdicts]]]:
+        """Return why there are no verdicts and what threatens them, or else the verdicts, with titles."""
         if not any(math.isfinite(value) for arm in self.arms[1:] for value in arm.values.values()):
-            return super()._threatened() if self.complete else []
+            return (super()._threatened() if self.complete else []), []
         try:
-            found = str(self.verdicts()).splitlines()
+            found: list[tuple[list[str], Verdicts]] = [([], self.verdicts())]
         except ConfigError as without:  # scipy is missing
-            return [*super()._threatened(), f"No verdicts: {without}"]
+            return [*super()._threatened(), f"No verdicts: {without}"], []
         beside = self.compared_with_controls()
         if beside is not None:
-            found += ["Is it the part, or the size?", *str(beside).splitlines()]
-        return found
+            found.append((["Is it the part, or the size?"], beside))
+        return [], found
 
     def paired(self) -> dict[str, tuple[int | None, int]]:
         """Return of each arm how many of its runs are pairs, None if nobody knows, and of how many.

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from etude.core import markup
 from etude.core.errors import StudyError
 from etude.core.signature import Definition
 from etude.fit.clocks import Curve, Target
@@ -15,6 +16,7 @@ from etude.fit.costs import Charges, Cost, inherited
 from etude.fit.times import Times, times_to
 from etude.fit.weights import TrialWeights
 from etude.results.search import Search, TrialResult
+from etude.results.in_notebooks import trainings_table, without_insets
 
 
 class Fit(Search):
@@ -45,6 +47,10 @@ class Fit(Search):
     def weights(self) -> TrialWeights:
         """The weights of its best trial; as ``TrialResult.weights``."""
         return self.best.weights
+
+    def _repr_html_(self) -> str:
+        told = trainings_table(self.trials, metrics=self.metrics.names)
+        return markup.block(without_insets(self._summary()), told)
 
     def times_to(
         self, target: float, *, share: float = 1.0, validated: float = 0.0, steps_per_epoch: float = math.nan

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Protocol
 
-from etude.core import totals
+from etude.core import markup, totals
 from etude.core.advice import advice
 from etude.core.errors import ConfigError, StudyError
 from etude.core.events import Checkpoint, How, Params, Part
@@ -31,7 +31,8 @@ from etude.places.url_depot import depot_at
 from etude.results.important import budget_of, effects_of, importance_of, steps_of
 from etude.results.machines import Machines, chosen
 from etude.results.reports import Report
-from etude.results.summary import as_html, look_into, summary
+from etude.results.summary import look_into, summary, unwell
+from etude.results.in_notebooks import best_table, without_insets
 from etude.results.threatened import serious_lines, threats_in
 from etude.store import shared
 from etude.store.journal import Journal
@@ -411,6 +412,17 @@ class Search:
         closed = self._history.closed
         return closed.reason if closed is not None else ""
 
+    def raise_if_failed(self) -> None:
+        """Raise if it is not complete or trials of it failed: a notebook that ends with this is an error for a batch.
+
+        Configurations that cannot be (``etude.Invalid``), and trials that were stopped, are no failures.
+
+        Raises:
+            StudyError: It has not come to its end, a limit ended it, or trials failed.
+        """
+        if told := unwell(self._history, self.folder, self.meta):
+            raise StudyError(told)
+
     @property
     def notes(self) -> list[str]:
         """What its users should be told, in sentences, of all its runs: a torn end, a full disk, a mirror out of reach.
@@ -701,7 +713,7 @@ class Search:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        return as_html(self._history, self._summary())
+        return markup.block(without_insets(self._summary()), best_table(self._history))
 
     def _summary(self) -> list[str]:
         """Return the lines of a summary."""

@@ -1,8 +1,7 @@
-"""What came of a study, in a few lines for people: as text, and for notebooks."""
+"""What came of a study, in a few lines for people."""
 
 from __future__ import annotations
 
-import html
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,18 +11,15 @@ from typing import Any, Final
 from etude.core.advice import advice
 from etude.core.history import History
 from etude.core.lifecycle import State
-from etude.core.ranking import best_of, front, ranked
+from etude.core.ranking import best_of, front
 from etude.core.text import count, seconds, show
-from etude.core.totals import counts, elapsed_s, parameters, saved, saved_epochs
+from etude.core.totals import counts, elapsed_s, saved, saved_epochs
 from etude.results.going_on import resume_command
 from etude.results.machines import chosen, given_in, said, tuned_line
 from etude.store import shared
 
 SHOWN: Final = 5
 """Trials that a summary shows of a Pareto front, and a table of the best."""
-
-SHOWN_IN_TABLES: Final = 20
-"""Trials that a table shows of a Pareto front."""
 
 INSET: Final = "  "
 """Begins the lines of a summary that a table says better."""
@@ -83,17 +79,19 @@ def look_into(folder: Path, number: int) -> str:
     return f"etude logs {shared.address_of(folder)} {number}"
 
 
-def as_html(history: History, lines: list[str]) -> str:
-    """Return the lines of a summary with a table of the best trials, for notebooks."""
-    said = [html.escape(line) for line in lines if not line.startswith(INSET)]
-    metrics, names = history.metrics, parameters(history)
-    finished = [trial for trial in history.finished if trial.arm is None]  # an ablation looks for no best one
-    best = ranked(finished, metrics)[:SHOWN] if len(metrics.names) == 1 else front(finished, metrics)[:SHOWN_IN_TABLES]
-    head = "".join(f"<th>{html.escape(title)}</th>" for title in ("trial", *metrics.names, *names))
-    rows = [[t.number, *metrics.values(t).values(), *(t.params.get(name) for name in names)] for t in best]
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(show(v))}</td>' for v in row)}</tr>" for row in rows)
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-    return f"<div>{'<br>'.join(said)}{table}</div>"
+def unwell(history: History, folder: Path, meta: Mapping[str, Any]) -> str:
+    """Return in sentences that a study is not complete, or that trials of it failed; empty if all went well."""
+    name, told = shared.home_of(folder).name, []
+    if failed := [trial for trial in history.trials if trial.state is State.FAILED]:
+        first = failed[0]
+        which = f"{len(failed)} of the {count(len(history.trials), 'trial')}"
+        told.append(
+            f"{which} of study {name!r} failed, {first.number} the first: {_ended(first.reason or 'no reason given')} "
+            f"See: {look_into(folder, first.number)}"
+        )
+    if history.closed is None or not history.closed.complete:
+        told.append(f"Study {name!r} has not come to its end. {_not_complete(history, folder, meta)}")
+    return "\n".join(told)
 
 
 def _trials(history: History, folder: Path, *, simulated: bool) -> Iterator[str]:
