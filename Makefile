@@ -26,7 +26,7 @@ UV_FLAGS ?=
 # How many processes run the tests at once. Most tests wait for processes of their own.
 JOBS ?= 2
 
-.PHONY: help setup demo test browser sandbox graphviz test-pythons test-engines test-keras check format format-check lint types docs coverage chaos fresh live bench diagram clean
+.PHONY: help setup demo notebooks test browser sandbox graphviz test-pythons test-engines test-keras check format format-check lint types docs coverage chaos fresh live bench diagram clean
 
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -75,6 +75,9 @@ $(BIN)/uv:
 
 demo: $(if $(wildcard $(STAMP)),$(STAMP),$(DEMO_STAMP)) ## Tune a small CNN on real images, and show what came of it
 	@$(BIN)/etude demo
+
+notebooks: setup ## Run the tutorials in examples/notebooks, and store what came of them: minutes; NAMES=1-tune for some
+	@$(BIN)/python examples/notebooks/execute.py $(NAMES)
 
 # Tests start thousands of processes. Where Python may write no bytecode, each of them would compile what it imports anew.
 test: setup browser sandbox graphviz ## Run the tests, two at a time; JOBS=4 for more
