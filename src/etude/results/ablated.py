@@ -15,8 +15,8 @@ from etude.core.errors import ConfigError
 from etude.core.lifecycle import FINAL, State
 from etude.core.removal import drawn_anew
 from etude.core.text import brief, count, show
-from etude.results.search import Search, TrialResult
 from etude.results.in_notebooks import arms_table
+from etude.results.search import Search, TrialResult
 from etude.tune.spaces import Space
 
 if TYPE_CHECKING:

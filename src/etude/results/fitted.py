@@ -15,8 +15,8 @@ from etude.fit.clocks import Curve, Target
 from etude.fit.costs import Charges, Cost, inherited
 from etude.fit.times import Times, times_to
 from etude.fit.weights import TrialWeights
-from etude.results.search import Search, TrialResult
 from etude.results.in_notebooks import trainings_table, without_insets
+from etude.results.search import Search, TrialResult
 
 
 class Fit(Search):

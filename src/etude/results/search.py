@@ -29,10 +29,10 @@ from etude.core.text import count
 from etude.fit.weights import File, Place, TrialWeights, of_trial
 from etude.places.url_depot import depot_at
 from etude.results.important import budget_of, effects_of, importance_of, steps_of
+from etude.results.in_notebooks import best_table, without_insets
 from etude.results.machines import Machines, chosen
 from etude.results.reports import Report
 from etude.results.summary import look_into, summary, unwell
-from etude.results.in_notebooks import best_table, without_insets
 from etude.results.threatened import serious_lines, threats_in
 from etude.store import shared
 from etude.store.journal import Journal
