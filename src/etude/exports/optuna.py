@@ -135,17 +135,23 @@ def _there(storage: BaseStorage, study: Study, name: str, place: str) -> int | N
         number = storage.get_study_id_from_name(name)
     except KeyError:
         return None
-    attributes = storage.get_study_user_attrs(number)
-    trials = storage.get_all_trials(number, deepcopy=False)
-    if attributes.get(STUDY) != study.identity:
+    if storage.get_study_user_attrs(number).get(STUDY) != study.identity:
         raise taken_by_another(name, place, what="a study")
-    foreign = [trial.number for trial in trials if TRIAL not in trial.user_attrs]
-    if foreign:
+    foreign = _foreign(storage, number)
+    if foreign is not None:
         raise ConfigError(
-            f"In {place} trials were added to {name!r} that did not come of this study, trial {foreign[0]} the first. "
+            f"In {place} trials were added to {name!r} that did not come of this study, trial {foreign} the first. "
             "They would be lost. Pass another name for this export, name=..., or another place."
         )
     return number
+
+
+def _foreign(storage: BaseStorage, number: int) -> int | None:
+    """Return the first trial of a study that no export wrote; None if all were."""
+    if isinstance(storage, RDBStorage) and optuna_database.is_known(storage):
+        return optuna_database.without(storage, number, TRIAL)
+    trials = storage.get_all_trials(number, deepcopy=False)
+    return next((trial.number for trial in trials if TRIAL not in trial.user_attrs), None)
 
 
 def _create(storage: BaseStorage, study: Study, name: str) -> int:

@@ -29,6 +29,19 @@ def is_known(storage: RDBStorage) -> bool:
     return storage.get_current_version() in SCHEMAS
 
 
+def without(storage: RDBStorage, study: int, attribute: str) -> int | None:
+    """Return the first trial of a study that lacks a user attribute, without reading all trials; None if none does."""
+    from optuna.storages._rdb import models
+    from sqlalchemy import func, select
+
+    trials, attributes = models.TrialModel, models.TrialUserAttributeModel
+    has = select(attributes.trial_id).where(attributes.key == attribute)
+    lacking = select(func.min(trials.number)).where(trials.study_id == study, trials.trial_id.not_in(has))
+    with storage.engine.connect() as connection:
+        found: int | None = connection.execute(lacking).scalar()
+    return found
+
+
 def put(storage: RDBStorage, study: int, trials: Sequence[FrozenTrial], *, ours: str) -> None:
     """Have the trials of a study be these, in one transaction.
 
