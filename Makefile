@@ -107,7 +107,7 @@ test-pythons: $(BIN)/uv ## Test the core, searches, wire and journal on each Pyt
 	        echo "test-pythons: no Python $$version here, so nothing is said of it"; continue; }; \
 	    echo "test-pythons: $$($$python --version)"; \
 	    $(BIN)/python -m uv venv --quiet --clear --python "$$python" $(PYTHONS_VENV)/$$version; \
-	    $(call install,$(PYTHONS_VENV)/$$version,-e '.[cluster]' pytest hypothesis psutil); \
+	    $(call install,$(PYTHONS_VENV)/$$version,-e '.[cluster$(comma)cmaes$(comma)qmc]' pytest hypothesis psutil); \
 	    $(PYTHONS_VENV)/$$version/bin/python -m pytest -q -p no:cacheprovider $(PYTHONS_TESTS); \
 	done
 

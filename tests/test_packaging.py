@@ -72,7 +72,13 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel: Path) -> None
 
 
 def test_the_archive_of_sources_holds_what_git_has_but_what_is_of_the_workplace(unpacked: Path) -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if listed.returncode:
         pytest.skip("there is no git here, or this is no clone, so nothing says what belongs to it")
     there = {p.relative_to(unpacked).as_posix() for p in unpacked.rglob("*") if p.is_file()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -14,19 +15,9 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "platforms.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHOWN = (
-    "torch",
-    "keras",
-    "ray",
-    "pyspark",
-    "lightning",
-    "transformers",
-    "lightgbm",
-    "xgboost-cpu",
-    "cmaes",
-    "cryptography",
-) + (
-    *("fsspec", "s3fs", "narwhals", "polars", "pyarrow", "starlette", "uvicorn", "tensorboard", "mlflow-skinny"),
-    *("optuna-dashboard", "anthropic", "openai", "torchdata", "accelerate", "pyyaml", "pyflakes"),
+    *("torch", "keras", "ray", "pyspark", "lightning", "transformers", "lightgbm", "xgboost-cpu", "cmaes"),
+    *("cryptography", "fsspec", "s3fs", "narwhals", "polars", "pyarrow", "starlette", "uvicorn", "tensorboard"),
+    *("mlflow-skinny", "optuna-dashboard", "anthropic", "openai", "torchdata", "accelerate", "pyyaml", "pyflakes"),
 )
 """Libraries that a user knows or chooses; what these bring along is pinned, and not shown."""
 
@@ -39,7 +30,7 @@ def pins() -> dict[str, str]:
 def asked() -> dict[str, str]:
     """Return what we ask for, as in ``torch>=2.4``, by name."""
     project, groups = PROJECT["project"], PROJECT["dependency-groups"]
-    listed = [*project["dependencies"], *sum(project["optional-dependencies"].values(), []), *sum(groups.values(), [])]
+    listed = chain(project["dependencies"], *project["optional-dependencies"].values(), *groups.values())
     found = {}
     for entry in listed:
         name, wanted = re.fullmatch(r"([\w.-]+)(?:\[[\w,]+\])?([^;]*).*", entry).groups()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""A search of two trials from end to end with nothing installed but the core: ``make test-pythons`` runs it on each Python."""
+"""A search of two trials from end to end, for which the core is enough; ``make test-pythons`` has it on each Python."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Samplers: a proposal depends on the seed, its number and what came before: never on when or where it is made."""
 
+import importlib.util
 import math
 import os
 import random
@@ -37,6 +38,10 @@ FLAT = {
     "size": ordered([(1, (2, None)), (3,), None, "s"]),
     "fixed": 5,
 }
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed, as where the core is tested alone"
+)
+
 SPACE = Space.of(
     {
         **FLAT,
@@ -84,7 +89,11 @@ CASES: list[Any] = [
     pytest.param(lambda: TPE(startup=0), SPACE, 1, id="tpe from the start"),
     pytest.param(lambda: TPE(startup=3), SPACE, 2, id="tpe with two metrics"),
     pytest.param(
-        lambda: GP(startup=2), Space.of({"x": uniform(0, 1), "n": integers(1, 9), "c": ["a", None]}), 1, id="gp"
+        lambda: GP(startup=2),
+        Space.of({"x": uniform(0, 1), "n": integers(1, 9), "c": ["a", None]}),
+        1,
+        id="gp",
+        marks=needs_torch,
     ),
     pytest.param(CMAES, WITHOUT_BRANCHES, 1, id="cmaes"),
     pytest.param(CMAES, LINE, 1, id="cmaes on a line"),
@@ -369,7 +378,9 @@ def searched(sampler: Sampler, space: Space, n: int, loss: Callable[[Params], An
     return made
 
 
-@pytest.mark.parametrize(("make", "n"), [(TPE, 40), (lambda: GP(startup=5), 20), (CMAES, 50)])
+@pytest.mark.parametrize(
+    ("make", "n"), [(TPE, 40), pytest.param(lambda: GP(startup=5), 20, marks=needs_torch), (CMAES, 50)]
+)
 def test_it_learns_where_good_values_are(make: Any, n: int) -> None:
     made = searched(make(), LINE, n, lambda params: abs(cast("float", params["x"]) - 0.7))
     late = [cast("float", params["x"]) for params in made[n - n // 3 :]]
@@ -407,7 +418,8 @@ def test_cmaes_keeps_its_generations_only_if_its_proposals_become_trials() -> No
 @pytest.mark.parametrize(
     ("make", "space", "metrics"),
     [(TPE, SPACE, 1), (TPE, SPACE, 2), (NSGA2, SPACE, 2)]
-    + [(make, WITHOUT_BRANCHES, 1) for make in (TPE, GP, CMAES, NSGA2)],
+    + [(make, WITHOUT_BRANCHES, 1) for make in (TPE, CMAES, NSGA2)]
+    + [pytest.param(GP, WITHOUT_BRANCHES, 1, marks=needs_torch)],
 )
 def test_what_it_is_told_to_choose_together_is_what_optuna_would_find(make: Any, space: Space, metrics: int) -> None:
     sampler = make(startup=0) if make is not NSGA2 else make()
@@ -440,7 +452,7 @@ def test_it_turns_away_from_where_trials_are_ruled_out_or_fail(make: Any, state:
     assert bad < 8
 
 
-@pytest.mark.parametrize("make", [TPE, GP, CMAES, NSGA2])
+@pytest.mark.parametrize("make", [TPE, pytest.param(GP, marks=needs_torch), CMAES, NSGA2])
 def test_where_nothing_can_be_it_goes_on_proposing(make: Any) -> None:
     sampler = make()
     for k in range(14):
@@ -450,7 +462,7 @@ def test_where_nothing_can_be_it_goes_on_proposing(make: Any) -> None:
     assert LINE.contains(params)
 
 
-@pytest.mark.parametrize("make", [TPE, lambda: GP(startup=5)])
+@pytest.mark.parametrize("make", [TPE, pytest.param(lambda: GP(startup=5), marks=needs_torch)])
 def test_a_running_trial_is_known_to_it(make: Any) -> None:
     def proposal(*running: float) -> float:
         sampler = make()
@@ -561,6 +573,7 @@ def test_a_class_is_no_sampler_yet() -> None:
         assert str(refused.value) == f"sampler={name} is a class, and no sampler yet. Call it: sampler={name}()."
 
 
+@needs_torch  # without it, the sampler that wants it is not among those that can
 @pytest.mark.parametrize(
     ("make", "space", "metrics", "message"),
     [

@@ -186,7 +186,7 @@ class Journal:
         with transaction(self._connection):
             self.lease.check()
             self._connection.execute(
-                "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
+                "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
                 (key, msgspec.json.encode(value).decode()),
             )
 
@@ -204,7 +204,8 @@ class Journal:
                 self.lease.check()
                 write_rows(self._connection, rows)
                 self._connection.executemany(
-                    "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2", list(meta.items())
+                    "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                    list(meta.items()),
                 )
         except UNREADABLE as error:
             raise unusable(self.folder, error, "written") from error
