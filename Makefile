@@ -103,10 +103,11 @@ sandbox:
 test-pythons: $(BIN)/uv ## Test the core, searches, wire and journal on each Python from 3.11 on that is found here
 	@for version in $(PYTHONS); do \
 	    python=$$(PATH="$$(printf '%s:' $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.1*/bin)$$PATH" $(BIN)/python -m uv \
-	        python find --quiet --no-project --no-python-downloads $$version 2>/dev/null) || { \
+	        python find --no-project --no-python-downloads $$version 2>/dev/null) || { \
 	        echo "test-pythons: no Python $$version here, so nothing is said of it"; continue; }; \
 	    echo "test-pythons: $$($$python --version)"; \
 	    $(BIN)/python -m uv venv --quiet --clear --python "$$python" $(PYTHONS_VENV)/$$version; \
+	    $(PYTHONS_VENV)/$$version/bin/python -c "import sys; sys.exit(not sys.version.startswith('$$version.'))"; \
 	    $(call install,$(PYTHONS_VENV)/$$version,-e '.[cluster$(comma)cmaes$(comma)qmc]' pytest hypothesis psutil); \
 	    $(PYTHONS_VENV)/$$version/bin/python -m pytest -q -p no:cacheprovider $(PYTHONS_TESTS); \
 	done
