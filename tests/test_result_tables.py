@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -155,6 +156,28 @@ def test_a_study_with_failed_trials_raises_and_says_which(tmp_path: Path) -> Non
         f"See: etude logs {search.folder} {first.number}"
     )
     assert first.reason == "RuntimeError: it broke"
+
+
+def test_a_study_that_is_still_at_work_raises_and_says_so(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    def waits(lr: float) -> float:
+        while not go.exists():
+            time.sleep(0.01)
+        return lr
+
+    experiment = etude.Experiment(waits, metric="score", mode="max")
+    search = experiment.tune({"lr": [0.1]}, trials=1, workers=1, sampler="grid", name="waits", wait=False)
+    try:
+        with pytest.raises(StudyError) as told:
+            search.raise_if_failed()
+    finally:
+        go.touch()
+        search.wait()
+    assert str(told.value) == (
+        "Study 'waits' is still at work, so nobody knows how it ends. Wait for it first: search.wait()."
+    )
+    search.raise_if_failed()
 
 
 def test_a_study_that_a_limit_ended_raises_and_says_how_it_goes_on() -> None:

@@ -120,12 +120,12 @@ class Started:
         """The folder of the study that it has."""
         return self.folder / "studies" / "study"
 
-    def end(self, *, code: int = 0) -> str:
+    def end(self, *, code: int = 0, limit_s: float = LIMIT_S) -> str:
         """Wait until it has ended, well if nothing else is said, and nothing of it is left; return what it printed."""
         try:
-            ended = self.process.wait(LIMIT_S)
+            ended = self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"it did not end within {LIMIT_S:g} s, and says:\n{self.said()}") from None
+            raise AssertionError(f"it did not end within {limit_s:g} s, and says:\n{self.said()}") from None
         assert ended == code, self.said()
         if code == 0:
             wait_for(lambda: not self.processes(), "nothing of it is left")

@@ -22,6 +22,9 @@ TUTORIALS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("
 BEST = {"1-tune": 0.93, "3-data-parallel-with-importance": 0.9, "4-from-search-weights-to-a-final-model": 0.88}
 """Notebook -> what the best trial of each of its studies comes to at least, on the data that it was chosen by."""
 
+LONGEST_S = 540.0
+"""A notebook has up to six studies, and Ray or Spark is started for some of them anew."""
+
 
 def code(notebook: dict[str, Any]) -> list[str]:
     """Return the code of a notebook, without the cell that papermill has put in."""
@@ -32,6 +35,7 @@ def code(notebook: dict[str, Any]) -> list[str]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["ray", "spark"])
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_runs_there_and_not_one_cell_changes(path: Path, engine: str, tmp_path: Path) -> None:
@@ -46,7 +50,7 @@ def test_a_tutorial_runs_there_and_not_one_cell_changes(path: Path, engine: str,
         from_others() as environment,
         started_command(command, folder=tmp_path, environment={**environment, **own}) as papermill,
     ):
-        papermill.end()
+        papermill.end(limit_s=LONGEST_S)
     asked, done = (json.loads((tmp_path / name).read_text()) for name in ("asked.ipynb", "done.ipynb"))
     assert code(done) == code(asked)
     (put_in,) = [cell for cell in done["cells"] if "injected-parameters" in cell["metadata"].get("tags", [])]

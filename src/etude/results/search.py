@@ -420,7 +420,8 @@ class Search:
         Raises:
             StudyError: It has not come to its end, a limit ended it, or trials failed.
         """
-        if told := unwell(self._history, self.folder, self.meta):
+        at_work = self.running or self.driver is not None
+        if told := unwell(self._history, self.folder, self.meta, at_work=at_work):
             raise StudyError(told)
 
     @property

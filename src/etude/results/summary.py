@@ -79,8 +79,15 @@ def look_into(folder: Path, number: int) -> str:
     return f"etude logs {shared.address_of(folder)} {number}"
 
 
-def unwell(history: History, folder: Path, meta: Mapping[str, Any]) -> str:
-    """Return in sentences that a study is not complete, or that trials of it failed; empty if all went well."""
+def unwell(history: History, folder: Path, meta: Mapping[str, Any], *, at_work: bool) -> str:
+    """Return in sentences that a study is not complete, or that trials of it failed; empty if all went well.
+
+    Args:
+        history: The study as it stands.
+        folder: Its folder.
+        meta: What was recorded about it.
+        at_work: Whether somebody works on it now.
+    """
     name, told = shared.home_of(folder).name, []
     if failed := [trial for trial in history.trials if trial.state is State.FAILED]:
         first = failed[0]
@@ -89,7 +96,9 @@ def unwell(history: History, folder: Path, meta: Mapping[str, Any]) -> str:
             f"{which} of study {name!r} failed, {first.number} the first: {_ended(first.reason or 'no reason given')} "
             f"See: {look_into(folder, first.number)}"
         )
-    if history.closed is None or not history.closed.complete:
+    if at_work:
+        told.append(f"Study {name!r} is still at work, so nobody knows how it ends. Wait for it first: search.wait().")
+    elif history.closed is None or not history.closed.complete:
         told.append(f"Study {name!r} has not come to its end. {_not_complete(history, folder, meta)}")
     return "\n".join(told)
 
