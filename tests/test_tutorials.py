@@ -144,7 +144,7 @@ def test_its_cells_come_to_as_much_when_they_are_run_again(
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / "own" / name))
+        monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     stored = nbformat.read(path, as_version=4)
     folder = tmp_path / "empty"
