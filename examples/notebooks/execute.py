@@ -10,6 +10,7 @@ wants to know of is taken out: folders of this machine, durations, versions, whe
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import re
 import tempfile
@@ -61,7 +62,7 @@ def executed(path: Path, *, folder: Path, environment: dict[str, str] | None = N
     )
     variables = {**os.environ, "ETUDE_STUDIES": "etude-studies", **(environment or {})}
     variables.pop("ETUDE_PROGRESS", None)  # who reads it wants to see what it looks like
-    client.execute(env=variables)
+    asyncio.run(client.async_execute(env=variables))  # in a loop that is closed then
     return notebook
 
 
