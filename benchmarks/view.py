@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,6 +65,30 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
         journal.close()
 
 
+def _timed(
+    page: Any, *, shown: Callable[[], object], write: Sequence[Callable[[], object]], there: Callable[[int], object]
+) -> Result:
+    """Return how soon a page is there that was there before, and how soon what is written then is on it.
+
+    Args:
+        page: The page.
+        shown: Waits until it shows what the study has.
+        write: Write something each.
+        there: Waits until the n-th of these, from 1, is shown.
+    """
+    shown()  # once before: the study is read, by whichever server
+    began = time.perf_counter()
+    page.reload()
+    shown()
+    first_s, waits = time.perf_counter() - began, []
+    for nth, written in enumerate(write, 1):
+        written()
+        began = time.perf_counter()
+        there(nth)
+        waits.append(time.perf_counter() - began)
+    return {"first_s": first_s, "news_s": statistics.median(waits), "worst_s": max(waits)}
+
+
 # --- ours ---------------------------------------------------------------------------------------------
 
 
@@ -73,20 +100,12 @@ def _ours(folder: Path, journal: Any, rest: Sequence[Any]) -> Result:
         link = server.stdout.readline().removeprefix("Open ").strip()
         with _page() as page:
             _until(lambda: page.goto(link) and True)
-            page.wait_for_selector(
-                "body[data-seq]"
-            )  # its first look has read the journal, as the other's database is there
-            began = time.perf_counter()
-            page.reload()
-            page.wait_for_selector("#table tbody tr:nth-child(100)")
-            first_s = time.perf_counter() - began
-            waits = []
-            for fact in rest:
-                journal.append([fact])
-                began = time.perf_counter()
-                page.wait_for_selector(f'body[data-seq$=".{journal.seq}"]')
-                waits.append(time.perf_counter() - began)
-            return {"first_s": first_s, "news_s": sorted(waits)[len(waits) // 2], "worst_s": max(waits)}
+            return _timed(
+                page,
+                shown=lambda: page.wait_for_selector("#table tbody tr:nth-child(100)"),
+                write=[partial(journal.append, [fact]) for fact in rest],
+                there=lambda _: page.wait_for_selector(f'body[data-seq$=".{journal.seq}"]'),
+            )
     finally:
         server.terminate()
         server.communicate()
@@ -118,22 +137,19 @@ def _theirs(place: Path, n: int) -> Result:
         study = optuna.load_study(study_name="study", storage=url)
         with _page() as page:
             page.goto(address)
-            _shows(page, n)
-            began = time.perf_counter()
-            page.reload()
-            _shows(page, n)
-            first_s = time.perf_counter() - began
-            waits = []
-            for nth in range(NEWS):
-                trial = study.ask()
-                study.tell(trial, 0.8 + nth / 100)
-                began = time.perf_counter()
-                _shows(page, n + nth + 1)
-                waits.append(time.perf_counter() - began)
-            return {"first_s": first_s, "news_s": sorted(waits)[len(waits) // 2], "worst_s": max(waits)}
+            return _timed(
+                page,
+                shown=lambda: _shows(page, n),
+                write=[partial(_finish, study, 0.8 + nth / 100) for nth in range(NEWS)],
+                there=lambda nth: _shows(page, n + nth),
+            )
     finally:
         server.terminate()
         server.communicate()
+
+
+def _finish(study: Any, value: float) -> None:
+    study.tell(study.ask(), value)
 
 
 def _shows(page: Any, trials: int) -> None:
@@ -146,22 +162,19 @@ def _shows(page: Any, trials: int) -> None:
 # --- a browser ----------------------------------------------------------------------------------------
 
 
-class _page:  # noqa: N801 - used as a function
-    def __enter__(self) -> Any:
-        from playwright.sync_api import sync_playwright
+@contextlib.contextmanager
+def _page() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
 
-        path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-        if path is None:
-            raise SystemExit("Chromium is missing, in which pages are measured. Install it: apt-get install chromium")
-        self._playwright = sync_playwright().start()
-        self._browser = self._playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        page = self._browser.new_page(viewport={"width": 1280, "height": 900})
+    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if path is None:
+        raise SystemExit("Chromium is missing, in which pages are measured. Install it: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(LIMIT_MS)
-        return page
-
-    def __exit__(self, *error: object) -> None:
-        self._browser.close()
-        self._playwright.stop()
+        yield page
+        browser.close()
 
 
 def _until(works: Any) -> None:

@@ -29,10 +29,11 @@ def test_what_a_driver_adds_is_told_once_and_as_it_comes(tmp_path: Path) -> None
         assert news["whole"] == (nth == 0)
         assert follower.head()["standing"] == "at work"
     assert told(follower, known) == (known, None)
+    assert not follower.look(), "nobody has written anything"
     assert known.seq == len(facts)
     assert sorted(set(seen)) == [0, 1, 2, 3, 4, 5]
     journal.lease.release()
-    follower.look()
+    assert follower.look(), "nobody works on it any more"
     head = follower.head()
     assert (head["standing"], head["counts"], head["trouble"]) == ("complete", {"finished": 6}, "")
     assert head["says"][:2] == ["Study s: 6 trials (6 finished).", "Best accuracy: 0.55 in trial 5 with lr=0.5."]
@@ -63,7 +64,8 @@ def test_a_study_that_is_deleted_stays_on_the_page_and_says_so(tmp_path: Path) -
     follower.look()
     known, _ = told(follower, Known())
     shutil.rmtree(folder)
-    follower.look()
+    assert follower.look()
+    assert not follower.look()
     assert follower.trouble == f"{folder} is no longer there. What is shown was read before."
     assert follower.head()["counts"] == {"finished": 6}
     assert told(follower, known) == (known, None)

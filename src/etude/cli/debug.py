@@ -27,7 +27,7 @@ from etude.cli.shell import AsJson, Code, open_study, print_json, print_table, s
 from etude.cli.studies import StudyName, TrialNumber
 from etude.core.errors import ConfigError
 from etude.frameworks import torch_adapter
-from etude.store.provenance import runs_of
+from etude.store.provenance import newest_run, runs_of
 from etude.worker.run import NoLine
 
 if TYPE_CHECKING:
@@ -112,8 +112,6 @@ def _load(place: str, search: Search) -> Experiment:
 
 def _threads(meta: Mapping[str, Any]) -> int | None:
     """Return how many threads the study's trials had; of several runs the newest counts."""
-    from etude.cli.studies import newest_run
-
     found = newest_run(meta).get("threads")
     others = {run.get("threads") for run in runs_of(meta)} - {found}
     if others:

@@ -103,8 +103,7 @@ def in_units(size_b: int) -> str:
 
 def _all_here() -> Iterator[str]:
     """Yield the folders of all studies here, by name; a mirror that lies among them is none."""
-    from etude.results.finding import studies_folder
-    from etude.results.listed import is_study
+    from etude.results.finding import is_study, studies_folder
     from etude.store.fetch import is_mirror
 
     for folder in sorted(studies_folder().glob("*/")):

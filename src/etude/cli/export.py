@@ -118,8 +118,7 @@ def _to(study: str, to: str, *, into: str | None, name: str | None, table: list[
     if as_json:
         print_json({**vars(done), "notes": list(done.notes)})
         return
-    first, *_ = str(done).partition("\nNote: ")
-    print(first)
+    print(done.place)
     for note in done.notes:
         typer.echo(f"Note: {note}", err=True)
 
@@ -150,8 +149,8 @@ def _format(form: Format | None, output: Path | None, *, as_json: bool) -> Forma
 def _file(search: Search, output: Path | None) -> str:
     """Return the file from which a study can be run again, as it stands at a place."""
     from etude.cli.place import find_script
-    from etude.cli.studies import newest_run
     from etude.files.writing import as_file, as_yaml
+    from etude.store.provenance import newest_run
     from etude.store.shared import home_of
 
     if search.simulated:

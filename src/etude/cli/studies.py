@@ -10,7 +10,7 @@ import typer
 from etude.cli import complete
 from etude.cli.shell import AsJson, open_study, print_json, print_table
 from etude.core.errors import ConfigError
-from etude.store.provenance import runs_of
+from etude.store.provenance import newest_run
 
 if TYPE_CHECKING:
     from etude.results.search import Search, TrialResult
@@ -127,11 +127,6 @@ def _told_of(search: Search, title: str) -> dict[str, Any]:
             for arm in search.arms
         ]
     }
-
-
-def newest_run(meta: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what was recorded when a study was taken up last; empty if nothing was."""
-    return next(reversed(runs_of(meta)), {})
 
 
 def _standing(row: Mapping[str, Any]) -> str:

@@ -70,8 +70,7 @@ def _asked(study: str | None) -> tuple[str, bool]:
     """Return what to show: a study, and that it is one; or a folder of studies."""
     from pathlib import Path
 
-    from etude.results.finding import studies_folder
-    from etude.results.listed import is_study, studies_in
+    from etude.results.finding import is_study, studies_folder, studies_in
 
     if study is None:
         return str(studies_folder()), False

@@ -15,9 +15,10 @@ import typer
 from etude.cli import complete
 from etude.cli.place import find_script
 from etude.cli.shell import AsJson, Code, open_study, print_json, standard_output_kept
-from etude.cli.studies import StudyName, for_programs, newest_run
+from etude.cli.studies import StudyName, for_programs
 from etude.core.errors import ConfigError
 from etude.results.going_on import in_no_journal
+from etude.store.provenance import newest_run
 
 if TYPE_CHECKING:
     from etude.experiment import Experiment

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from etude.core.events import Params
 from etude.core.lifecycle import State
+from etude.core.text import count
 from etude.tune.spaces import Space
 
 
@@ -126,10 +127,14 @@ class Exported:
     look: str = ""
     notes: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        trials = f"{self.trials:,} trial{'' if self.trials == 1 else 's'}"
+    @property
+    def place(self) -> str:
+        """Where it is, and the command that shows it, as lines."""
         look = f"\nLook at it: {self.look}" if self.look else ""
-        return "\n".join([f"{self.name} is in {self.into}, {trials}.{look}", *(f"Note: {note}" for note in self.notes)])
+        return f"{self.name} is in {self.into}, {count(self.trials, 'trial')}.{look}"
+
+    def __str__(self) -> str:
+        return "\n".join([self.place, *(f"Note: {note}" for note in self.notes)])
 
 
 def numbers_of(trial: Trial) -> dict[str, float]:

@@ -16,7 +16,7 @@ from etude.core.version import VERSION
 from etude.exports.told import Point, Study, Trial
 from etude.results.reports import Report, as_it_stands
 from etude.store import shared
-from etude.store.provenance import runs_of
+from etude.store.provenance import newest_run
 from etude.tune.spaces import Space
 
 
@@ -81,7 +81,7 @@ def _facts_of(trial: history.Trial) -> dict[str, str | int | float]:
 
 def _facts(found: history.History, meta: Mapping[str, Any]) -> dict[str, str | int | float]:
     """Return what is to be said of a study, of what there is to say."""
-    run: Mapping[str, Any] = next(reversed(runs_of(meta)), {})
+    run = newest_run(meta)
     git, packages = run.get("git") or {}, run.get("packages") or {}
     closed, question = found.closed, meta.get("question") or {}
     told = {

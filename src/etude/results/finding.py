@@ -8,7 +8,7 @@ from pathlib import Path
 from etude.core.near import did_you_mean
 from etude.core.text import few
 from etude.store import shared
-from etude.store.fetch import copy, mirror_of, split
+from etude.store.fetch import copy, is_mirror, mirror_of, split
 from etude.store.filesystems import cache_folder, place_name
 from etude.store.journal import FILE
 
@@ -21,6 +21,17 @@ def studies_folder() -> Path:
 def studies_here() -> list[Path]:
     """Return the folders of all studies that are kept there, by name."""
     return sorted(path.parent for path in studies_folder().glob(f"*/{FILE}"))
+
+
+def studies_in(folder: Path) -> list[Path]:
+    """Return the folder, if it is a study itself, else those in it; the one that changed last is last."""
+    found = [folder] if is_study(folder) else [path for path in folder.glob("*/") if is_study(path)]
+    return sorted(found, key=_changed_at)
+
+
+def is_study(folder: Path) -> bool:
+    """Say whether a folder is a study, or the mirror of one."""
+    return (folder / FILE).exists() or shared.is_shared(folder) or is_mirror(folder)
 
 
 def find(study: str | os.PathLike[str], *, logs: bool = True) -> Path:
@@ -50,6 +61,10 @@ def instead_of(given: str | os.PathLike[str]) -> str:
     if inside:
         return f" There are studies in it, so give one of them: {few(inside)}."
     return f" {did_you_mean(path.name, [folder.name for folder in studies_here()])}".rstrip()
+
+
+def _changed_at(folder: Path) -> float:
+    return (folder / FILE if (folder / FILE).exists() else folder).stat().st_mtime
 
 
 def _copied(mirror: str, *, logs: bool) -> Path:

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from etude.core.errors import EtudeError
-from etude.results.finding import find
+from etude.results.finding import find, studies_in
 from etude.results.reading import read
 from etude.results.search import Search, TrialResult
 from etude.results.summary import is_prepared
-from etude.store.fetch import is_mirror, is_url, split, studies_at
-from etude.store.journal import FILE
-from etude.store.shared import is_shared
+from etude.store.fetch import is_url, split, studies_at
 
 BEST: Final = 5
 """Trials that are named where one metric ranks them."""
@@ -28,17 +26,6 @@ def listed(where: str) -> list[dict[str, Any]]:
     if is_url(where):  # of a study, its journal alone is brought
         return [{**row(mirror, split(mirror)[1]), "mirror": mirror} for mirror in studies_at(where)]
     return [row(path, path.name) for path in studies_in(Path(where))]
-
-
-def studies_in(folder: Path) -> list[Path]:
-    """Return the folder, if it is a study itself, else those in it; the one that changed last is last."""
-    found = [folder] if is_study(folder) else [path for path in folder.glob("*/") if is_study(path)]
-    return sorted(found, key=_changed_at)
-
-
-def is_study(folder: Path) -> bool:
-    """Say whether a folder is a study, or the mirror of one."""
-    return (folder / FILE).exists() or is_shared(folder) or is_mirror(folder)
 
 
 def row(study: Path | str, name: str) -> dict[str, Any]:
@@ -78,7 +65,3 @@ def winners(search: Search) -> list[TrialResult]:
     if search.verb == "ablate":
         return []
     return search.top(BEST) if len(search.metrics.names) == 1 else search.front
-
-
-def _changed_at(folder: Path) -> float:
-    return (folder / FILE if (folder / FILE).exists() else folder).stat().st_mtime

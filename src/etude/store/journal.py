@@ -274,6 +274,17 @@ class Journal:
         except UNREADABLE as error:
             raise unusable(self.folder, error, "read") from error
 
+    def changes(self) -> int:
+        """Return a number that is another one as soon as somebody else has committed anything to the file.
+
+        Raises:
+            JournalError: It cannot be read.
+        """
+        try:
+            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+        except UNREADABLE as error:
+            raise unusable(self.folder, error, "read") from error
+
     def news(self) -> Iterator[AnyFact]:
         """Yield the facts that a driver has added since this was opened, or since it was asked for news last, in order.
 

@@ -61,6 +61,11 @@ def runs_of(meta: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [value for _, value in sorted(found, key=lambda run: run[0]) if isinstance(value, Mapping)]
 
 
+def newest_run(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what was recorded when a study was taken up last; empty if nothing was."""
+    return next(reversed(runs_of(meta)), {})
+
+
 def collect(folder: Path | None = None) -> dict[str, Json]:
     """Return what is recorded when a study starts; a part that cannot be read says so, nothing raises.
 

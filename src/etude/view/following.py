@@ -62,6 +62,7 @@ class Follower:
         self.board = Board(Metrics(UNNAMED))
         self._journal: Journal | None = None
         self._file: tuple[int, int] | None = None
+        self._changes: int | None = None
         self._meta: Mapping[str, Any] = {}
         self._driver: tuple[str, int] | None = None
 
@@ -70,16 +71,23 @@ class Follower:
         """Where the study is, or was."""
         return self._journal.folder if self._journal is not None else Path(self.study)
 
-    def look(self) -> None:
-        """Bring the board up to date."""
+    def look(self) -> bool:
+        """Bring the board up to date, and say whether there was anything new.
+
+        A study at which nothing happens costs next to nothing: its file tells that nobody has written to it.
+        """
+        before = self._standing
         try:
             folder = find(self.study)
             if self._journal is None or _file(folder) != self._file:
                 self._begin(folder)
             assert self._journal is not None
-            for fact in self._journal.news():
-                self.board.apply(fact)
-            self._meta, self._driver = self._journal.meta(), self._journal.lease.held_by()
+            changes = self._journal.changes()  # first: what is written from here on is another change
+            if changes != self._changes:
+                for fact in self._journal.news():
+                    self.board.apply(fact)
+                self._meta, self._changes = self._journal.meta(), changes
+            self._driver = self._journal.lease.held_by()  # who died has written nothing
             self.trouble = ""
         except (EtudeError, OSError) as error:
             self._driver = None
@@ -87,6 +95,12 @@ class Follower:
             self.trouble = f"{self.folder} is no longer there. What is shown was read before." if gone else str(error)
             if not gone:  # half of it may have been folded in
                 self.close()
+        return self._standing != before
+
+    @property
+    def _standing(self) -> tuple[object, ...]:
+        """All that the board and the head go by."""
+        return self.edition, self._changes, self._driver, self.trouble
 
     def _begin(self, folder: Path) -> None:
         """Read a journal that was not followed before, from its first fact."""
@@ -105,7 +119,7 @@ class Follower:
         """Let go of the journal."""
         if self._journal is not None:
             self._journal.close()
-        self._journal = self._file = None
+        self._journal = self._file = self._changes = None
 
     @property
     def ended(self) -> tuple[str, int]:

@@ -29,7 +29,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from etude.core.errors import ConfigError, EtudeError, NotAStudyError
-from etude.results.listed import row, studies_in
+from etude.results.finding import studies_in
+from etude.results.listed import row
 from etude.store.journal import FILE
 from etude.studies.at_work import STOP_FILE
 from etude.view.details import details, log

@@ -20,8 +20,11 @@ from etude.view.judging import judged
 PACE_S: Final = 0.2
 """Seconds between two looks at least."""
 
+LONGEST_S: Final = 1.0
+"""Seconds between two looks at most. Who looked ever less often at a study that reports a lot would never catch up."""
+
 SHARE: Final = 5
-"""One part in so many of its time a study is looked at, and another its verdicts are worked out, at most."""
+"""One part in so many of its time a study is looked at, and another its verdicts are worked out, if that will do."""
 
 ALIVE_S: Final = 15.0
 """Seconds after which a viewer hears of the server though nothing is new, so that each notices if the other is gone."""
@@ -130,7 +133,7 @@ class Watch:
                 judge_again_at = loop.time() + SHARE * (loop.time() - began_to_judge)
             if self._look != before or seq != (self.follower.edition, self.follower.board.seq):
                 await self._wake()
-            await asyncio.sleep(max(PACE_S, SHARE * (loop.time() - began)))
+            await asyncio.sleep(min(LONGEST_S, max(PACE_S, SHARE * (loop.time() - began))))
 
     async def _wake(self) -> None:
         async with self._changed:
@@ -138,12 +141,12 @@ class Watch:
             self._changed.notify_all()
 
     async def _look_once(self) -> None:
-        self._look = self._look._replace(head=await self._desk.do(_head, self.follower))
+        self._look = self._look._replace(head=await self._desk.do(_head, self.follower, self._look.head))
 
 
-def _head(follower: Follower) -> bytes:
-    follower.look()
-    return msgspec.json.encode(follower.head())
+def _head(follower: Follower, before: bytes) -> bytes:
+    """Look, and return what a page says on top; as before if there is nothing new."""
+    return msgspec.json.encode(follower.head()) if follower.look() or not before else before
 
 
 def _event(kind: str, data: bytes, number: str = "") -> bytes:
