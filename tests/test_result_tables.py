@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import etude
-from etude.core import markup
 from etude.core.errors import StudyError
 
 HOSTILE = "<script>alert('1')</script>"
@@ -118,14 +117,6 @@ def test_what_people_wrote_is_text_in_every_table() -> None:
         found = Tables(page)
         assert "script" not in found.elements
         assert any(HOSTILE in cell for table in found.tables for row in table for cell in row), page
-
-
-def test_lines_and_tables_do_not_run_together() -> None:
-    table = markup.table(["a"], [["1"]])
-    assert markup.block(markup.lines(["x"]), markup.lines(["y"]), table, markup.lines(["z"])) == (
-        f"<div>x<br>y{table}z</div>"
-    )
-    assert markup.block("", markup.table(["a"], [])) == "<div></div>"
 
 
 def test_a_study_that_went_well_raises_nothing() -> None:

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pickle
 from pathlib import Path
 
 import etude
 from etude.core import errors
-from etude.core.errors import BackendError, BudgetSpent, ChangeRefused, ConfigError, EtudeError, MageError
+from etude.core.errors import (
+    WHOLE_MODEL,
+    BackendError,
+    BudgetSpent,
+    ChangeRefused,
+    ConfigError,
+    EtudeError,
+    FileError,
+    MageError,
+    RefusalCode,
+    RemovalRefused,
+)
 from etude.mage.patch.refusals import BadReply, PatchRefused
 from etude.mage.verdicts import Reason
 
@@ -46,3 +58,26 @@ def test_who_catches_the_root_catches_those_of_the_mage() -> None:
         assert isinstance(error, MageError)
     assert all(isinstance(error, ChangeRefused) for error in refusals)
     assert issubclass(errors.BaselineError, ConfigError)
+
+
+def test_a_refusal_to_take_something_out_says_what_why_and_what_instead() -> None:
+    one = RemovalRefused(RefusalCode.TIED, "decoder", "it shares its weights.", instead="head")
+    assert str(one) == (
+        "'decoder' cannot be taken out (tied): it shares its weights. Take out 'head' instead, which contains it."
+    )
+    part = RemovalRefused(RefusalCode.NOT_FOUND, "conv1", "it has 8.", part="filters")
+    assert str(part) == "These filters of 'conv1' cannot be taken out (not found): it has 8."
+    whole = RemovalRefused(RefusalCode.UNTRACEABLE, WHOLE_MODEL, "it raised an error.")
+    assert str(whole) == "Nothing can be taken out of the model (untraceable): it raised an error."
+
+
+def test_a_refusal_comes_whole_from_another_process() -> None:
+    sent = RemovalRefused(RefusalCode.TIED, "decoder", "it shares its weights.", instead="head", part="filters")
+    come = pickle.loads(pickle.dumps(sent))
+    assert vars(come) == vars(sent)
+    assert str(come) == str(sent)
+
+
+def test_what_is_wrong_with_a_file_is_said_with_its_place() -> None:
+    error = FileError("no such key", file="study.toml", line=3, column=7)
+    assert (str(error), error.file, error.line, error.column) == ("no such key", "study.toml", 3, 7)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from etude.core.data import Data
-from etude.core.text import brief, count, p_value, seconds, span
+from etude.core.text import brief, count, few, p_value, seconds, shortened, show, span, times, visible, visible_lines
 
 
 def test_a_value_is_shown_with_its_type_and_cut() -> None:
@@ -15,6 +15,37 @@ def test_a_value_is_shown_with_its_type_and_cut() -> None:
 
 def test_a_number_goes_with_its_noun() -> None:
     assert [count(n, "trial") for n in (0, 1, 2, 1234)] == ["0 trials", "1 trial", "2 trials", "1,234 trials"]
+
+
+def test_of_many_names_the_first_are_said_and_how_many_there_are_beside() -> None:
+    assert [few(names, most=2) for names in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "none",
+        "a",
+        "a, b",
+        "a, b and 1 more",
+    ]
+
+
+def test_once_and_never_are_said_in_words() -> None:
+    assert [times(n) for n in (0, 1, 2, 1234)] == ["not at all", "once", "2 times", "1,234 times"]
+
+
+def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
+    assert [shortened("a_very_long_name", most) for most in (16, 9, 2, 1)] == [
+        "a_very_long_name",
+        "a_ver…ame",
+        "a…",
+        "…",
+    ]
+
+
+def test_what_cannot_be_seen_is_spelled_out() -> None:
+    assert visible("a\x1b[31m\u202eé\n") == "a\\x1b[31m\\u202eé\\n"
+    assert visible_lines("a\tb\n\x00") == "a\tb\n\\x00"
+
+
+def test_a_value_of_a_table_is_short_and_what_is_not_there_is_empty() -> None:
+    assert [show(value) for value in (0.123456789, 3, None, "adam", False)] == ["0.123457", "3", "", "adam", "False"]
 
 
 @pytest.mark.parametrize(
