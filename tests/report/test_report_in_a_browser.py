@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.accessible import serious
 
 import etude
 from etude.core.system import Joules, Order, Phase, Taken
@@ -95,6 +96,31 @@ def test_a_page_opens_sorts_filters_and_turns_dark_without_a_complaint(page: Any
 
     assert page.complaints == []
     assert set(page.asked) == {(folder / "index.html").as_uri()}
+
+
+def test_a_table_is_sorted_with_the_keyboard_alone(page: Any) -> None:
+    head = page.locator("#trials th:has-text('lr')")
+    head.get_by_role("button", name="lr", exact=True).focus()
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    page.keyboard.press("Space")
+    assert head.get_attribute("aria-sort") == "descending"
+    values = [float(text) for text in column(page, 4)]
+    assert values == sorted(values, reverse=True)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('th').cellIndex") == 4  # the next head
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_serious_keeps_anybody_from_reading_a_report(page: Any, tmp_path: Path, scheme: str) -> None:
+    assert serious(page, scheme) == []
+    arms = [
+        Written(value=0.9 + seed / 1000, seed=seed, arm=arm) for seed in range(7) for arm in ("base", "without <i>x")
+    ]
+    write_study(tmp_path / "ablation", arms, verb="ablate")
+    page.goto((etude.open(tmp_path / "ablation").report(tmp_path / "judged")).as_uri())
+    assert page.locator("#verdicts th button").count() > 3
+    assert serious(page, scheme) == []
 
 
 def test_machines_are_told_with_labels_sorted_and_found_in_the_table_of_trials(page: Any) -> None:

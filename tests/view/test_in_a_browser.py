@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from served import Serve
+from tests.accessible import serious
 
 from etude.core.events import Assigned
 from etude.testing.written import Written, begin_study, write_study
@@ -282,10 +282,3 @@ def test_nothing_serious_keeps_anybody_from_using_it(tmp_path: Path, serve: Serv
     page.locator("#table tbody button").nth(2).click()
     page.wait_for_selector("dialog[open]")
     assert serious(page, scheme) == []
-
-
-def serious(page: Any, scheme: str) -> list[str]:
-    """Return what keeps people from using a page, as axe-core finds it, in a scheme of colours."""
-    page.emulate_media(color_scheme=scheme)
-    found = Axe().run(page).response["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in ("serious", "critical")]

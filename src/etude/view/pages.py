@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import Final
 
-from etude.analyse.report.page import Dress, Section, asset, page
+from etude.analyse.report.page import Dress, Section, asset, page, scrolled
 from etude.analyse.report.words import safe
 from etude.core.version import VERSION
 
@@ -53,12 +53,17 @@ def list_page(where: str) -> str:
         f'<button id="theme" type="button" hidden>Dark</button></span></div><h1>{safe(where)}</h1>'
     )
     table = (
-        '<div class="scroll"><table><thead><tr><th scope="col">study</th><th scope="col">standing</th>'
+        '<table><thead><tr><th scope="col">study</th><th scope="col">standing</th>'
         '<th scope="col" class="n">trials</th><th scope="col">metric</th><th scope="col" class="n">best</th>'
-        "</tr></thead>"
-        '<tbody id="rows"></tbody></table></div>'
+        '</tr></thead><tbody id="rows"></tbody></table>'
     )
-    return page("Studies · Étude", head, [Section("Studies", "studies", table)], foot=FOOT, wears=_dress("list.js"))
+    return page(
+        "Studies · Étude",
+        head,
+        [Section("Studies", "studies", scrolled(table, "Studies"))],
+        foot=FOOT,
+        wears=_dress("list.js"),
+    )
 
 
 def _dress(*scripts: str) -> Dress:
@@ -79,14 +84,13 @@ def _chart(name: str, *, whole: bool = False) -> str:
 
 
 def _trials() -> str:
+    table = scrolled('<table id="table"><thead><tr></tr></thead><tbody></tbody></table>', "Trials", tall=True)
     return (
         '<div class="filters"><label for="words">Find</label>'
         '<input id="words" type="search" placeholder="words, or lr&lt;0.1 state=failed" autocomplete="off">'
         '<label for="state">State</label><select id="state"><option value="">all</option></select>'
         '<button id="back" type="button">Earlier rows</button><button id="on" type="button">Later rows</button>'
-        '<output id="shown"></output></div>'
-        '<div class="scroll tall" tabindex="0" role="region" aria-label="Trials">'
-        '<table id="table"><thead><tr></tr></thead><tbody></tbody></table></div>'
+        f'<output id="shown"></output></div>{table}'
     )
 
 

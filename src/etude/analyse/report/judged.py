@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from etude.analyse.report.facts import Facts, Verdicts
-from etude.analyse.report.page import cell, head
+from etude.analyse.report.page import cell, head, scrolled
 from etude.analyse.report.tables import how_judged
 from etude.analyse.report.words import number, safe
 from etude.core.text import span
@@ -63,10 +63,8 @@ def verdict_table(judged: Verdicts | None, *, of: str, key: str) -> str:
     notes = [f"{one.component}: {'; '.join(one.says)}." for one in judged.found if one.says]
     more = "".join(f"<li>{safe(note)}</li>" for note in notes[:40])
     body, said = "".join(rows), f'<ul class="says">{more}</ul>' if more else ""
-    return (
-        f'<div class="scroll"><table id="{key}" data-sort><thead><tr>{heads}</tr></thead>'
-        f'<tbody>{body}</tbody></table></div><p class="note">{safe(how_judged(judged))}</p>{said}'
-    )
+    inner = f'<table id="{key}" data-sort><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+    return f'{scrolled(inner, key.capitalize())}<p class="note">{safe(how_judged(judged))}</p>{said}'
 
 
 def controls(facts: Facts) -> str:

@@ -151,7 +151,13 @@ def table(one: Table, *, caption: bool = True) -> str:
     titled = f"<h3>{safe(one.title)}</h3>" if caption else ""
     note = f'<p class="note">{safe(one.note)}</p>' if one.note else ""
     inner = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>"
-    return f'{titled}<div class="scroll"><table data-sort>{inner}</table></div>{note}'
+    return f"{titled}{scrolled(f'<table data-sort>{inner}</table>', one.title)}{note}"
+
+
+def scrolled(inner: str, label: str, *, tall: bool = False) -> str:
+    """Return a table that is scrolled where it does not fit, with a keyboard as well."""
+    kind = "scroll tall" if tall else "scroll"
+    return f'<div class="{kind}" tabindex="0" role="region" aria-label="{safe(label)}">{inner}</div>'
 
 
 def head(name: str, numeric: bool) -> str:
@@ -200,9 +206,9 @@ def trial_table(facts: Facts, order: Sequence[str]) -> str:
         for one, texts in zip(rows, whole.texts(), strict=True)
     )
     notes = "".join(_trial_notes(facts, rows, columns, order))
+    inner = f'<table id="trials" data-sort><thead><tr>{heads}</tr></thead><tbody>\n{body}</tbody></table>'
     return (
-        f'{notes}{_filters(facts)}<div class="scroll tall">'
-        f'<table id="trials" data-sort><thead><tr>{heads}</tr></thead><tbody>\n{body}</tbody></table></div>'
+        f"{notes}{_filters(facts)}{scrolled(inner, 'Trials', tall=True)}"
         '<p class="note">All digits, and all trials: <a href="tables/trials.csv">tables/trials.csv</a>.</p>'
     )
 
@@ -241,7 +247,7 @@ def reproduction(facts: Facts) -> str:
         f"<tr><td><code>{safe(one.name)}</code></td><td>{standing[one.standing]}</td></tr>" for one in facts.code
     )
     head = "<tr><th>code</th><th>now, beside what was recorded</th></tr>"
-    code = f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>' if rows else ""
+    code = scrolled(f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>", "Code") if rows else ""
     diffs = "".join(
         f"<details><summary>What has changed in {safe(one.name)}</summary><pre>{safe(one.diff)}</pre></details>"
         for one in facts.code

@@ -12,8 +12,11 @@
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, nth) => {
       head.setAttribute("aria-sort", "none");
-      head.tabIndex = 0;
-      const sort = () => {
+      const button = document.createElement("button");  // for keyboards; where no script runs there is nothing to press
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
+      head.addEventListener("click", () => {
         const up = head.getAttribute("aria-sort") !== "ascending";
         for (const other of heads) other.setAttribute("aria-sort", "none");
         head.setAttribute("aria-sort", up ? "ascending" : "descending");
@@ -21,10 +24,6 @@
         const empty = rows.filter(([text]) => text === "");  // they are last, whichever way
         const full = rows.filter(([text]) => text !== "").sort((a, b) => (up ? 1 : -1) * compare(a[0], b[0]));
         body.append(...[...full, ...empty].map(([, row]) => row));
-      };
-      head.addEventListener("click", sort);
-      head.addEventListener("keydown", (event) => {
-        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); sort(); }
       });
     });
   }
