@@ -11,7 +11,9 @@ import pytest
 from served import Serve
 from tests.accessible import serious
 
+import etude
 from etude.core.events import Assigned
+from etude.studies.at_work import STOP_FILE
 from etude.testing.written import Written, begin_study, write_study
 
 Tab = Callable[..., Any]
@@ -242,27 +244,77 @@ def test_ten_thousand_trials_are_a_hundred_rows_at_a_time(tmp_path: Path, serve:
     journal.close()
 
 
-def test_verdicts_are_there_as_soon_as_there_are_any(tmp_path: Path, serve: Serve, tab: Tab) -> None:
+def test_verdicts_firm_up_while_an_ablation_runs(tmp_path: Path, serve: Serve, tab: Tab) -> None:
     arms = [
         Written(value=0.9 - (0.1 if arm == "without conv2" else 0.0) + seed / 1000, seed=seed, arm=arm)
         for seed in range(8)
         for arm in ("base", "without conv2", "without fc1")
     ]
-    question = {
-        "arms": [{"name": name} for name in ("base", "without conv2", "without fc1")],
-        "policy": "leave_one_out",
-    }
+    names = ("base", "without conv2", "without fc1")
+    question = {"arms": [{"name": name} for name in names], "policy": "leave_one_out", "trials": len(arms)}
     journal, facts = begin_study(tmp_path / "s", arms, verb="ablate", question=question)
     journal.append(facts[:3])
     page = ready(tab(serve(tmp_path / "s").link))
     assert page.locator("#verdicts").is_hidden()
-    journal.append(facts[3:])
+
+    def row(name: str) -> list[str]:
+        return page.locator("#judged tr", has_text=name).locator("td").all_inner_texts()
+
+    begun = next(nth for nth, fact in enumerate(facts) if getattr(fact, "trial", 0) == 7 and isinstance(fact, Assigned))
+    journal.append(facts[3 : begun + 1])  # trials 6 and 7 are at work: the third seed of the base and of one arm
     until(page, "#judged td", "without conv2")
+    until(page, "#judged .first", "Not over: 6 trials of 24 so far.")
+    assert row("without conv2")[1].startswith("undecided")
+    assert row("without conv2")[-1] == "2"  # seeds
+    assert "came to no number" not in page.locator("#judged").inner_text(), "who is at work has not failed"
+    assert page.locator("#says li").count() == 1, "what tables say is not said twice"
+
+    journal.append(facts[begun + 1 :])
+    until(page, "#judged td", "matters")
+    assert (row("without conv2")[1], row("without conv2")[-1]) == ("matters", "8")
+    assert row("without fc1")[1].startswith("undecided")
+    assert page.locator("#judged .first", has_text="Not over").count() == 0
     assert page.locator("#judged svg").count() >= 1
     assert page.locator("#verb").inner_text() == "Ablation"
     assert page.complaints == []
     journal.lease.release()
     journal.close()
+
+
+def test_a_study_is_stopped_with_the_button_and_who_changes_his_mind_stops_nothing(serve: Serve, tab: Tab) -> None:
+    def train(x: float, run: Any) -> float:
+        for _ in run.epochs(1_000_000):
+            run.report(score=x)
+        return x
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    live = experiment.tune(
+        {"x": etude.uniform(0, 1)}, trials=2, workers=2, stopper="none", sampler="random", wait=False
+    )
+    page = ready(tab(serve(live.folder, "--allow-stop").link))
+    until(page, "#standing", "at work")
+    asked: list[str] = []
+
+    def dismiss(dialog: Any) -> None:
+        asked.append(dialog.message)
+        dialog.dismiss()
+
+    page.once("dialog", dismiss)
+    page.locator("#stop").click()
+    assert len(asked) == 1
+    assert not (live.folder / STOP_FILE).exists()
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.locator("#stop").click()
+    until(page, "#line", "The study was asked to stop.")
+    until(page, "#standing", "not complete")
+    assert page.locator("#stop").is_hidden()
+    assert page.complaints == []
+    live.wait()
+
+
+def test_a_view_that_only_shows_has_no_button_to_stop(tmp_path: Path, serve: Serve, tab: Tab) -> None:
+    page = ready(tab(serve(write_study(tmp_path / "s", TRIALS)).link))
+    assert page.locator("#stop").count() == 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -15,7 +15,7 @@ from etude.core.errors import ConfigError
 from etude.core.lifecycle import FINAL, State
 from etude.core.removal import drawn_anew
 from etude.core.text import brief, count, show
-from etude.results.in_notebooks import arms_table
+from etude.results.in_notebooks import arms_table, without_insets
 from etude.results.search import Search, TrialResult
 from etude.tune.spaces import Space
 
@@ -31,7 +31,7 @@ class ArmResult(NamedTuple):
 
     Attributes:
         name: What it is called.
-        values: The main metric by training seed; NaN of trials that came to no number.
+        values: The main metric by training seed, of trials that have ended; NaN of those that came to no number.
         effect: What it cost to take this away: the mean over seeds of the base's metric minus its own, in the metric's
             direction, so that a positive one says that the component helps; NaN without pairs.
         pairs: How many seeds that is a mean of.
@@ -66,9 +66,12 @@ class Ablation(Search):
         """What came of each arm so far, the base first."""
         by_arm: dict[str, dict[int, float]] = {}
         for trial in self._compared:
-            if trial.arm is not None:
+            if trial.arm is None:
+                continue
+            values = by_arm.setdefault(trial.arm, {})
+            if State(trial.state) in FINAL:
                 done = trial.state == State.FINISHED.value and trial.value is not None
-                by_arm.setdefault(trial.arm, {})[trial.seed] = float(trial.value) if done else math.nan  # type: ignore[arg-type]
+                values[trial.seed] = float(trial.value) if done else math.nan  # type: ignore[arg-type]
         base = next(iter(by_arm.values()), {})
         sign = 1.0 if self.metrics.modes[self.metrics.main] == "max" else -1.0
         planned = [one["name"] for one in (self.meta.get("question") or {}).get("arms", [])]
@@ -111,6 +114,11 @@ class Ablation(Search):
     def _summary(self) -> list[str]:
         first, *rest = super()._summary()
         return [first, *self._tuned(), *self._table(), *self._paired(), *self._judged(), *rest]
+
+    def headlines(self) -> list[str]:
+        """Return those lines of a summary that no table of trials or verdicts says better."""
+        first, *rest = super()._summary()
+        return [first, *map(str.strip, self._tuned()), *self._paired(), *without_insets(rest)]
 
     def _repr_html_(self) -> str:
         first, *rest = super()._summary()
@@ -220,7 +228,6 @@ class Ablation(Search):
             pairs=self._pairs(),
             mode=self.metrics.modes[self.metrics.main],
             over=self.complete,
-            ended={(trial.arm or "", trial.seed) for trial in self._compared if State(trial.state) in FINAL},
             margin=margin,
             level=level,
             test=test,

@@ -15,7 +15,7 @@ from etude.fit.clocks import Curve, Target
 from etude.fit.costs import Charges, Cost, inherited
 from etude.fit.times import Times, times_to
 from etude.fit.weights import TrialWeights
-from etude.results.in_notebooks import trainings_table, without_insets
+from etude.results.in_notebooks import trainings_table
 from etude.results.search import Search, TrialResult
 
 
@@ -50,7 +50,7 @@ class Fit(Search):
 
     def _repr_html_(self) -> str:
         told = trainings_table(self.trials, metrics=self.metrics.names)
-        return markup.block(without_insets(self._summary()), told)
+        return markup.block(markup.lines(self.headlines()), told)
 
     def times_to(
         self, target: float, *, share: float = 1.0, validated: float = 0.0, steps_per_epoch: float = math.nan

@@ -80,9 +80,9 @@ class Training(Protocol):
         ...
 
 
-def without_insets(lines: Iterable[str]) -> str:
-    """Return those lines of a summary that no table says better."""
-    return markup.lines([line for line in lines if not line.startswith(INSET)])
+def without_insets(lines: Iterable[str]) -> list[str]:
+    """Return those lines that are no part of a table in plain text."""
+    return [line for line in lines if not line.startswith(INSET)]
 
 
 def best_table(history: History) -> str:

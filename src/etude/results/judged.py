@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Protocol
 
@@ -36,7 +36,7 @@ class Ran(Protocol):
 
     @property
     def values(self) -> Mapping[int, float]:
-        """The metric by seed; NaN of runs that came to no number or are not there yet."""
+        """The metric by seed, of runs that have ended; NaN of those that came to no number."""
         ...
 
 
@@ -60,7 +60,6 @@ def verdicts_of(
     pairs: Mapping[str, bool | None],
     mode: Literal["max", "min"],
     over: bool,
-    ended: Collection[tuple[str, int]] = (),
     margin: float | None = None,
     level: float | None = None,
     test: Literal["sign flips", "signed ranks", "t"] | None = None,
@@ -74,7 +73,6 @@ def verdicts_of(
         pairs: For each arm, whether its runs are pairs with those of the base; None if that is not known.
         mode: The metric's direction.
         over: Whether all its trials have ended.
-        ended: Arm and seed of the trials that have; a race asks for them.
         margin: See ``etude.verdicts``; that of the call, if left out.
         level: See ``etude.verdicts``; that of the call, if left out.
         test: See ``etude.verdicts``.
@@ -102,7 +100,7 @@ def verdicts_of(
         test=test,
         says=says,
     )
-    return found if asked.get("race") is None else raced(found, question, runs, mode=mode, ended=ended)
+    return found if asked.get("race") is None else raced(found, question, runs, mode=mode)
 
 
 def beside_controls(
@@ -152,11 +150,11 @@ def beside_controls(
     )
 
 
-def not_over(here: int, planned: int | None) -> str:
-    """Say that not all trials have ended: of so many that are planned, as far as that is known, so many have begun."""
+def not_over(ended: int, planned: int | None) -> str:
+    """Say that not all trials have ended: of so many that are planned, as far as that is known, so many have."""
     of_all = f" of {planned:,}" if planned else ""
     return (
-        f"Not over: {count(here, 'trial')}{of_all} so far. Whoever stops when a verdict pleases is wrong more "
+        f"Not over: {count(ended, 'trial')}{of_all} so far. Whoever stops when a verdict pleases is wrong more "
         "often than the level says."
     )
 
@@ -167,13 +165,10 @@ def raced(
     runs: Mapping[str, Mapping[int, float]],
     *,
     mode: str,
-    ended: Collection[tuple[str, int]],
 ) -> Verdicts:
     """Return verdicts as a race came to them: p-values that suppose a number of seeds fixed beforehand are none."""
     sign = -1.0 if mode == "max" else 1.0
-    losses = {
-        (name, seed): sign * value for name, by in runs.items() for seed, value in by.items() if (name, seed) in ended
-    }
+    losses = {(name, seed): sign * value for name, by in runs.items() for seed, value in by.items()}
     names = [one["name"] for one in question["arms"]]
     rules = Rules(**question["verdicts"]["race"])
     standing, looks = looks_of(rules, differences_of(names, question["seeds"], losses))

@@ -714,7 +714,11 @@ class Search:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        return markup.block(without_insets(self._summary()), best_table(self._history))
+        return markup.block(markup.lines(self.headlines()), best_table(self._history))
+
+    def headlines(self) -> list[str]:
+        """Return those lines of a summary that no table of trials or verdicts says better."""
+        return without_insets(self._summary())
 
     def _summary(self) -> list[str]:
         """Return the lines of a summary."""

@@ -162,7 +162,7 @@ class Follower:
             "verb": self.verb,
             "standing": standing(search),
             "trouble": self.trouble,
-            "says": search.summary().splitlines() if self.edition else [],
+            "says": search.headlines() if self.edition else [],
             "metrics": dict(history.metrics.modes),
             "watched": history.metrics.watched,
             "planned": question.get("trials"),

@@ -16,6 +16,7 @@ STUDY: Final = ("common.js", "chart.js", "trials.js", "detail.js", "study.js")
 """The scripts of a study's page, each of which knows those before it."""
 
 FOOT: Final = f"Étude {VERSION}. This page follows the study's journal."
+FOOT_OF_LIST: Final = f"Étude {VERSION}. This page follows the journals of all studies in this folder."
 
 
 def study_page(name: str, *, alone: bool, may_stop: bool) -> str:
@@ -40,7 +41,7 @@ def study_page(name: str, *, alone: bool, may_stop: bool) -> str:
         Section("Now", "now", '<dl class="cards" id="cards"></dl>'),
         Section("Verdicts so far", "verdicts", '<div id="judged"></div>'),
         Section("Progress", "progress", f'<div class="figures few">{_chart("best")}{_chart("curves")}</div>'),
-        Section("Who does what", "workers", f'<div class="figures">{_chart("timeline", whole=True)}</div>'),
+        Section("Workers", "workers", f'<div class="figures">{_chart("timeline", whole=True)}</div>'),
         Section("Trials", "trials", _trials()),
     ]
     return page(f"{name} · Étude", head, sections, foot=FOOT + _detail(), wears=_dress(*STUDY))
@@ -61,7 +62,7 @@ def list_page(where: str) -> str:
         "Studies · Étude",
         head,
         [Section("Studies", "studies", scrolled(table, "Studies"))],
-        foot=FOOT,
+        foot=FOOT_OF_LIST,
         wears=_dress("list.js"),
     )
 

@@ -213,15 +213,15 @@
     if (rows.size) {
       const used = new Set([...spans, ...underWay].map(([, , , , , how]) => COLOURS[how] ?? "mute"));
       const told = Object.entries(WORDS).filter(([name]) => used.has(name)).map(([name, word]) => `${TONES[name]}: ${word}`).join("; ");
-      caption("timeline", "Who did what when", `${told}.`, `What ${count(rows.size, "worker")} did: ${count(spans.length, "attempt")} ended, ${underWay.length} under way`);
+      caption("timeline", "What each did when", `${told}.`, `What ${count(rows.size, "worker")} did: ${count(spans.length, "attempt")} ended, ${underWay.length} under way`);
       by("timeline").querySelector("canvas").style.height = `${rows.size * ROW + 26}px`;
     }
     for (const figure of Object.values(figures)) figure.redraw();
     view.trials.update(known, columns(), Object.keys(head.counts).sort());
     toggle("workers", rows.size > 0);
     toggle("progress", judged > 0 || curves.size > 0);
-    document.body.dataset.seq = seq;
-    if (!painted) { painted = true; performance.mark("painted"); }
+    const shown = seq;
+    requestAnimationFrame(() => { document.body.dataset.seq = shown; });  // the figures are drawn in that frame, before
   };
   const TONES = { good: "blue", s4: "light blue", bad: "red", best: "orange", s3: "pink", s2: "green" };
   const toggle = (name, on) => {
@@ -233,7 +233,6 @@
   toggle("progress", false);
 
   let asked = false;
-  let painted = false;
   let seq = "";
   const repaint = () => { if (!asked) { asked = true; requestAnimationFrame(paint); } };
 
