@@ -30,7 +30,7 @@ from benchmarks.writing import paragraph
 SCRIPTS: Final = Path(__file__).parent / "moving_scripts"
 PAIRS: Final[Mapping[str, tuple[str, str]]] = {
     "functions": ("functions", "functions_moved"),
-    "functions, and it goes on after a kill": ("functions", "functions_kept"),
+    "functions, with run.epochs and run.keep": ("functions", "functions_kept"),
     "functions that the loop calls itself": ("inside", "inside_moved"),
     "flat": ("flat", "flat_moved"),
 }
