@@ -41,9 +41,10 @@ AT_WORK = {
     "assert drawn.startswith(b'\\x89PNG')",
     "spark": "from etude.engines.spark_session import _imported; _imported().SparkContext; import cryptography",
     "stats": "from etude.analyse.libraries import scipy_stats; scipy_stats(); import sklearn.ensemble",
-    "tensorboard": "import pathlib; from tensorboard.backend.event_processing.event_file_loader import EventFileLoader\n"
+    "tensorboard": "from pathlib import Path\n"
+    "from tensorboard.backend.event_processing.event_file_loader import EventFileLoader\n"
     "assert tune().export('tensorboard', into='runs').trials == 2\n"
-    "files = sorted(pathlib.Path('runs').rglob('*tfevents*'))\n"
+    "files = sorted(Path('runs').rglob('*tfevents*'))\n"
     "assert [bool(list(EventFileLoader(str(file)).Load())) for file in files] == [True, True]",
     "torch": "import torch, etude.frameworks.torch; assert etude.remove",
     "view": "import etude.view.server",
