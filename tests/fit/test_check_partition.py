@@ -71,23 +71,23 @@ def goes_by_ranks_that_are_gone(importance: Any, ranks: int, previous: Any) -> A
         (own(lambda importance, ranks, previous: [np.arange(2)] * ranks, covers=False), ""),
         (
             own(lambda importance, ranks, previous: [np.arange(2)] * ranks),
-            "The partition Own() (Own) gave no assignment of 4 examples to 2 ranks: it has 0, 1 more than once. Give "
+            "The partition Own() (Own) gave no assignment of 12 examples to 4 ranks: it has 0, 1 more than once. Give "
             "each to one rank.",
         ),
         (
             own(lambda importance, ranks, previous: stripes(importance[:-1], ranks)),
-            "The partition Own() (Own) gave no assignment of 4 examples to 2 ranks: 3 is missing. Give each to one "
+            "The partition Own() (Own) gave no assignment of 12 examples to 4 ranks: 11 is missing. Give each to one "
             "rank.",
         ),
         (
             own(lambda importance, ranks, previous: np.split(np.arange(len(importance)), [1, len(importance)])),
-            "The partition Own() (Own) gave no assignment of 4 examples to 2 ranks: it gave 3 arrays. Return one array "
-            "of ids for each rank.",
+            "The partition Own() (Own) gave no assignment of 12 examples to 4 ranks: it gave 3 arrays. Return one "
+            "array of ids for each rank.",
         ),
         (
             own(goes_by_ranks_that_are_gone),
-            "The partition Own() (Own) gave no assignment of 4 examples to 2 ranks: it gave 3 arrays. Return one array "
-            "of ids for each rank.",
+            "The partition Own() (Own) gave no assignment of 12 examples to 4 ranks: it gave 1 arrays. Return one "
+            "array of ids for each rank.",
         ),
         (own(whatever_was_drawn_before), "asked the same again, a partition gives the same again"),
         (

@@ -38,16 +38,18 @@ def check_partition(make: Callable[[], Partition], *, examples: int = 50, ranks:
     Example:
         >>> from etude.partitions import Stripes
         >>> [part.tolist() for part in check_partition(Stripes, examples=4, ranks=2)[0]]
-        [[0, 3], [1, 2]]
+        [[1, 3], [0, 2]]
     """
     try:
         needs = assigning.wanted_by(assigning.check_partition(make())) is not None
-        for n in sorted({ranks, examples}):
-            for w in range(2, ranks + 1):
-                found = _intervals(make, _kinds(n) if needs else [np.zeros(n)] * 2, w, _evenly(n, w % ranks + 1))
+        first, *_ = [
+            _intervals(make, _kinds(n) if needs else [np.zeros(n)] * 2, w, _evenly(n, w % ranks + 1))
+            for n in (examples, ranks)
+            for w in range(ranks, 1, -1)
+        ]
     except (ConfigError, ResultError) as error:
         raise AssertionError(str(error)) from error
-    return found
+    return first
 
 
 def _intervals(
