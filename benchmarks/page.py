@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import moving_lines
 from benchmarks.autoablation import page as autoablation
 from benchmarks.figure import figure
 from benchmarks.golden import page as golden_page
@@ -25,6 +26,7 @@ LINES: Final = RESULTS / "lines"
 """Holds the last line that each benchmark printed, in files of any name."""
 
 PAGES: Final = {
+    "moving": ("Moving a script, and one function everywhere, measured", ("moving_lines", "contexts")),
     "search-on-one-machine": (
         "Search on one machine, measured",
         ("handout", "stragglers", "startup", "gap", "reports", "stopping", "quality"),
@@ -72,8 +74,12 @@ PAGES: Final = {
 DRAWN: Final = ("asynchrony", "paper2")
 """Benchmarks with a figure beside their rows."""
 
-BESIDE: Final = {"importance_repartition": overheads.beside, "removal_zoo": zoo_page.beside}
-"""Benchmarks whose rows have others beside them, and what writes those."""
+BESIDE: Final = {
+    "importance_repartition": overheads.beside,
+    "moving_lines": moving_lines.beside,
+    "removal_zoo": zoo_page.beside,
+}
+"""Benchmarks whose rows have something beside them, and what writes it."""
 
 WRITTEN: Final = {
     "autoablation_inception": autoablation.inception,

@@ -32,7 +32,7 @@ ARROWS: Final = {
     "mage": {"core", "ablate", "store", "system"},  # what it does is written into the study's journal
     "worker": {"core", "wire", "frameworks", "places", "data", "system"},
     "engines": {"core", "wire", "worker", "places"},
-    "testing": {"core", "wire", "store", "engines", "tune", "ablate", "worker"},
+    "testing": {"core", "wire", "store", "engines", "tune", "ablate", "fit", "worker"},
     # Rooms and single modules that stand on top of these, from the lowest to the highest.
     "definition": {"core"},
     "components": {"ablate"},

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
+import re
 import statistics
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +26,10 @@ NAMES = (
     "ablate_pairing", "ablate_scaling", "ablator_rq2", "asynchrony", "autoablation_inception", "autoablation_mnist",
     "autoablation_titanic", "chaos", "contexts", "driver", "engines", "fidelity", "gap", "handout", "importance_exact",
     "importance_io", "importance_moved", "importance_overhead", "importance_repartition", "importance_verdict",
-    "mage_judged", "mage_limits", "mage_requests", "mage_scan", "mage_tokens", "paper2", "parallel_elastic",
-    "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality", "removal_cost", "removal_zoo",
-    "report_size", "report_time", "reports", "server", "simulate", "startup", "stopping", "stragglers",
+    "mage_judged", "mage_limits", "mage_requests", "mage_scan", "mage_tokens", "moving_lines", "paper2",
+    "parallel_elastic", "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality",
+    "removal_cost", "removal_zoo", "report_size", "report_time", "reports", "server", "simulate", "startup", "stopping",
+    "stragglers",
     "system_lossless", "system_overhead", "system_pipetune", "system_profiles", "system_recognise", "system_regret",
     "system_sizes", "system_tables", "system_tenants", "tablator", "verdicts_designs", "verdicts_golden",
     "verdicts_margin", "verdicts_null", "verdicts_power", "verdicts_racing", "view", "weights_live", "weights_paper5",
@@ -297,6 +301,28 @@ def test_the_pages_of_results_are_what_the_kept_lines_give():
     assert not any(result["small"] for result in results)
     found = {path.name: path.read_text() for path in RESULTS.iterdir() if path.is_file() and path.stem != "README"}
     assert found == files(results), "run `python -m benchmarks.page`"
+
+
+def test_the_figures_of_the_front_page_are_those_of_the_kept_lines_that_it_links():
+    from benchmarks.page import kept
+
+    lines = {result["benchmark"]: result["rows"] for result in kept()}
+    table = (ROOT / "README.md").read_text().partition("| measured by |")[2].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in itertools.takewhile(bool, table)]
+    assert len(rows) > 10
+    for what, ours, theirs, measured_by in rows:
+        name = re.fullmatch(r"\[(\w+)\]\(docs/results/[\w-]+\.md#\1\)", measured_by)
+        assert name is not None, what
+        values = [row["median"] for row in lines[name[1]]]
+        for figure in re.findall(r"\d[\d,]*(?:\.\d+)?", re.sub(r"\d+ of \d+", "", f"{ours} {theirs}")):
+            assert any(map(partial(is_said, figure), values)), f"{what}: {figure} is no median of {name[1]}"
+
+
+def is_said(figure: str, value: float) -> bool:
+    """Say whether a figure is a value, rounded to the digits that the figure has."""
+    digits = figure.replace(",", "").replace(".", "")
+    digits = digits if "." in figure else digits.rstrip("0")
+    return float(f"{value:.{max(1, len(digits.lstrip('0')))}g}") == float(figure.replace(",", ""))
 
 
 def test_a_benchmark_without_targets_has_no_table_of_them():

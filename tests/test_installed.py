@@ -30,7 +30,10 @@ AT_WORK = {
     "gp": "assert proposes(etude.GP(startup=2))",
     "mage": "from etude.mage.backends.naming import backend_of\n"
     "for name in ('anthropic:m', 'openai:m'): backend_of(name, environment=KEYS).ready()",
-    "mlflow": "import mlflow; mlflow.MlflowClient",
+    "mlflow": "assert tune().export('mlflow', into='mlflow.db').trials == 2\n"
+    "import mlflow; client = mlflow.MlflowClient('sqlite:///mlflow.db')\n"
+    "runs = client.search_runs([one.experiment_id for one in client.search_experiments()])\n"
+    "assert [run.info.status for run in runs] == ['FINISHED'] * 2",
     "qmc": "assert proposes(etude.QMC())",
     "ray": "from etude.engines.ray import _imported; _imported().init; import etude.wire.credentials, cryptography",
     "report": "from etude.analyse.report.writer import painter\n"
@@ -38,7 +41,11 @@ AT_WORK = {
     "assert drawn.startswith(b'\\x89PNG')",
     "spark": "from etude.engines.spark_session import _imported; _imported().SparkContext; import cryptography",
     "stats": "from etude.analyse.libraries import scipy_stats; scipy_stats(); import sklearn.ensemble",
-    "tensorboard": "from tensorboard.summary.writer.event_file_writer import EventFileWriter",
+    "tensorboard": "from pathlib import Path\n"
+    "from tensorboard.backend.event_processing.event_file_loader import EventFileLoader\n"
+    "assert tune().export('tensorboard', into='runs').trials == 2\n"
+    "files = sorted(Path('runs').rglob('*tfevents*'))\n"
+    "assert [bool(list(EventFileLoader(str(file)).Load())) for file in files] == [True, True]",
     "torch": "import torch, etude.frameworks.torch; assert etude.remove",
     "view": "import etude.view.server",
     "zeus": "from etude.system.meters.zeus import INSTALL, Zeus; assert Zeus().lacks() != INSTALL",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -242,3 +246,70 @@ def test_the_store_of_files_is_used_where_it_is_allowed(study: Search, monkeypat
 def test_a_uri_that_is_none_is_refused(study: Search) -> None:
     with pytest.raises(ConfigError, match=r"MLflow cannot write to nonsense://me:\*\*\*@x: .*'sqlite:///mlflow.db'\.$"):
         study.export("mlflow", into="nonsense://me:secret@x")
+
+
+COUNTED = """
+import json, os, socket, sys
+
+connected = []
+socket.socket.connect = lambda self, address: connected.append(repr(address)) or self.close()
+counted = []
+
+
+def note():
+    from mlflow.telemetry.client import TelemetryClient
+
+    TelemetryClient.add_record = lambda self, record: counted.append(record.event_name)
+
+
+if sys.argv[1] == "used before":
+    import mlflow
+
+    note()
+import etude
+
+before = os.environ.get("MLFLOW_DISABLE_TELEMETRY")
+etude.open("digits").export("mlflow", into="mlflow.db")
+assert os.environ.get("MLFLOW_DISABLE_TELEMETRY") == before
+by_export = len(counted)
+if sys.argv[1] == "used before":
+    mlflow.MlflowClient("sqlite:///mlflow.db").create_experiment("mine")
+print(json.dumps([by_export, counted[by_export:], connected]))
+"""
+
+
+def counted(folder: Path, how: str = "", **environment: str) -> tuple[int, list[str]]:
+    """Export the study in a process that MLflow takes for a user's, and no test's.
+
+    Returns:
+        How many events MLflow counted in the export, and the names of those afterwards.
+    """
+    told = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "ETUDE_STUDIES", "PYTEST_ETUDE_SESSION")
+            if name in os.environ}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", COUNTED, how],
+        env={**told, "HOME": str(folder), "ETUDE_STUDIES": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    by_export, afterwards, connected = json.loads(done.stdout)
+    assert connected == []
+    return by_export, afterwards
+
+
+def test_an_export_has_mlflow_tell_its_makers_nothing(study: Search, tmp_path: Path) -> None:
+    assert counted(tmp_path) == (0, [])
+    assert not (tmp_path / ".config").exists(), "MLflow has given this installation an identity"
+
+
+def test_what_a_user_does_with_mlflow_beside_an_export_is_left_alone(study: Search, tmp_path: Path) -> None:
+    assert counted(tmp_path, "used before") == (0, ["create_experiment"])
+    assert (tmp_path / ".config" / "mlflow").is_dir()
+
+
+def test_who_has_said_that_mlflow_may_count_is_heard(study: Search, tmp_path: Path) -> None:
+    by_export, _ = counted(tmp_path, "used before", MLFLOW_DISABLE_TELEMETRY="false")
+    assert by_export > 0

@@ -3,6 +3,9 @@
 A run says by its tags which trial it is, and how many reports of which attempt it has. So an export that is repeated
 adds what is new, and doubles nothing; of a trial that has begun anew the run is removed and made again. Each request
 says with what it brings how far it is, so an export that was interrupted goes on where it was.
+
+MLflow counts what it is used for, and sends that to its makers, from a thread of its own. An export is a copy from one
+place of the user's to another, and nobody else's business: so it is switched off for as long as one takes.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import logging
 import os
 import posixpath
 import re
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -25,6 +29,9 @@ from etude.core.text import shortened
 from etude.exports.names import fitted, renamed
 from etude.exports.targets import is_url, sqlite_url, taken_by_another, without_password
 from etude.exports.told import Exported, Study, Trial, ended_with, words_of
+
+SENDS_NOTHING: Final = "MLFLOW_DISABLE_TELEMETRY"
+"""Variable of the environment by which MLflow counts and sends nothing."""
 
 STUDY: Final = "etude.study"
 TRIAL: Final = "etude.trial"
@@ -39,6 +46,9 @@ LONGEST_TAG: Final = 5000
 MOST_METRICS: Final = 800
 MOST_OTHERS: Final = 90
 """What MLflow takes, of names, values of parameters, and values of tags; and in one request."""
+
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""What MLflow is told by way of the environment and of its loggers holds for a whole process."""
 
 STATUS: Final[Mapping[State, str]] = {
     State.FINISHED: "FINISHED",
@@ -55,7 +65,7 @@ def write(study: Study, into: str | os.PathLike[str] | None, *, name: str) -> Ex
     Raises:
         ConfigError: Nothing can be written there, or another experiment has that name.
     """
-    with _quiet():
+    with _ONE_AT_A_TIME, _untold(), _quiet():
         return _write(study, into, name=name)
 
 
@@ -272,6 +282,23 @@ def _parts(entries: Sequence[Any], most: int) -> Iterator[list[Any]]:
     rest = iter(entries)
     while part := list(islice(rest, most)):
         yield part
+
+
+@contextlib.contextmanager
+def _untold() -> Iterator[None]:
+    """Have MLflow tell its makers nothing, unless the user has said how that is to be.
+
+    It asks the environment when it is imported, where it would also write an identity of this installation below the
+    user's home, and again at each call that it counts.
+    """
+    if SENDS_NOTHING in os.environ:
+        yield
+        return
+    os.environ[SENDS_NOTHING] = "true"
+    try:
+        yield
+    finally:
+        os.environ.pop(SENDS_NOTHING, None)
 
 
 @contextlib.contextmanager
