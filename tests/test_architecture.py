@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -376,3 +377,11 @@ def test_a_study_of_this_machine_loads_nothing_for_other_machines() -> None:
 
 def test_a_supervisor_loads_no_framework() -> None:
     assert loaded_by("etude.worker.supervisor").isdisjoint({*HEAVY, "sqlite3"})
+
+
+def test_no_two_modules_of_tests_have_one_name() -> None:
+    """Where their folders are no packages a process of tests holds one module of a name, and takes it for the other."""
+    tests = Path(__file__).parent
+    loose = [path for path in tests.rglob("*.py") if not (path.parent / "__init__.py").exists()]
+    names = Counter(path.stem for path in loose if path.stem != "conftest")
+    assert [name for name, n in names.items() if n > 1] == []
