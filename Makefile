@@ -11,6 +11,7 @@ STAMP := $(VENV)/.setup-done
 DEMO_STAMP := $(VENV)/.demo-done
 ENGINES := .venv-engines
 ENGINES_STAMP := $(ENGINES)/.setup-done
+CONTEXTS_STAMP := $(ENGINES)/.contexts-done
 KERAS := .venv-keras
 KERAS_STAMP := $(KERAS)/.setup-done
 PYTHONS_VENV := .venv-pythons
@@ -143,6 +144,12 @@ $(ENGINES_STAMP): $(STAMP)
 	@touch $@
 	@echo "setup: $(ENGINES) done"
 
+# What a function is tried with in every context: Keras and TensorFlow beside Ray and Spark.
+$(CONTEXTS_STAMP): $(ENGINES_STAMP)
+	@$(call install,$(ENGINES),-e '.[ray$(comma)spark]' --group engines --group keras-backends)
+	@touch $@
+	@echo "setup: $(ENGINES) done, with Keras"
+
 check: format-check lint types docs coverage test-engines test-keras test ## Run everything that CI runs
 
 format: setup ## Put the code into shape, and mend what the linter can
@@ -187,9 +194,11 @@ live: setup sandbox ## Ask a model of yours the tiny question and for one varian
 	    echo "live: nobody is named. Run: make live BACKEND=anthropic:MODEL, or BACKEND=openai:MODEL@URL" >&2; exit 2; }
 	@$(BIN)/python -m benchmarks.mage_live --backend "$(BACKEND)" $(ARGS)
 
-bench: $(if $(filter engines,$(NAME)),$(ENGINES_STAMP),$(STAMP)) ## Run one benchmark: make bench NAME=handout; without NAME list them
+BENCH_STAMP := $(if $(filter contexts,$(NAME)),$(CONTEXTS_STAMP),$(if $(filter engines,$(NAME)),$(ENGINES_STAMP),$(STAMP)))
+
+bench: $(BENCH_STAMP) ## Run one benchmark: make bench NAME=handout; without NAME list them
 ifdef NAME
-	@$(if $(filter engines,$(NAME)),$(ENGINES),$(VENV))/bin/python -m benchmarks.$(subst -,_,$(NAME)) $(ARGS)
+	@$(dir $(BENCH_STAMP))bin/python -m benchmarks.$(subst -,_,$(NAME)) $(ARGS)
 else
 	@echo "make bench NAME=..., where NAME is one of:"
 	@for file in $$(grep -ls '__main__' benchmarks/[!_]*.py || true); do \

@@ -208,7 +208,25 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
         "wrong": len(wrong),
         "found": found,
         "source": _digest(here),
+        "recorded": _recorded(place),
     }
+
+
+def _recorded(place: Path) -> list[str]:
+    """Return the digests of the training function as the studies of a cell recorded it: one, if it was one function."""
+    import etude
+    from etude.results.finding import studies_in
+
+    sources = [etude.open(folder).meta["definition"]["function train"] for folder in studies_in(place / "studies")]
+    return sorted({hashlib.sha256(source.encode()).hexdigest()[:16] for source in sources})
+
+
+def totals(found: Mapping[str, Result]) -> Mapping[str, Result]:
+    """Return for each framework how many functions its studies on all engines recorded."""
+    recorded: dict[str, set[str]] = {}
+    for one in found.values():
+        recorded.setdefault(one["framework"], set()).update(one["recorded"])
+    return {f"étude, {framework}": {"functions": len(digests)} for framework, digests in recorded.items()}
 
 
 GREEN: Final = "green"
@@ -258,6 +276,8 @@ def matrix(results: Mapping[str, Sequence[Result]]) -> Sequence[Sequence[Sequenc
     reasons: dict[str, int] = {}
     rows: list[list[str]] = [["", *CONTEXTS]]
     for name, found in results.items():
+        if "found" not in found[-1]:
+            continue
         shown = []
         for context in CONTEXTS:
             one = found[-1]["found"][context]
@@ -271,20 +291,30 @@ BENCHMARK: Final = Benchmark(
     "contexts",
     cells,
     work,
-    [Quantity("green", "cells", 0), Quantity("wrong", "cells", 0)],
+    [Quantity("green", "cells", 0), Quantity("wrong", "cells", 0), Quantity("functions", "", 0)],
     [
-        Target(
-            f"{framework} on {engine}: cells that are wrong",
-            f"étude, {framework} on {engine}: wrong",
-            0,
-            "cells",
-            at_least=False,
-        )
-        for framework in SCRIPTS
-        for engine in ENGINES
+        *(
+            Target(
+                f"{framework}: functions that studies recorded", f"étude, {framework}: functions", 1, "", at_least=False
+            )
+            for framework in SCRIPTS
+        ),
+        *(
+            Target(
+                f"{framework} on {engine}: cells that are wrong",
+                f"étude, {framework} on {engine}: wrong",
+                0,
+                "cells",
+                at_least=False,
+            )
+            for framework in SCRIPTS
+            for engine in ENGINES
+        ),
     ],
-    note="One file for each framework, whose digest is the same before and after each cell. A number in the table "
-    "leads to why that cell cannot be.",
+    note="One file for each framework, whose digest is the same before and after each cell; and of the training "
+    "function one source, as all studies on all engines recorded it. A number in the table leads to why that cell "
+    "cannot be.",
+    totals=totals,
     tables=matrix,
 )
 
