@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
 from benchmarks.engines import kept_apart
+from benchmarks.writing import paragraph, table
 
 SCRIPTS: Final = {
     "torch": "torch_digits",
@@ -206,7 +207,7 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
         "engine": engine,
         "green": green,
         "wrong": len(wrong),
-        "found": found,
+        "details": found,
         "source": _digest(here),
         "recorded": _recorded(place),
     }
@@ -271,20 +272,27 @@ def _environment(**values: str) -> Iterator[None]:
         os.environ.update(before)
 
 
-def matrix(results: Mapping[str, Sequence[Result]]) -> Sequence[Sequence[Sequence[str]]]:
+def matrix(found: Mapping[str, Mapping[str, str]]) -> Sequence[Sequence[Sequence[str]]]:
     """Return the cells as a table, and below it why some cannot be."""
     reasons: dict[str, int] = {}
     rows: list[list[str]] = [["", *CONTEXTS]]
-    for name, found in results.items():
-        if "found" not in found[-1]:
-            continue
-        shown = []
-        for context in CONTEXTS:
-            one = found[-1]["found"][context]
-            shown.append(one if one == GREEN else str(reasons.setdefault(one, len(reasons) + 1)))
+    for name, cell in found.items():
+        shown = [
+            one if (one := cell[context]) == GREEN else str(reasons.setdefault(one, len(reasons) + 1))
+            for context in CONTEXTS
+        ]
         rows.append([name, *shown])
     notes = [["", ""], *([str(number), reason] for reason, number in reasons.items())]
     return [rows, notes] if reasons else [rows]
+
+
+def beside(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the cells as a page shows them."""
+    cells, *reasons = matrix(result["details"])
+    yield paragraph("Each cell; a number leads to why it cannot be.")
+    yield table(cells[0], cells[1:])
+    for _, *rows in reasons:
+        yield table(["", "why not"], rows)
 
 
 BENCHMARK: Final = Benchmark(
@@ -315,7 +323,9 @@ BENCHMARK: Final = Benchmark(
     "function one source, as all studies on all engines recorded it. A number in the table leads to why that cell "
     "cannot be.",
     totals=totals,
-    tables=matrix,
+    tables=lambda results: matrix(
+        {name: runs[-1]["details"] for name, runs in results.items() if "details" in runs[-1]}
+    ),
 )
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import moving_lines
+from benchmarks import contexts, moving_lines
 from benchmarks.autoablation import page as autoablation
 from benchmarks.figure import figure
 from benchmarks.golden import page as golden_page
@@ -26,7 +26,7 @@ LINES: Final = RESULTS / "lines"
 """Holds the last line that each benchmark printed, in files of any name."""
 
 PAGES: Final = {
-    "moving": ("Moving a script, and one function everywhere, measured", ("moving_lines", "contexts")),
+    "moving": ("Moving a script, and one function everywhere, measured", ("moving_lines", "contexts", "first_study")),
     "search-on-one-machine": (
         "Search on one machine, measured",
         ("handout", "stragglers", "startup", "gap", "reports", "stopping", "quality"),
@@ -50,6 +50,7 @@ PAGES: Final = {
     ),
     "threats": ("Threats to validity, measured", ("ablator_rq2",)),
     "report": ("The report of a study, measured", ("report_size", "report_time")),
+    "view": ("The live view of a study, measured", ("view",)),
     "importance": (
         "What importance costs, and what partitions save, measured",
         (
@@ -75,6 +76,7 @@ DRAWN: Final = ("asynchrony", "paper2")
 """Benchmarks with a figure beside their rows."""
 
 BESIDE: Final = {
+    "contexts": contexts.beside,
     "importance_repartition": overheads.beside,
     "moving_lines": moving_lines.beside,
     "removal_zoo": zoo_page.beside,

@@ -24,7 +24,7 @@ import etude
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
     "ablate_pairing", "ablate_scaling", "ablator_rq2", "asynchrony", "autoablation_inception", "autoablation_mnist",
-    "autoablation_titanic", "chaos", "contexts", "driver", "engines", "fidelity", "gap", "handout", "importance_exact",
+    "autoablation_titanic", "chaos", "contexts", "driver", "engines", "fidelity", "first_study", "gap", "handout", "importance_exact",
     "importance_io", "importance_moved", "importance_overhead", "importance_repartition", "importance_verdict",
     "mage_judged", "mage_limits", "mage_requests", "mage_scan", "mage_tokens", "moving_lines", "paper2",
     "parallel_elastic", "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality",
