@@ -35,7 +35,7 @@ help: ## List the targets
 
 setup: $(STAMP) ## Make the virtual environment; does nothing if it is up to date
 
-# $(call install,ENVIRONMENT,WHAT)
+# $(call install,ENVIRONMENT,WHAT,CONSTRAINTS)
 # uv reads no pip configuration, so wheels that lie on disk are handed over to it. Where there are none,
 # torch comes from its own index for CPU builds: the default build on Linux brings gigabytes for GPUs.
 define install
@@ -45,13 +45,16 @@ for place in $$($(BIN)/python -m pip config get global.find-links 2>/dev/null ||
 done; \
 if [ $${#options[@]} -eq 0 ]; then options+=(--torch-backend cpu); fi; \
 $(BIN)/python -m uv pip install --compile-bytecode --quiet --python $(1)/bin/python "$${options[@]}" $(UV_FLAGS) \
-    -c constraints-dev.txt $(2); \
+    -c $(or $(3),constraints-dev.txt) $(2); \
 found=$$($(BIN)/python -m uv pip list --quiet --python $(1)/bin/python | awk '/^nvidia-/ { print $$1 }' | xargs); \
 if [ -n "$$found" ]; then \
     echo "setup: a GPU build of torch was installed ($$found)." >&2; \
     echo "The tests want the CPU build. Run: make clean setup UV_FLAGS='--torch-backend cpu'" >&2; exit 1; \
 fi
 endef
+
+# TensorFlow goes with one TensorBoard, which may not be the newest.
+FOR_TENSORFLOW := <(grep -v '^tensorboard==' constraints-dev.txt)
 
 $(STAMP): pyproject.toml constraints-dev.txt | $(BIN)/uv
 	@$(call install,$(VENV),-e . --group dev)
@@ -122,7 +125,7 @@ test-keras: $(KERAS_STAMP) ## Run the tests of Keras on TensorFlow and JAX, whic
 $(KERAS_STAMP): $(STAMP)
 	@echo "setup: $(KERAS)"
 	@$(BIN)/python -m uv venv --quiet --clear --python $(BIN)/python $(KERAS)
-	@$(call install,$(KERAS),-e . --group engines --group keras-backends)
+	@$(call install,$(KERAS),-e . --group engines --group keras-backends,$(FOR_TENSORFLOW))
 	@touch $@
 	@echo "setup: $(KERAS) done"
 
@@ -146,7 +149,7 @@ $(ENGINES_STAMP): $(STAMP)
 
 # What a function is tried with in every context: Keras and TensorFlow beside Ray and Spark.
 $(CONTEXTS_STAMP): $(ENGINES_STAMP)
-	@$(call install,$(ENGINES),-e '.[ray$(comma)spark]' --group engines --group keras-backends)
+	@$(call install,$(ENGINES),-e '.[ray$(comma)spark]' --group engines --group keras-backends,$(FOR_TENSORFLOW))
 	@touch $@
 	@echo "setup: $(ENGINES) done, with Keras"
 
