@@ -1,0 +1,112 @@
+"""Signatures of the reference: the types are those that the source writes, and nobody is told to call a protocol.
+
+Sphinx would look up what an annotation means, so that a name like ``Params`` would come out as the union it stands for,
+and a name that is imported for type checks only as itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import re
+import sys
+from typing import Any, Final
+
+import msgspec
+from sphinx.pycode import ModuleAnalyzer
+from sphinx.util.inspect import stringify_signature
+
+import etude
+
+PLAIN: Final = (bool, int, float, str, enum.Enum, type(None))
+"""Types of defaults that are shown."""
+RESULTS: Final = "etude.results."
+"""What is written there is what verbs return: nobody makes it."""
+
+WORD: Final = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*(?![\w'\"])")
+
+
+class Other:
+    """A default that says nothing to a reader."""
+
+    def __repr__(self) -> str:
+        """Return what stands for it."""
+        return "..."
+
+
+def as_written(  # noqa: PLR0917 - the arguments are those of the event
+    app: Any, kind: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str, str] | None:
+    """Return how something is called, and what it returns; None where Sphinx knows as much."""
+    if not signature:
+        return None
+    if kind in {"class", "exception"}:
+        return ("", "") if is_not_made(obj) else (arguments(obj), "")
+    if kind not in {"function", "method"}:
+        return None
+    analyzer = ModuleAnalyzer.for_module(obj.__module__)
+    analyzer.analyze()
+    analyzer.overloads.clear()  # what all of them come to has every option, and the docstring tells of that
+    annotation = to_link(inspect.signature(obj).return_annotation, obj)
+    return arguments(obj), annotation if isinstance(annotation, str) else returns or ""
+
+
+def is_not_made(cls: type) -> bool:
+    """Say whether users get such objects, or write such classes, and never make one."""
+    return getattr(cls, "_is_protocol", False) or issubclass(cls, enum.Enum) or cls.__module__.startswith(RESULTS)
+
+
+def arguments(obj: Any) -> str:
+    """Return what is passed to a function or a class, in parentheses."""
+    signature = inspect.signature(obj)
+    written, made = fields_of(obj) if isinstance(obj, type) else ({}, {})
+    shown = [
+        parameter.replace(
+            annotation=to_link(written.get(name, parameter.annotation), obj),
+            default=_default(parameter.default, made.get(name)),
+        )
+        for name, parameter in signature.parameters.items()
+        if name != "self" and not name.startswith("_")
+    ]
+    return stringify_signature(signature.replace(parameters=shown), show_return_annotation=False)
+
+
+def fields_of(cls: type) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return how the types of a class's fields are written, and what makes their defaults."""
+    written: dict[str, str] = {}
+    if issubclass(cls, msgspec.Struct):  # its signature has types that were looked up
+        for base in reversed(cls.__mro__):
+            written |= base.__dict__.get("__annotations__", {})
+        return written, {field.name: field.default_factory for field in msgspec.structs.fields(cls)}
+    if dataclasses.is_dataclass(cls):
+        return written, {field.name: field.default_factory for field in dataclasses.fields(cls)}
+    return written, {}
+
+
+def to_link(annotation: Any, obj: Any) -> Any:
+    """Return a type as it is written, and in full where its short name is that of something else in the reference."""
+    if not isinstance(annotation, str):
+        return annotation
+    there = vars(sys.modules[obj.__module__])
+
+    def told(found: re.Match[str]) -> str:
+        meant = there.get(found[0])
+        ours = getattr(etude, found[0]) if found[0] in etude.__all__ else meant
+        return found[0] if meant is None or meant is ours else f"{meant.__module__}.{meant.__qualname__}"
+
+    return WORD.sub(told, annotation)
+
+
+def _default(default: Any, factory: Any) -> Any:
+    if default is inspect.Parameter.empty or isinstance(default, PLAIN):
+        return default
+    if isinstance(default, tuple) and all(isinstance(one, PLAIN) for one in default):
+        return default
+    return factory() if callable(factory) and not factory() else Other()
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Take part in making the site."""
+    app.connect("autodoc-process-signature", as_written)
+    return {"parallel_read_safe": True}
