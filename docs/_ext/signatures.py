@@ -11,9 +11,11 @@ import enum
 import inspect
 import re
 import sys
+import textwrap
 from typing import Any, Final
 
 import msgspec
+from promises import is_not_made
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.inspect import stringify_signature
 
@@ -21,9 +23,6 @@ import etude
 
 PLAIN: Final = (bool, int, float, str, enum.Enum, type(None))
 """Types of defaults that are shown."""
-RESULTS: Final = "etude.results."
-"""What is written there is what verbs return: nobody makes it."""
-
 WORD: Final = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*(?![\w'\"])")
 
 
@@ -35,7 +34,7 @@ class Other:
         return "..."
 
 
-def as_written(  # noqa: PLR0917 - the arguments are those of the event
+def as_written(
     app: Any, kind: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str, str] | None:
     """Return how something is called, and what it returns; None where Sphinx knows as much."""
@@ -50,11 +49,6 @@ def as_written(  # noqa: PLR0917 - the arguments are those of the event
     analyzer.overloads.clear()  # what all of them come to has every option, and the docstring tells of that
     annotation = to_link(inspect.signature(obj).return_annotation, obj)
     return arguments(obj), annotation if isinstance(annotation, str) else returns or ""
-
-
-def is_not_made(cls: type) -> bool:
-    """Say whether users get such objects, or write such classes, and never make one."""
-    return getattr(cls, "_is_protocol", False) or issubclass(cls, enum.Enum) or cls.__module__.startswith(RESULTS)
 
 
 def arguments(obj: Any) -> str:
@@ -77,7 +71,7 @@ def fields_of(cls: type) -> tuple[dict[str, str], dict[str, Any]]:
     written: dict[str, str] = {}
     if issubclass(cls, msgspec.Struct):  # its signature has types that were looked up
         for base in reversed(cls.__mro__):
-            written |= base.__dict__.get("__annotations__", {})
+            written |= inspect.get_annotations(base)
         return written, {field.name: field.default_factory for field in msgspec.structs.fields(cls)}
     if dataclasses.is_dataclass(cls):
         return written, {field.name: field.default_factory for field in dataclasses.fields(cls)}
@@ -106,7 +100,19 @@ def _default(default: Any, factory: Any) -> Any:
     return factory() if callable(factory) and not factory() else Other()
 
 
+def as_sentences(app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Have what stands under ``Returns:`` read as it is: napoleon would take all up to a colon to be a type."""
+    if "Returns:" not in lines:
+        return
+    first = lines.index("Returns:")
+    rest = (nth for nth in range(first + 1, len(lines)) if lines[nth] and not lines[nth].startswith(" "))
+    end = next(rest, len(lines))
+    told = textwrap.dedent("\n".join(lines[first + 1 : end])).strip()
+    lines[first:end] = [*textwrap.indent(f":returns: {told}", "    ").strip().split("\n"), ""]
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Take part in making the site."""
     app.connect("autodoc-process-signature", as_written)
+    app.connect("autodoc-process-docstring", as_sentences, priority=400)
     return {"parallel_read_safe": True}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ Tag = tuple[str, int, int]
 
 RENAMED: Final = {("etude.results.reading", "read"): "open"}
 """(Module, name there) -> its name in the window."""
+BACK: Final = re.compile(r'(?P<there>class="viewcode-back" href="[^"#]*/(?P<window>\w+)\.html#)etude\.(?P<name>[\w.]+)')
 
 
 def home(app: Any, window: str, name: str) -> str | None:
@@ -61,9 +63,22 @@ def _set_on_self(statement: ast.stmt) -> Iterator[tuple[str, tuple[int, int]]]:
             yield target.attr, (statement.lineno, statement.end_lineno or statement.lineno)
 
 
+def lead_back(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Have a source lead back to the page that shows its names: viewcode takes all of a file to be in one window."""
+    known = {name for name, entry in app.env.get_domain("py").objects.items() if not entry.aliased}
+
+    def led(found: re.Match[str]) -> str:
+        own = f"etude.{found['window']}.{found['name']}"
+        return f"{found['there']}{own}" if own in known else found[0]
+
+    if page.startswith("_modules/etude/"):
+        context["body"] = BACK.sub(led, context["body"])
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Take part in making the site."""
     app.setup_extension("sphinx.ext.viewcode")
     app.connect("viewcode-follow-imported", home)
     app.connect("viewcode-find-source", source)
+    app.connect("html-page-context", lead_back)
     return {"parallel_read_safe": True}
