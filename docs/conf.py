@@ -19,7 +19,7 @@ include_patterns = ["*.md", "docs/**", "examples/**/*.md", "benchmarks/*.md"]
 exclude_patterns = ["docs/_ext/**", "docs/reference/_*", "examples/mage_*/authored/**", "examples/mage_*/papers/**"]
 extensions = [
     *["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.graphviz", "sphinx.ext.viewcode"],
-    *["diagrams", "folders", "signatures", "sources"],
+    *["diagrams", "folders", "promises", "signatures", "sources"],
 ]
 html_theme = "furo"
 html_title = f"Étude {VERSION}"
