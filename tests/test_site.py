@@ -80,7 +80,7 @@ def test_the_reference_says_how_things_are_called(site: Path) -> None:
     assert named["etude.Stopper"] == "class etude.Stopper"
     assert named["etude.Stopper.decide"] == "decide(report: Report, standing: Standing) → Decision"
     assert named["etude.Sampler.suggest"] == "suggest(request: Request) → Params"
-    assert named["etude.Fit.save"] == "save(path: str | os.PathLike[str]) → Path"
+    assert named["etude.Fit.save"] == "save(path: str | os.PathLike[str]) → pathlib.Path"
     assert named["etude.Random"] == "final class etude.Random"
     assert named["etude.Request.stream"] == "stream() → random.Random"
     assert "custom: Mapping[str, float] = {}," in named["etude.Ray"]
@@ -91,10 +91,11 @@ def test_the_reference_says_how_things_are_called(site: Path) -> None:
     assert not odd, f"nobody can call that: {odd}"
 
 
-def test_what_is_returned_is_told_in_sentences(site: Path) -> None:
+def test_what_is_returned_is_told_in_sentences_and_a_type_leads_to_what_is_meant(site: Path) -> None:
     pages = {page.stem: page.read_text() for page in (site / "docs" / "reference").glob("*.html")}
     assert not [name for name, text in pages.items() if "Return type" in text]
     assert "<p>The search: <code" in pages["experiment"]
+    assert not [name for name, text in pages.items() if name != "policies" and "#etude.policies.Path" in text]
 
 
 def as_graph(mermaid: str) -> str:

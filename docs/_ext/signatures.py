@@ -9,21 +9,25 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+import itertools
 import re
 import sys
 import textwrap
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from promises import is_not_made
+from promises import WINDOWS, is_not_made, names_of
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.inspect import stringify_signature
-
-import etude
 
 PLAIN: Final = (bool, int, float, str, enum.Enum, type(None))
 """Types of defaults that are shown."""
 WORD: Final = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*(?![\w'\"])")
+"""A name in a type that stands for itself: no part of a longer one, and no text."""
+OUTSIDE: Final = {"Path": Path}
+"""What modules import for type checks alone, and is called as something of the reference is."""
 
 
 class Other:
@@ -44,9 +48,6 @@ def as_written(
         return ("", "") if is_not_made(obj) else (arguments(obj), "")
     if kind not in {"function", "method"}:
         return None
-    analyzer = ModuleAnalyzer.for_module(obj.__module__)
-    analyzer.analyze()
-    analyzer.overloads.clear()  # what all of them come to has every option, and the docstring tells of that
     annotation = to_link(inspect.signature(obj).return_annotation, obj)
     return arguments(obj), annotation if isinstance(annotation, str) else returns or ""
 
@@ -85,11 +86,23 @@ def to_link(annotation: Any, obj: Any) -> Any:
     there = vars(sys.modules[obj.__module__])
 
     def told(found: re.Match[str]) -> str:
-        meant = there.get(found[0])
-        ours = getattr(etude, found[0]) if found[0] in etude.__all__ else meant
-        return found[0] if meant is None or meant is ours else f"{meant.__module__}.{meant.__qualname__}"
+        name = found[0]
+        meant = there.get(name, OUTSIDE.get(name))
+        if meant is None or name not in ours() or any(meant is one for one in ours()[name]):
+            return name
+        return f"{meant.__module__}.{meant.__qualname__}"
 
     return WORD.sub(told, annotation)
+
+
+@cache
+def ours() -> dict[str, list[Any]]:
+    """Return what is documented, by short names, of which some stand for several things."""
+    found: dict[str, list[Any]] = {}
+    for window in WINDOWS:
+        for name, one in names_of(window):
+            found.setdefault(name, []).append(one)
+    return found
 
 
 def _default(default: Any, factory: Any) -> Any:
@@ -98,6 +111,16 @@ def _default(default: Any, factory: Any) -> Any:
     if isinstance(default, tuple) and all(isinstance(one, PLAIN) for one in default):
         return default
     return factory() if callable(factory) and not factory() else Other()
+
+
+def forget_overloads(app: Any) -> None:
+    """Show what all overloads come to: that has every option, and the docstring tells of it."""
+    for one in itertools.chain.from_iterable(ours().values()):
+        home = getattr(one, "__module__", "")
+        if home.startswith("etude."):
+            analyzer = ModuleAnalyzer.for_module(home)
+            analyzer.analyze()
+            analyzer.overloads.clear()
 
 
 def as_sentences(app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -111,8 +134,16 @@ def as_sentences(app: Any, kind: str, name: str, obj: Any, options: Any, lines: 
     lines[first:end] = [*textwrap.indent(f":returns: {told}", "    ").strip().split("\n"), ""]
 
 
+def with_types(app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Have the types of attributes be those that are meant, as those of arguments are."""
+    if kind == "class":
+        lines[:] = [to_link(line, obj) if line.startswith(":vartype ") else line for line in lines]
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Take part in making the site."""
+    app.connect("builder-inited", forget_overloads)
     app.connect("autodoc-process-signature", as_written)
     app.connect("autodoc-process-docstring", as_sentences, priority=400)
+    app.connect("autodoc-process-docstring", with_types, priority=900)
     return {"parallel_read_safe": True}

@@ -27,7 +27,7 @@ def home(app: Any, window: str, name: str) -> str | None:
     module = importlib.import_module(window)
     first = name.split(".", maxsplit=1)[0]
     known: dict[str, str] = getattr(module, "_HOME", {})
-    found = known.get(first) or getattr(getattr(module, first), "__module__", "")
+    found: str = known[first] if first in known else getattr(getattr(module, first), "__module__", "")
     return found if found.startswith("etude.") else None
 
 
