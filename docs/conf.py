@@ -17,7 +17,10 @@ version = release = VERSION
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**", "examples/**/*.md", "benchmarks/*.md"]
 exclude_patterns = ["docs/_ext/**", "docs/reference/_*", "examples/mage_*/authored/**", "examples/mage_*/papers/**"]
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.graphviz", "diagrams", "folders"]
+extensions = [
+    *["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.graphviz", "sphinx.ext.viewcode"],
+    *["diagrams", "folders", "promises", "signatures", "sources"],
+]
 html_theme = "furo"
 html_title = f"Étude {VERSION}"
 html_copy_source = False
@@ -29,8 +32,9 @@ myst_enable_extensions = ["colon_fence"]
 suppress_warnings = ["myst.header"]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
-autodoc_preserve_defaults = True
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 66
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
 import re
@@ -172,6 +173,58 @@ def test_the_reference_has_each_name_of_the_window_once() -> None:
         r"^\.\. auto(?:class|function|data|exception|module):: (?:etude\.)?(\w+)$", "\n".join(pages), re.MULTILINE
     )
     assert sorted(entries) == sorted([*etude.__all__, "testing"])
+
+
+PROMISES = runpy.run_path(str(ROOT / "docs" / "_ext" / "promises.py"))
+
+
+def told_of(docstring: str | None) -> bool:
+    """Say whether a docstring tells of arguments, or of the attributes that they become."""
+    return re.search(r"^ *(Args|Attributes):$", docstring or "", re.MULTILINE) is not None
+
+
+def takes_some(made: object) -> bool:
+    """Say whether something is called with arguments."""
+    return any(name not in {"self", "cls"} for name in inspect.signature(made).parameters)  # type: ignore[arg-type]
+
+
+def functions_of(cls: type) -> list[str]:
+    """Return the public methods that a class writes itself."""
+    return [
+        name
+        for name, found in vars(cls).items()
+        if not name.startswith("_") and inspect.isroutine(getattr(cls, name)) and getattr(cls, name).__doc__
+    ]
+
+
+@pytest.mark.parametrize("window", PROMISES["WINDOWS"])
+def test_the_reference_tells_of_the_arguments_of_everything_that_has_some(window: str) -> None:
+    untold = []
+    for name, found in PROMISES["names_of"](window):
+        if inspect.isfunction(found) and takes_some(found) and not told_of(found.__doc__):
+            untold.append(name)
+        if not isinstance(found, type):
+            continue
+        made = not (PROMISES["is_not_made"](found) or issubclass(found, BaseException))
+        if made and takes_some(found) and not told_of(found.__doc__):
+            untold.append(name)
+        untold += [
+            f"{name}.{method}"
+            for method in functions_of(found)
+            if takes_some(getattr(found, method))
+            and not told_of(getattr(found, method).__doc__)
+            and PROMISES["promised_by"](found, method) is None
+        ]
+    assert not untold, f"Args: is missing in {untold}"
+
+
+def test_what_carries_out_a_protocol_is_told_of_there() -> None:
+    promised_by = PROMISES["promised_by"]
+    assert promised_by(etude.ASHA, "decide") == "etude.Stopper.decide"
+    assert promised_by(etude.Grid, "size") == "etude.Sampler"  # which need not be there
+    assert promised_by(etude.policies.Path, "more") == "etude.policies.Adaptive.more"
+    assert promised_by(etude.Stopper, "decide") is None
+    assert promised_by(etude.Search, "top") is None
 
 
 def test_the_glossary_is_sorted_and_names_each_word_once() -> None:

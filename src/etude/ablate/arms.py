@@ -127,7 +127,10 @@ class Results:
         return removal(arm) in self._losses
 
     def loss(self, arm: Arm) -> float:
-        """Return the loss of an arm.
+        """Return the mean loss of an arm over its seeds: lower is better, and NaN says that it failed.
+
+        Args:
+            arm: The arm; one that takes away the same under another name does as well.
 
         Raises:
             KeyError: Nothing came of it yet.

@@ -298,6 +298,9 @@ _SWITCHED: Final = re.compile(rf"\s*({_SETTING.pattern})\s*(?:=(.*))?", re.DOTAL
 def read_component(text: str | Component) -> Component:
     """Return the component that a text stands for; one that is a component already as it is.
 
+    Args:
+        text: ``"layer:conv2"``, ``"features:[age,fare]"``, the name of a hyperparameter; or a component.
+
     Raises:
         ConfigError: It cannot be read.
 

@@ -46,7 +46,15 @@ def feature(
 
 
 def channel(*numbers: int | str, how: How = "drop", value: float | str | None = None) -> DataComponent:
-    """Return channels of images as one component; ``how`` and ``value`` are those of ``feature``.
+    """Return channels of images as one component.
+
+    Args:
+        numbers: Which, from 0; or their names, where the data say them.
+        how: What is done to them, as for ``feature``.
+        value: The constant, for ``how="constant"``.
+
+    Raises:
+        ConfigError: There is none, or options do not fit together.
 
     Example:
         >>> print(channel(0, how="constant", value=0.5))
@@ -56,7 +64,16 @@ def channel(*numbers: int | str, how: How = "drop", value: float | str | None = 
 
 
 def modality(*names: str, how: How = "drop", value: float | str | None = None) -> DataComponent:
-    """Return all features of a modality as one component; ``how`` and ``value`` are those of ``feature``."""
+    """Return all features of a modality as one component.
+
+    Args:
+        names: The modalities, by the names that ``Data(modalities=...)`` gives them.
+        how: What is done to their features, as for ``feature``.
+        value: The constant, for ``how="constant"``.
+
+    Raises:
+        ConfigError: There is none, or options do not fit together.
+    """
     return DataComponent("modality", names, None, how, value)
 
 
@@ -81,12 +98,28 @@ def layer(*names: str, matching: str | None = None, with_: Names = (), repair: R
 
 
 def of_type(*types: str, matching: str | None = None, with_: Names = (), repair: Repair = "auto") -> LayerComponent:
-    """Return all layers of a class, such as ``"Dropout"``, as one component; options are those of ``layer``."""
+    """Return all layers of a class as one component.
+
+    Args:
+        types: Names of classes, such as ``"Dropout"``; ``*`` and ``?`` stand for other characters.
+        matching: A regular expression that is searched for in the names of classes, instead.
+        with_: What else goes along, as for ``layer``.
+        repair: As for ``layer``.
+
+    Raises:
+        ConfigError: Neither names nor a pattern, or both.
+    """
     return LayerComponent("type", types, matching, with_=names_along(with_), repair=repair)
 
 
 def between(first: str, last: str, *, with_: Names = (), repair: Repair = "auto") -> BetweenComponent:
-    """Return what is called after ``first``, which stays, up to and including ``last``; options are those of ``layer``.
+    """Return what is called after one layer, which stays, up to and including another.
+
+    Args:
+        first: The layer before, by its path or the end of it.
+        last: The last one that goes, likewise.
+        with_: What else goes along, as for ``layer``.
+        repair: As for ``layer``.
 
     Source: ``add_module`` of Sheikholeslami et al. 2021, "AutoAblation: Automated Parallel Ablation Studies for Deep
     Learning", EuroMLSys.
@@ -111,12 +144,26 @@ def filters(layer: str, indices: Any, *, with_: Names = (), repair: Repair = "au
 
 
 def units(layer: str, indices: Any, *, with_: Names = (), repair: Repair = "auto") -> PartComponent:
-    """Return some units of a dense layer; arguments are those of ``filters``."""
+    """Return some units of a dense layer.
+
+    Args:
+        layer: The layer, by its path or the end of it.
+        indices: Which, from 0: whole numbers, a slice, a range, or a text such as ``"0:4"``.
+        with_: What else goes along, as for ``layer``.
+        repair: As for ``layer``.
+    """
     return PartComponent("units", layer, spelled_indices(indices), with_=names_along(with_), repair=repair)
 
 
 def heads(layer: str, indices: Any, *, with_: Names = (), repair: Repair = "auto") -> PartComponent:
-    """Return some heads of an attention layer; arguments are those of ``filters``."""
+    """Return some heads of an attention layer.
+
+    Args:
+        layer: The layer, by its path or the end of it.
+        indices: Which, from 0: whole numbers, a slice, a range, or a text such as ``"0:4"``.
+        with_: What else goes along, as for ``layer``.
+        repair: As for ``layer``.
+    """
     return PartComponent("heads", layer, spelled_indices(indices), with_=names_along(with_), repair=repair)
 
 

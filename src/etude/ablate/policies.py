@@ -30,7 +30,11 @@ class Policy(Protocol):
     """Decides which combinations of components are taken away. Equal components give equal arms."""
 
     def count(self, n: int) -> int:
-        """Return how many arms ``n`` components need at most, with the base."""
+        """Return how many arms there will be at most, with the base.
+
+        Args:
+            n: How many components there are.
+        """
         ...
 
     def arms(self, components: Sequence[Arm]) -> list[Arm]:
@@ -50,6 +54,10 @@ class Adaptive(Policy, Protocol):
         """Return the arms to go on with; none when it is at its end.
 
         It is asked when all arms so far have ended. It keeps nothing in mind: ``results`` has everything.
+
+        Args:
+            components: As for ``arms``.
+            results: What came of the arms so far.
         """
         ...
 
@@ -198,7 +206,12 @@ class Path:
         return more_of_path(components, results)
 
     def steps(self, components: Sequence[Arm], results: Results) -> list[Step]:
-        """Return the steps that the results settle, in order."""
+        """Return the steps that the results settle, in order.
+
+        Args:
+            components: As for ``arms``.
+            results: What came of the arms so far.
+        """
         return steps_of_path(components, results)
 
 

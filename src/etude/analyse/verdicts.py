@@ -68,7 +68,11 @@ class Verdicts(Sequence[Verdict]):
         return iter(self._found)
 
     def of(self, verdict: str) -> list[str]:
-        """Return the components with a verdict."""
+        """Return the components with a verdict.
+
+        Args:
+            verdict: ``"matters"``, ``"does not matter"``, ``"hurts"`` or ``"undecided"``.
+        """
         return [one.component for one in self._found if one.verdict == verdict]
 
     def __str__(self) -> str:

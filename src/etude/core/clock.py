@@ -26,7 +26,11 @@ class WallClock:
 
 
 class VirtualClock:
-    """Time that moves only when somebody moves it."""
+    """Time that moves only when somebody moves it.
+
+    Args:
+        now_s: What time it is at first, in seconds.
+    """
 
     def __init__(self, now_s: float = 0.0) -> None:
         self._now_s = now_s
@@ -36,11 +40,19 @@ class VirtualClock:
         return self._now_s
 
     def advance(self, seconds: float) -> None:
-        """Let ``seconds`` go by."""
+        """Let time go by.
+
+        Args:
+            seconds: How much.
+        """
         self._now_s += seconds
 
     def move_to(self, now_s: float) -> None:
-        """Let it be ``now_s``, exactly."""
+        """Let it be another time.
+
+        Args:
+            now_s: That time, exactly, in seconds.
+        """
         self._now_s = now_s
 
 

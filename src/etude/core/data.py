@@ -82,7 +82,13 @@ class Data:
         return None
 
     def with_parts(self: D, train: Any, valid: Any = None, test: Any = None) -> D:
-        """Return data of which the same is known, with other parts."""
+        """Return data of which the same is known, with other parts.
+
+        Args:
+            train: The training part.
+            valid: The validation part; None for none.
+            test: The test part; None for none.
+        """
         made = copy.copy(self)
         made.train, made.valid, made.test, made.derived = train, valid, test, dict(self.derived)
         return made

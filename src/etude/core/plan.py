@@ -22,7 +22,8 @@ class Act(StrEnum):
     """What becomes of a trial after a report.
 
     ``STOP`` ends it because it is not worth going on with: it has no final value. ``ENOUGH`` ends it because it has
-    shown what it can: its last report is its final value.
+    shown what it can: its last report is its final value. ``PAUSE`` has it wait, without a worker, for
+    a plan to let it go on; a search never does, so it is no answer of a stopper.
     """
 
     GO_ON = "go on"
@@ -32,7 +33,12 @@ class Act(StrEnum):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What becomes of a trial after a report, and why."""
+    """What becomes of a trial after a report, and why.
+
+    Attributes:
+        act: What becomes of it.
+        reason: Why, in a few words for people; ``trial.reason`` shows it.
+    """
 
     act: Act
     reason: str = ""

@@ -70,6 +70,9 @@ class Resources:
     def read(cls, given: object) -> Resources | None:
         """Return what a call says of resources, as an object or as text; None if it says nothing.
 
+        Args:
+            given: Resources, or text: ``"auto"``, or ``"cpus=2,gpus=0.5,memory_gb=4"`` with what is needed of these.
+
         Raises:
             ConfigError: It cannot be read.
 

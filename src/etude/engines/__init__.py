@@ -22,11 +22,29 @@ class Door(Protocol):
     folder: Path
 
     def connect(self, name: str, sock: socket.socket) -> None:
-        """Take in a worker that was started here, under a name of its own; the socket is the driver's from then on."""
+        """Take in a worker that was started here.
+
+        Args:
+            name: A name that no other worker of this study has had; ``Engine.end`` is called with it.
+            sock: The driver's side of a connected pair of stream sockets, of which the worker has the other one. It is
+                the driver's from then on, which also closes it.
+
+        Raises:
+            ConfigError: This machine has no GPUs left for it.
+        """
         ...
 
     def invite(self, bind: str, port: int = 0, advertise: Sequence[str] = ()) -> Invitation:
         """Listen on an address of this machine, and return what a node needs to come (``etude.engines.node``).
+
+        Args:
+            bind: The address: ``"127.0.0.1"`` for this machine alone, ``"0.0.0.0"`` for all that reach it.
+            port: The port; 0 for one that is free.
+            advertise: Under which addresses nodes find this machine, where that is not ``bind``.
+
+        Returns:
+            Addresses and port, the certificate, and the token of this run, which is a secret. A study listens once:
+            another call returns the same.
 
         Raises:
             ConfigError: The address cannot be had, or a library for TLS is missing.
@@ -34,11 +52,19 @@ class Door(Protocol):
         ...
 
     def tell(self, text: str) -> None:
-        """Tell users something, in any thread, such as how workers may come."""
+        """Tell users something, in any thread, such as how workers may come.
+
+        Args:
+            text: A sentence or two. It becomes a note of the study.
+        """
         ...
 
     def fail(self, error: BaseException) -> None:
-        """Say, in any thread, that no worker will come any more, and why: the study ends with that."""
+        """Say, in any thread, that no worker will come any more, and why: the study ends with that.
+
+        Args:
+            error: What the user's call raises.
+        """
         ...
 
 
@@ -66,6 +92,10 @@ class Engine(Protocol):
         It is called in the driver's thread, which waits: what is to be connected is when it returns, in that thread. A
         worker need not be ready: the driver waits for its first word. A worker that was connected and ended is
         replaced by another call. Those that nodes carry are the nodes' to replace, and nodes the engine's.
+
+        Args:
+            n: How many to start now, beside those that there are.
+            door: Where they come in; equal in all calls of a study.
         """
         ...
 
@@ -74,6 +104,9 @@ class Engine(Protocol):
 
         It is called in another thread. When it returns, the driver takes the worker's trial to be over, and gives it to
         somebody else.
+
+        Args:
+            worker: The name that it was connected with.
         """
         ...
 

@@ -145,7 +145,16 @@ class RecordedCurves:
         return cls(map(recorded, ran), neighbours=neighbours, steps=steps)
 
     def within(self, unit: Unit, metrics: Metrics) -> CurveSource:
-        """Return the source for a study."""
+        """Return the source for a study.
+
+        Args:
+            unit: Gives of a configuration where it lies in the space of the study: name -> a number from 0 to 1.
+            metrics: The metrics of the study, with their directions.
+
+        Returns:
+            A function of a configuration and a training seed, which gives that trial's course: for each step the
+            seconds that it takes, and what it reports.
+        """
         return _Nearest(self, unit)
 
     def __repr__(self) -> str:
@@ -290,7 +299,16 @@ class SyntheticCurves:
         whole("seed", self.seed)
 
     def within(self, unit: Unit, metrics: Metrics) -> CurveSource:
-        """Return the source for a study."""
+        """Return the source for a study.
+
+        Args:
+            unit: Gives of a configuration where it lies in the space of the study: name -> a number from 0 to 1.
+            metrics: The metrics of the study, with their directions.
+
+        Returns:
+            A function of a configuration and a training seed, which gives that trial's course: for each step the
+            seconds that it takes, and what it reports.
+        """
         return replace(self, _unit=unit, _signs=tuple((name, mode == "max") for name, mode in metrics.modes.items()))
 
     def __call__(self, params: Params, seed: int) -> Iterator[Step]:

@@ -151,7 +151,10 @@ class Simulated:
         return [(float(at), n) for at, n in self.workers]
 
     def slowness(self, nth: int) -> float:
-        """Return how many times as long as the curves say the ``nth`` worker takes.
+        """Return how many times as long as the curves say a worker takes.
+
+        Args:
+            nth: Which worker, from 0.
 
         Raises:
             ConfigError: ``speed`` gave what is no speed.

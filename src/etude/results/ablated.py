@@ -268,6 +268,12 @@ class Ablation(Search):
     def pairing(self, arm: str) -> dict[int, Pairing]:
         """Return for each seed whether an arm's trial and that of the base are a pair, by how they began.
 
+        Args:
+            arm: Its name, as ``arms`` has it.
+
+        Returns:
+            Training seed -> what was found, for the seeds with which both have run.
+
         Raises:
             ConfigError: There is no such arm, or none of its trials has begun.
         """
@@ -286,5 +292,9 @@ class Ablation(Search):
         }
 
     def of(self, arm: str) -> list[TrialResult]:
-        """Return the trials of the comparison of an arm, by its name."""
+        """Return the trials of an arm that are compared, one for each seed.
+
+        Args:
+            arm: Its name; of one that is not there, there are none.
+        """
         return [trial for trial in self._compared if trial.arm == arm]

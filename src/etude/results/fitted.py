@@ -85,7 +85,16 @@ class Fit(Search):
         return times_to(aim, [curve_of(run, steps_per_epoch) for run in runs], charges)
 
     def model(self, experiment: Definition | None = None) -> Any:
-        """Return the model of its best trial with its weights, ready to predict; as ``TrialResult.model``."""
+        """Return the model of its best trial with its weights, ready to predict; as ``TrialResult.model``.
+
+        Args:
+            experiment: Whose model function builds it; that of the study, where this process ran it, if left out.
+
+        Raises:
+            ConfigError: No weights were kept, or nothing says how the model is built.
+            StateError: The weights are damaged, or not those of this model.
+            StudyError: No trial has finished.
+        """
         return self.best.model(experiment)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -94,8 +103,12 @@ class Fit(Search):
         The file's metadata say what they are: the parameters, the metric, a digest of the code, and whose weights they
         grew from.
 
+        Args:
+            path: The file to write; one that is there is replaced.
+
         Raises:
             ConfigError: No weights were kept.
+            StudyError: No trial has finished.
             OSError: The file cannot be written.
         """
         best, weights = self.best, self.best.weights

@@ -379,7 +379,11 @@ class Search:
         return [self._result(trial) for trial in front(list(self._history.finished), self.metrics)]
 
     def top(self, n: int) -> list[TrialResult]:
-        """Return the ``n`` finished trials that are best by the main metric, best first."""
+        """Return the finished trials that are best by the main metric, best first.
+
+        Args:
+            n: How many at most; all of them if fewer have finished.
+        """
         return [self._result(trial) for trial in ranked(list(self._history.finished), self.metrics)[:n]]
 
     def _result(self, trial: Trial) -> TrialResult:

@@ -100,6 +100,9 @@ class System:
     def check_metric(self, metric: str) -> None:
         """See to it that ``best`` names this metric, if it names any.
 
+        Args:
+            metric: The main metric of the experiment, by its name.
+
         Raises:
             ConfigError: It names another one.
         """
@@ -134,6 +137,10 @@ class System:
 
     def check(self, machine: Machine, framework: str) -> None:
         """See to it that what was named can be set on a machine.
+
+        Args:
+            machine: What is known of the machine.
+            framework: What the model is of: ``"torch"`` or ``"keras"``; empty if that is not known.
 
         Raises:
             ConfigError: It cannot; the message says what would enable it.

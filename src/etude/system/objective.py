@@ -56,7 +56,11 @@ class Weighted:
             raise ConfigError("Weighted(time=0, energy=0) makes nothing small. Give one of them a weight above 0.")
 
     def of(self, cost: Cost) -> float | None:
-        """Return the number to be made small; None where it is not known: no step was made, or no energy is at hand."""
+        """Return the number to be made small; None where it is not known: no step was made, or no energy is at hand.
+
+        Args:
+            cost: Seconds and joules, and the steps that they were spent on.
+        """
         if cost.steps == 0:
             return None
         product: float = (cost.seconds / cost.steps) ** self.time

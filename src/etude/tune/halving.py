@@ -105,7 +105,11 @@ class Hyperband:
         ]
 
     def bracket(self, trial: int) -> int:
-        """Return the bracket of a trial, from 0: the first one stops earliest."""
+        """Return the bracket of a trial, from 0: the first one stops earliest.
+
+        Args:
+            trial: The trial's number.
+        """
         return self._turns[trial % len(self._turns)]
 
     def decide(self, report: Report, standing: Standing) -> Decision:

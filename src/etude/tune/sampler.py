@@ -65,7 +65,11 @@ class Request(msgspec.Struct, frozen=True):
         return stream(self.seed, "search", self.k, self.redraw)
 
     def stream_seed(self, bits: int = 32) -> int:
-        """Return the seed of such a generator, for libraries with generators of their own."""
+        """Return the seed of such a generator, for libraries with generators of their own.
+
+        Args:
+            bits: How many bits the seed has: it is from 0 to 2**bits - 1.
+        """
         return stream_seed(self.seed, "search", self.k, self.redraw, bits=bits)
 
 
@@ -87,14 +91,32 @@ class Sampler(Protocol):
     - ``space_of(k, space) -> Space``: what proposal ``k`` is a configuration of, if not of the whole space.
     - ``ignores_stopped(metrics) -> bool``: True if trials that were stopped, and those with a small budget, tell it
       nothing, so that it cannot be used where most trials are such.
+
+    In these ``k`` is the number of a proposal, from 0, ``space`` the ``Space`` that is searched, and ``metrics`` how
+    many metrics the study has. A space that a sampler sees has one plain parameter for each stage of one that changes.
     """
 
     def tell(self, told: Told) -> None:
-        """Take in how a trial stands."""
+        """Take in how a trial stands.
+
+        It is told of each trial twice, when that is queued and when it is settled; also of those that it did not
+        propose, as are the first ones of ``start=``.
+
+        Args:
+            told: The trial, its configuration, and its losses once it has any.
+        """
         ...
 
     def suggest(self, request: Request) -> Params:
-        """Return a proposal."""
+        """Return a proposal.
+
+        Args:
+            request: Which one it is, and of which space. Whatever is drawn is drawn from ``request.stream()``, or with
+                ``request.stream_seed()``.
+
+        Returns:
+            Name -> value, for each parameter that is active. Anything else is refused with a ConfigError.
+        """
         ...
 
 

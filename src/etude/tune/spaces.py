@@ -214,11 +214,19 @@ class Space(Mapping[str, Domain]):
         return self._picked(pick, prefix="")
 
     def sample(self, rng: Random) -> dict[str, Value]:
-        """Return a random configuration; draws exactly one number from ``rng`` per active parameter."""
+        """Return a random configuration.
+
+        Args:
+            rng: A source of numbers in [0, 1), such as ``random.Random(0)`` or ``numpy.random.default_rng(0)``. Exactly
+                one is drawn for each active parameter.
+        """
         return self.build(lambda _, domain: domain.from_unit(rng.random()))
 
     def grid(self, n: int) -> Iterator[dict[str, Value]]:
         """Return all combinations of at most ``n`` spread values per number, and all values of choices.
+
+        Args:
+            n: How many values of a number at most, 1 or more: its ends, and what lies evenly between them.
 
         Raises:
             SpaceError: ``n`` is below 1.
@@ -232,11 +240,18 @@ class Space(Mapping[str, Domain]):
         return self._combined(n)
 
     def contains(self, params: Mapping[str, Any]) -> bool:
-        """Say whether ``params`` is a configuration of this space."""
+        """Say whether ``params`` is a configuration of this space.
+
+        Args:
+            params: Name -> value.
+        """
         return self.why_not(params) is None
 
     def why_not(self, params: Mapping[str, Any]) -> str | None:
         """Return the first reason why ``params`` is no configuration of this space, or None.
+
+        Args:
+            params: Name -> value.
 
         Example:
             >>> Space.of({"lr": uniform(0, 1)}).why_not({"lr": 2.0})
@@ -251,6 +266,10 @@ class Space(Mapping[str, Domain]):
 
         A whole number becomes a float where the range is continuous, as in every other configuration. Whether it is a
         configuration, ``why_not`` says.
+
+        Args:
+            given: Name -> value, of some parameters; other names stay as they are.
+            defaults: Name -> value; names that are not in the space count for nothing.
 
         Example:
             >>> space = Space.of({"lr": uniform(0, 1), "optimizer": choice({"sgd": {"momentum": uniform(0, 1)}})})
@@ -304,7 +323,14 @@ class Space(Mapping[str, Domain]):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Space:
-        """Return the space that ``to_dict`` made ``data`` of; raise SpaceError if it was not that."""
+        """Return the space that ``to_dict`` made ``data`` of.
+
+        Args:
+            data: Plain data, also if it has been through JSON.
+
+        Raises:
+            SpaceError: No space was made into it, or one that this version cannot read.
+        """
         try:
             parameters = {name: domain_from_dict(domain) for name, domain in data["parameters"]}
         except (KeyError, TypeError, ValueError) as error:

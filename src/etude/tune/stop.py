@@ -28,7 +28,18 @@ class Stopper(Protocol):
     """
 
     def decide(self, report: Report, standing: Standing) -> Decision:
-        """Return what becomes of the trial that sent ``report``."""
+        """Return what becomes of the trial that sent ``report``.
+
+        Args:
+            report: What has just come of the metric that is watched, in the user's unit and direction, and at which
+                step.
+            standing: The study as it stands, this report included: ``standing.trials[report.trial].curve`` ends with
+                it. ``standing.metrics.loss`` makes of a value one of which less is better.
+
+        Returns:
+            ``etude.GO_ON``; or an act with a reason, which the journal and the summary show:
+            ``etude.Decision(etude.Act.STOP, "no better than the median")``.
+        """
         ...
 
 

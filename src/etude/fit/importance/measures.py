@@ -41,7 +41,15 @@ class Measure(Protocol):
         ...
 
     def importance(self, records: Records) -> Doubles:
-        """Return a number for each example, shape ``(N,)``; NaN for one that was never seen."""
+        """Return how important each example is.
+
+        Args:
+            records: What was seen of N examples in E epochs: tables of shape ``(N, E)``, with NaN where an example was
+                not seen. Those of ``needs`` are there, those of ``wants`` may be None.
+
+        Returns:
+            A number for each example, shape ``(N,)``: the higher, the harder. NaN for one that was never seen.
+        """
         ...
 
 

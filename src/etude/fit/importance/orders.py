@@ -34,6 +34,11 @@ def rank_of(parts: Sequence[npt.ArrayLike], n: int) -> Ids:
 def moved(previous: Sequence[npt.ArrayLike], new: Sequence[npt.ArrayLike]) -> int:
     """Return how many examples ranks have that they had not, so that they have to fetch them.
 
+    Args:
+        previous: The ids of each rank's examples, as ``Partition.assign`` returns them. A rank that
+            is not there had none.
+        new: Those that they have now.
+
     Example:
         >>> moved([[0, 1], [2, 3]], [[0, 2], [1, 3]])
         2

@@ -180,6 +180,13 @@ class _Ranked:
 class Stripes(_Ranked):
     """Hands the ranked examples out in turn, so that each rank has hard ones and easy ones: the k-th to rank k mod W.
 
+    Args:
+        warmup: Epochs before the first assignment, 1 or more.
+        interval: Epochs for which an assignment holds, 1 or more.
+        ignore: So many epochs at the beginning do not count; fewer than ``warmup``.
+        measure: How important an example is: a name, a value of ``etude.measures``, or a function of ``Records``.
+        window: Which epochs count after the first assignment: those of the last ``"interval"``, or ``"all"``.
+
     Source: equation 2 of Sheikholeslami et al. 2023, DAIS, pages 74-89. It holds for any number of examples.
     """
 
@@ -194,6 +201,13 @@ class Stripes(_Ranked):
 @dataclass(frozen=True, kw_only=True)
 class Blocks(_Ranked):
     """Cuts the ranked examples into blocks: rank 0 has the hardest, and the last rank the easiest.
+
+    Args:
+        warmup: Epochs before the first assignment, 1 or more.
+        interval: Epochs for which an assignment holds, 1 or more.
+        ignore: So many epochs at the beginning do not count; fewer than ``warmup``.
+        measure: How important an example is: a name, a value of ``etude.measures``, or a function of ``Records``.
+        window: Which epochs count after the first assignment: those of the last ``"interval"``, or ``"all"``.
 
     Source: equation 3 of Sheikholeslami et al. 2023, DAIS, pages 74-89. Where N is not divisible by W, N / W in it is
     read as the fraction that it is: then sizes are within 1, and no example is left over.
@@ -213,6 +227,13 @@ class SnakeStripes(_Ranked):
     """Stripes that turn round: every other stripe is handed out from the last rank to the first.
 
     Plain stripes give rank 0 the hardest example of every stripe. Here all ranks have nearly the same sum.
+
+    Args:
+        warmup: Epochs before the first assignment, 1 or more.
+        interval: Epochs for which an assignment holds, 1 or more.
+        ignore: So many epochs at the beginning do not count; fewer than ``warmup``.
+        measure: How important an example is: a name, a value of ``etude.measures``, or a function of ``Records``.
+        window: Which epochs count after the first assignment: those of the last ``"interval"``, or ``"all"``.
     """
 
     def assign(
@@ -232,6 +253,13 @@ class StickyStripes(_Ranked):
     them stays; those that cannot stay go to the ranks that have none of the stripe, the hardest to the first. If
     importance has changed beyond recognition, the expected share that stays is 1 - (1 - 1/W)^W: 0.68 with 4 ranks,
     where plain stripes keep 0.25.
+
+    Args:
+        warmup: Epochs before the first assignment, 1 or more.
+        interval: Epochs for which an assignment holds, 1 or more.
+        ignore: So many epochs at the beginning do not count; fewer than ``warmup``.
+        measure: How important an example is: a name, a value of ``etude.measures``, or a function of ``Records``.
+        window: Which epochs count after the first assignment: those of the last ``"interval"``, or ``"all"``.
     """
 
     def assign(

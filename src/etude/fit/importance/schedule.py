@@ -89,7 +89,7 @@ class Schedule:
 
         Args:
             epoch: Which.
-            epochs: How many the training has; None if that is not known, here and below.
+            epochs: How many the training has; None if that is not known.
         """
         if epoch < self.warmup:
             return Stage("warmup", 0, self.warmup if epochs is None else min(self.warmup, epochs))
@@ -102,23 +102,41 @@ class Schedule:
         return Stage("interval", first, epochs if nth >= last else first + self.interval)
 
     def stages(self, epochs: int) -> tuple[Stage, ...]:
-        """Return what a training of so many epochs consists of."""
+        """Return what a training consists of.
+
+        Args:
+            epochs: How many it has.
+        """
         found: list[Stage] = []
         while (at := found[-1].end if found else 0) < epochs:
             found.append(self.stage(at, epochs=epochs))
         return tuple(found)
 
     def assigns(self, epoch: int, *, epochs: int | None = None) -> bool:
-        """Say whether examples are assigned anew before this epoch."""
+        """Say whether examples are assigned anew before an epoch.
+
+        Args:
+            epoch: Which, from 0.
+            epochs: How many the training has; None if that is not known.
+        """
         stage = self.stage(epoch, epochs=epochs)
         return stage.name == "interval" and stage.first == epoch
 
     def uses(self, epoch: int) -> range:
-        """Return the epochs by which examples are assigned before ``epoch``: those before it that count."""
+        """Return the epochs by which examples are assigned before another one: those before it that count.
+
+        Args:
+            epoch: The one before which they are assigned, as ``assigns`` says.
+        """
         assert self.assigns(epoch), f"no assignment before epoch {epoch}"
         since = epoch - self.interval if self.window == "interval" and epoch > self.warmup else 0
         return range(max(since, self.ignore), epoch)
 
     def records(self, epoch: int, *, epochs: int | None = None) -> bool:
-        """Say whether an assignment will use what is seen in an epoch, so that it has to be recorded."""
+        """Say whether an assignment will use what is seen in an epoch, so that it has to be recorded.
+
+        Args:
+            epoch: Which, from 0.
+            epochs: How many the training has; None if that is not known.
+        """
         return epoch >= self.ignore and (epochs is None or self.stage(epoch, epochs=epochs).end < epochs)
