@@ -24,16 +24,15 @@ import etude
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
     "ablate_pairing", "ablate_scaling", "ablator_rq2", "asynchrony", "autoablation_inception", "autoablation_mnist",
-    "autoablation_titanic", "chaos", "contexts", "driver", "engines", "fidelity", "first_study", "gap", "handout", "importance_exact",
-    "importance_io", "importance_moved", "importance_overhead", "importance_repartition", "importance_verdict",
-    "mage_judged", "mage_limits", "mage_requests", "mage_scan", "mage_tokens", "moving_lines", "paper2",
-    "parallel_elastic", "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality",
+    "autoablation_titanic", "chaos", "contexts", "driver", "engines", "fidelity", "first_study", "gap", "handout",
+    "importance_exact", "importance_io", "importance_moved", "importance_overhead", "importance_repartition",
+    "importance_verdict", "mage_judged", "mage_limits", "mage_requests", "mage_scan", "mage_tokens", "moving_lines",
+    "paper2", "parallel_elastic", "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality",
     "removal_cost", "removal_zoo", "report_size", "report_time", "reports", "server", "simulate", "startup", "stopping",
-    "stragglers",
-    "system_lossless", "system_overhead", "system_pipetune", "system_profiles", "system_recognise", "system_regret",
-    "system_sizes", "system_tables", "system_tenants", "tablator", "verdicts_designs", "verdicts_golden",
-    "verdicts_margin", "verdicts_null", "verdicts_power", "verdicts_racing", "view", "weights_live", "weights_paper5",
-    "weights_prefix", "weights_stall", "weights_storage",
+    "stragglers", "system_lossless", "system_overhead", "system_pipetune", "system_profiles", "system_recognise",
+    "system_regret", "system_sizes", "system_tables", "system_tenants", "tablator", "verdicts_designs",
+    "verdicts_golden", "verdicts_margin", "verdicts_null", "verdicts_power", "verdicts_racing", "view", "weights_live",
+    "weights_paper5", "weights_prefix", "weights_stall", "weights_storage",
 )  # fmt: skip
 
 
