@@ -98,7 +98,9 @@ def test_the_call_of_the_page_has_its_workers_on_spark(block: str, tmp_path: Pat
 
 
 @pytest.mark.thorough
-def test_the_script_of_ray_tune_runs_and_its_results_come_along(block: str, tmp_path: Path) -> None:
+def test_the_script_of_ray_tune_runs_and_its_results_come_along(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the page reads of Ray's folder is what Ray writes there: `params.json`, with parameters of the space."""
     pytest.importorskip("ray.tune", exc_type=ImportError)
     written = script(tmp_path / "project", block, FILES)
@@ -113,9 +115,10 @@ def test_the_script_of_ray_tune_runs_and_its_results_come_along(block: str, tmp_
     def train(run, *, lr: float, width: int = 32) -> float:
         return lr + width
 
+    monkeypatch.setenv("ETUDE_STUDIES", str(tmp_path / "studies"))
     space = {"lr": etude.loguniform(1e-3, 1.0), "width": [16, 32, 64]}
     draft = etude.Experiment(train, metric="score", mode="max")
-    search = draft.tune(space, trials=8, workers=1, start=known, name=str(tmp_path / "came-along"), engine=simulated())
+    search = draft.tune(space, trials=8, start=known, engine=simulated())
     assert [trial.params for trial in search.trials] == known
 
 
