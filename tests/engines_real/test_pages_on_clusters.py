@@ -105,7 +105,7 @@ def test_the_script_of_ray_tune_runs_and_its_results_come_along(
     pytest.importorskip("ray.tune", exc_type=ImportError)
     written = script(tmp_path / "project", block, FILES)
     with from_others() as environment:
-        home = {**environment, "HOME": str(tmp_path), "RAY_AIR_NEW_OUTPUT": "0"}
+        home = {**environment, **PATIENT, "HOME": str(tmp_path), "RAY_AIR_NEW_OUTPUT": "0"}
         with started(written, environment=home) as driver:
             errors, _, told = driver.end(limit_s=LONGEST_S).splitlines()[-1].partition(" ")
     assert errors == "0"
