@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -17,20 +18,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.pages import FENCE, PAGES, REASON, ROOT, TEST, as_script, blocks_of, marked
 
 import etude
 from etude.core import lifecycle
 
-ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 DRAWN = (ARCHITECTURE, ROOT / "docs" / "concepts.md")
 """Pages with the diagram of what can become of a trial."""
 FAILURES = ROOT / "docs" / "failures.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
-FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NOT_RUN = re.compile(r"<!-- not run: *(.*?) *-->\s*\Z", re.DOTALL)
+LANGUAGES = {"bash", "console", "json", "mermaid", "python", "text", "toml", "yaml"}
+"""What is in blocks. Commands and files are checked by tests/test_commands_on_pages.py; a picture by its own table."""
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 DIAGRAM = re.compile(r"(```mermaid\n)(stateDiagram-v2\n.*?)(\n```)", re.DOTALL)
 NEEDS_TORCH = {"etude.frameworks.torch"}
@@ -40,22 +40,6 @@ LOADS_A_TRAINER = {
 }
 """They have no examples, and their libraries take ten seconds to load; tests/frameworks/test_callbacks.py and
 tests/frameworks/test_boosting.py do that."""
-
-
-def as_script(page: str) -> str:
-    """Return the code of a page's python blocks, each line where it stands on the page."""
-    lines = [""] * page.count("\n")
-    for block in FENCE.finditer(page):
-        if block[1] != "python":
-            continue
-        before = page[: block.start()]
-        if (skipped := NOT_RUN.search(before)) is not None:
-            assert skipped[1], "a block that is not run says why: <!-- not run: reason -->"
-            continue
-        first = before.count("\n") + 1
-        code = block[2].splitlines()
-        lines[first : first + len(code)] = code
-    return "\n".join(lines).rstrip()
 
 
 def anchors(page: str) -> set[str]:
@@ -253,8 +237,49 @@ def test_blocks_keep_their_line_numbers_and_may_be_left_out_for_a_reason() -> No
     first, skipped, last = (f"```python\n{code}\n```\n" for code in ("x = 1", "x = 2", "y = x"))
     script = as_script(f"one\n\n{first}<!-- not run: it needs a GPU -->\n\n{skipped}\n{last}")
     assert {n: line for n, line in enumerate(script.splitlines(), start=1) if line} == {4: "x = 1", 13: "y = x"}
+
+
+@pytest.mark.parametrize("mark", ["not run", "not run:", "not run: ", "run by somebody", "run by tests/test_docs.py"])
+def test_a_mark_without_a_reason_or_a_test_is_refused(mark: str) -> None:
     with pytest.raises(AssertionError, match="says why"):
-        as_script("<!-- not run: -->\n```python\nx = 1\n```\n")
+        as_script(f"<!-- {mark} -->\n```python\nx = 1\n```\n")
+
+
+def test_a_comment_that_is_no_mark_leaves_no_block_out() -> None:
+    mark, block = "<!-- not run: it needs a GPU -->\n", "```python\nx = 1\n```\n"
+    page = f"{mark}{block}\n<!-- a remark -->\n{block}\n{mark}\nA sentence.\n\n<!-- another -->\n{block}"
+    assert as_script(page).split() == ["x", "=", "1"] * 2
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "<!--" in p.read_text()], ids=name_of)
+def test_every_mark_stands_above_a_block_that_is_python(page: Path) -> None:
+    marks = re.findall(r"^<!-- *((?:not run|run by)\b.*?) *-->$", page.read_text(), re.MULTILINE)
+    found = marked(page.read_text())
+    assert [mark for mark, _ in found] == marks
+    for _, code in found:
+        ast.parse(code)
+
+
+def test_the_test_that_runs_a_block_is_there_and_takes_it_from_the_page() -> None:
+    for page in PAGES:
+        for mark, code in marked(page.read_text()):
+            if REASON.fullmatch(mark):
+                continue
+            file, test = TEST.fullmatch(mark).groups()  # type: ignore[union-attr]
+            source = (ROOT / file).read_text()
+            assert test in names_of_tests(source), f"{name_of(page)}: {mark}, which is not there"
+            assert "blocks_of(" in source or page.name in source, f"{file} reads no block of {name_of(page)}"
+            assert code in blocks_of(file, test)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_python_goes_by_another_name(page: Path) -> None:
+    """A block of `text` is not run, so code may not hide in one."""
+    for block in FENCE.finditer(page.read_text()):
+        assert block[1] in {"", *LANGUAGES}, f"{name_of(page)}: nothing reads blocks of {block[1]!r}"
+        if block[1] == "text":
+            with pytest.raises(SyntaxError):
+                ast.parse(block[2])
 
 
 if __name__ == "__main__":

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.pages import ROOT, as_script, check_command, etude_command, run
 from tests.test_benchmarks import NAMES
-from tests.test_coming_from import check_command, etude_command
-from tests.test_docs import ROOT, anchors, as_script
+from tests.test_docs import anchors
 
 import etude
 
@@ -150,20 +153,39 @@ def test_a_row_has_a_command_or_code_or_says_why_not(stem: str) -> None:
             assert any(said in row.here for said in GIVEN_UP), f"{row} does not say why"
         elif code or row.command == "the code below":
             page = (row.page.parent / code[0]) if code and code[0] else row.page
-            run = as_script(page.read_text()) or "tests/test_coming_from.py runs it -->" in page.read_text()
+            run = as_script(page.read_text()) or "<!-- run by tests/test_coming_from.py::" in page.read_text()
             assert run, f"{row}: no code of {page.name} is run"
         else:
             assert row.commands(), f"{row} has neither a command nor code"
 
 
+def would_make(*words: str) -> str:
+    """Return what make would carry out; it fails where there is no such target."""
+    if shutil.which("make") is None:
+        pytest.skip("there is no make here")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(
+        ["make", "-n", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.replace("\n", " ")
+
+
+def test_a_target_that_is_not_there_would_be_found() -> None:
+    with pytest.raises(AssertionError, match="nothing"):
+        would_make("nothing")
+
+
 @pytest.mark.parametrize("command", commands("make "))
 def test_what_is_made_is_there_and_run_small(command: str) -> None:
     _, target, *given = shlex.split(command)
-    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    planned = would_make(*shlex.split(command)[1:])
     if target != "bench":
+        assert planned, f"make {target} would do nothing"
         return
     said = dict(word.split("=", 1) for word in given)
     name = said.pop("NAME")
+    assert f"-m benchmarks.{name} " in planned + " "
     assert name in NAMES, f"no test runs {name}"
     common, itself = BENCHMARKS / "common.py", BENCHMARKS / f"{name}.py"
     options = {word for word in shlex.split(said.pop("ARGS", "")) if word.startswith("-")}
@@ -185,6 +207,28 @@ def test_a_script_is_there_with_its_options_and_run_small(command: str) -> None:
     assert '__name__ == "__main__"' in path.read_text()
     given = {word for word in rest if word.startswith("--")}
     assert given <= options_of(path)
+
+
+def test_the_pages_of_results_are_what_their_command_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import page
+
+    there = page.RESULTS
+    assert commands("python -m benchmarks.page")
+    monkeypatch.setattr(page, "RESULTS", tmp_path)
+    page.main()
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert "what-predicts-a-good-start.md" in written
+    assert [name for name in written if (tmp_path / name).read_text() != (there / name).read_text()] == []
+
+
+def test_what_takes_gpus_says_so_where_there_are_none(tmp_path: Path) -> None:
+    (command,) = [command for command in commands("python ") if "--gpus" in command]
+    script, *given = shlex.split(command)[1:]
+    (tmp_path / "CIFAR10").mkdir()
+    (tmp_path / "CIFAR10" / "test.npz").touch()
+    done = run(sys.executable, str(ROOT / script), *given, cwd=tmp_path, CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 2
+    assert "--gpus needs two GPUs or more, and there are 0" in done.stderr
 
 
 @pytest.mark.parametrize("command", commands("etude "))
@@ -240,7 +284,6 @@ def told(command: str, small: Path) -> str:
 
 
 def test_a_report_draws_the_best_so_far(small: Path) -> None:
-    assert "etude report STUDY" in commands("etude ")
     told("etude report STUDY --into out", small)
     assert "the line is the best value so far" in (small / "out" / "index.html").read_text()
 
@@ -255,7 +298,7 @@ def test_a_forecast_says_what_a_study_would_cost(small: Path) -> None:
     ("command", "says"),
     [
         ("etude components script.py:experiment", "lr"),
-        ("etude export STUDY --times", "score"),
+        ("etude export STUDY --times", "memory_mb"),
         ("etude run study.yaml", "2 trials"),
         ("etude system show", "threads"),
         ("etude mage suggest .", ""),
@@ -268,8 +311,8 @@ def test_a_command_of_a_row_runs_small(command: str, says: str, small: Path) -> 
 
 
 def test_all_commands_of_ours_are_run_by_somebody() -> None:
-    here = {"report", "forecast", "components", "export", "run", "system", "mage suggest", "mage scan"}
-    elsewhere = {"mage plan", "mage preview"}  # tests/test_coming_from.py
+    here = {"forecast", "components", "export", "run", "system", "mage suggest", "mage scan"}
+    elsewhere = {"mage plan", "mage preview", "view"}  # tests/test_coming_from.py, tests/test_commands_on_pages.py
     asks = {
         "mage first-call",
         "mage write",
