@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import shlex
@@ -325,3 +326,16 @@ def test_all_commands_of_ours_are_run_by_somebody() -> None:
     ).read_text()
     assert all(f'"{command.removeprefix("mage ")}"' in whole for command in asks)
     assert sys.version_info >= (3, 11)
+
+
+def test_the_figure_of_the_page_on_reproducing_comes_out_again(tmp_path: Path) -> None:
+    told = (ROOT / "docs" / "how-to" / "paper.md").read_text()
+    name, arguments = re.search(r'^make bench NAME=(\w+) ARGS="(.+)"$', told, re.MULTILINE).groups()
+    command = [sys.executable, "-m", f"benchmarks.{name}", *shlex.split(arguments), "--work-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    [span] = [row for row in json.loads(done.stdout.splitlines()[-1])["rows"] if row["name"].endswith("span_s")]
+    line = json.loads((ROOT / "docs" / "results" / "lines" / f"{name}.json").read_text())
+    assert span["median"] == next(row["median"] for row in line["rows"] if row["name"] == span["name"])
+    assert f"{span['name']} " in told
+    assert f" {span['median']:,.2f} " in told
+    assert f" {span['median']:,.2f} |" in (ROOT / "docs" / "results" / "ablation.md").read_text()

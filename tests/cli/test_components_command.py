@@ -73,6 +73,18 @@ def test_as_json_it_is_one_document(script: Path) -> None:
     assert found["layers"][0]["units"] == 4
 
 
+@pytest.mark.parametrize(("told", "more"), [([], ""), (["width=6"], "width=6 ")])
+def test_a_value_that_is_missing_is_asked_for_as_the_command_takes_it(script: Path, told: list[str], more: str) -> None:
+    script.write_text(SCRIPT.replace("lr: float = 0.1", "lr: float"))
+    done = CliRunner().invoke(app, ["components", f"{script}:experiment", *told])
+    assert done.exit_code == 2
+    assert done.output == (
+        "train() needs 'lr', and nothing gives it: it has no default and no value. Give it a value (lr=...), a "
+        f"default, or a place in the space. Here: etude components {script}:experiment {more}lr=0.1\n"
+    )
+    assert CliRunner().invoke(app, ["components", f"{script}:experiment", *told, "lr=0.1"]).exit_code == 0
+
+
 def test_a_configuration_that_cannot_be_is_a_usage_error(script: Path) -> None:
     done = CliRunner().invoke(app, ["components", f"{script}:experiment", "--at", "depth=6"])
     assert done.exit_code == 2

@@ -31,7 +31,18 @@ def test_people_get_a_table(tuned: Etude) -> None:
     assert done.code == 0, done.err
     assert done.out.startswith("Forecast of 8 trials ")
     assert "cost" in done.out
-    assert "brackets hold 90%" in done.out
+    assert "brackets hold 90%" in " ".join(done.out.split())
+
+
+def test_the_table_fits_where_no_terminal_says_how_wide_it_is_and_nothing_is_cut_off(
+    tuned: Etude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    options = ("--trials", "8", "--price-per-hour", "2", "--deadline", "60", "--failures", "0.2", *FEW)
+    told = tuned("forecast", "one", *options).out
+    assert max(map(len, told.splitlines())) <= 100
+    rows = json.loads(tuned("forecast", "one", *options, "--json").out)["rows"]
+    assert all(f"{row['misses']:.0%}" in told and f"{row['failed']:.0%}" in told for row in rows)
 
 
 @pytest.mark.parametrize(("options", "shown"), [((), None), (("-q",), False), (("--json",), False)])

@@ -33,6 +33,66 @@ def test_without_a_command_there_is_help(etude: Etude) -> None:
         assert f"\n  {command} " in done.out + done.err
 
 
+@pytest.mark.parametrize("group", [(), ("system",), ("mage",)])
+def test_no_line_of_the_help_is_cut_off_on_eighty_columns(
+    etude: Etude, monkeypatch: pytest.MonkeyPatch, group: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = etude(*group, "--help").out
+    assert max(map(len, told.splitlines())) <= 80
+    assert "..." not in told.replace("[ARGS]...", "")
+
+
+def test_the_help_has_each_command_once_below_a_heading(etude: Etude) -> None:
+    told = etude("--help").out
+    headings = [line for line in told.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings[1:] == [
+        "Run studies:",
+        "Look at studies:",
+        "Tell others:",
+        "Before a study:",
+        "Machines and disks:",
+    ]
+    listed = [line.split()[0] for line in told.partition("Run studies:")[2].splitlines() if line.startswith("  ")]
+    assert len(listed) == len(set(listed)) == 24
+
+
+@pytest.mark.parametrize(
+    ("given", "mend"),
+    [
+        (
+            ("ablate",),
+            "Run it as etude run script.py:experiment verb=ablate 'components=[dropout]' seeds=7, or write "
+            "experiment.ablate(['dropout'], seeds=7) in the script.",
+        ),
+        (
+            ("fit", "script.py:experiment", "--ranks", "2"),
+            "Run it as etude run script.py:experiment verb=fit 'at={study: NAME}', or write "
+            "experiment.fit(at=search.best) in the script.",
+        ),
+        (
+            ("check", "script.py:experiment", "lr=0.2", "--json"),
+            "Run it as etude run script.py:experiment verb=check lr=0.2, or write experiment.check(lr=0.1) in the "
+            "script.",
+        ),
+    ],
+)
+def test_a_verb_that_is_no_command_says_how_it_is_run(etude: Etude, given: tuple[str, ...], mend: str) -> None:
+    done = etude(*given)
+    told = f"There is no command `etude {given[0]}`. {mend}"
+    assert (done.code, done.err) == (2, f"{told}\n")
+    assert done.out == (f'{{\n  "error": "{told}"\n}}\n' if "--json" in given else "")
+
+
+def test_what_a_verb_that_is_no_command_says_does_it(tuned: Etude) -> None:
+    assert "returned" in tuned("run", "script.py:experiment", "verb=check", "lr=0.2").out
+    assert tuned("run", "script.py:experiment", "verb=fit", "at={study: one}", "-q").code == 0
+    done = tuned(
+        "run", "script.py:experiment", "verb=ablate", "components=[epochs]", "seeds=7", "lr=0.1", "dry_run=true"
+    )
+    assert "base: nothing is taken away" in done.out, done.err
+
+
 def test_the_version_is_told(etude: Etude) -> None:
     done = etude("--version")
     assert (done.code, done.out) == (0, f"etude {__version__}\n")
@@ -162,10 +222,21 @@ def test_a_study_is_shown_to_programs(tuned: Etude) -> None:
 def test_an_unknown_study_is_one_line_with_the_nearest_name(tuned: Etude) -> None:
     done = tuned("show", "onne")
     assert (done.code, done.out) == (1, "")
-    assert done.err == (
-        "onne is not a study: it has no journal.sqlite. `etude ls` lists the studies that there are. "
-        "Did you mean 'one'?\n"
+    assert done.err == ("There is no study onne. `etude ls` lists the studies that there are. Did you mean 'one'?\n")
+
+
+def test_a_study_that_nothing_is_near_to_is_one_line_with_those_there_are(tuned: Etude) -> None:
+    assert tuned("show", "digits").err == (
+        "There is no study digits. `etude ls` lists the studies that there are. In studies there are: one.\n"
     )
+    shutil.copytree("studies/one", "studies/ones")
+    assert tuned("show", "onne").err.endswith(" Did you mean 'one' or 'ones'?\n")
+    Path("digits").mkdir()
+    assert tuned("show", "digits").err == (
+        "digits is not a study: it has no journal.sqlite. `etude ls` lists the studies that there are.\n"
+    )
+    shutil.rmtree("studies")
+    assert tuned("show", "one").err == "There is no study one. `etude ls` lists the studies that there are.\n"
 
 
 def test_trials_are_sorted_filtered_and_cut(tuned: Etude) -> None:
@@ -322,7 +393,7 @@ def test_the_doctor_finds_a_folder_that_cannot_be_written(etude: Etude, monkeypa
 @pytest.mark.parametrize(
     ("code", "call", "error"),
     [
-        (1, ["show", "nothing", "--json"], "nothing is not a study"),
+        (1, ["show", "nothing", "--json"], "There is no study nothing."),
         (2, ["logs", "one", "99", "--json"], "Study one has no trial 99: it has trials 0 to 5, 6 trials."),
         (2, ["logs", "one", "many", "--json"], "Invalid value for "),
         (2, ["show", "one", "--json", "--nothing"], "No such option: --nothing"),

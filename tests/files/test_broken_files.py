@@ -143,7 +143,7 @@ BROKEN = {
     ),
     "a study to reuse that is none": (
         f"{TUNE}space: {{width: [3]}}\nreuse: [nothing]\n",
-        "study.yaml:4:9: nothing is not a study: it has no journal.sqlite.",
+        "study.yaml:4:9: There is no study nothing.",
     ),
     "a text for a number": (
         f'{TUNE}space: {{width: [3]}}\ntrials: "10"\n',
@@ -291,7 +291,7 @@ BROKEN = {
     ),
     "a study that is none": (
         "experiment: script.py:experiment\nverb: fit\nat: {study: nothing}\n",
-        "study.yaml:3:5: nothing is not a study: it has no journal.sqlite.",
+        "study.yaml:3:5: There is no study nothing.",
     ),
     "weights that are not there": (
         "experiment: script.py:experiment\nverb: fit\nweights: nothing.safetensors\n",

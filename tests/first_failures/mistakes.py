@@ -517,10 +517,9 @@ AFTERWARDS: Final = (
     Mistake(
         "misspells the name of a study",
         call(TUNE + 'etude.open("frist")'),
-        "NotAStudyError: frist is not a study: it has no journal.sqlite. `etude ls` lists the studies that there are. "
-        "Did you mean 'first'?",
-        "is not a study: it has no journal.sqlite",
-        "There is no study of that name or in that folder.",
+        "NotAStudyError: There is no study frist. `etude ls` lists the studies that there are. Did you mean 'first'?",
+        "There is no study",
+        "None of that name is kept below the folder that you are in.",
         "`etude ls`, or the name that the message asks after.",
     ),
 )
@@ -571,6 +570,17 @@ COMMANDS: Final = (
         "A domain is written as in Python, without `etude.`.",
         "`lr='loguniform(1e-4, 1)'`, in quotes.",
         ("tune", "script.py:experiment", "lr=unifrm(0, 1)", "--trials", "2"),
+        2,
+    ),
+    Mistake(
+        "takes a verb of Python for a command",
+        call(""),
+        "There is no command `etude ablate`. Run it as etude run script.py:experiment verb=ablate "
+        "'components=[dropout]' seeds=7, or write experiment.ablate(['dropout'], seeds=7) in the script.",
+        "There is no command",
+        "`ablate`, `fit` and `check` are calls of Python, and verbs of `etude run`.",
+        "The command of the message; more of it stands in a file.",
+        ("ablate", "script.py:experiment"),
         2,
     ),
     Mistake(

@@ -433,12 +433,12 @@ def spoilt(tmp_path: Path, *, facts: int = 3000) -> Path:
 
 @both
 def test_a_folder_that_is_not_there_or_has_no_journal_is_no_study(tmp_path: Path, call: Any) -> None:
-    for folder in (tmp_path, tmp_path / "missing"):
+    empty, missing = tmp_path, tmp_path / "missing"
+    told = {empty: f"{empty} is not a study: it has no {FILE}.", missing: f"There is no study {missing}."}
+    for folder, what in told.items():
         with untouched(tmp_path), pytest.raises(NotAStudyError) as refused:
             call(folder)
-        assert str(refused.value) == (
-            f"{folder} is not a study: it has no {FILE}. `etude ls` lists the studies that there are."
-        )
+        assert str(refused.value) == f"{what} `etude ls` lists the studies that there are."
 
 
 @both

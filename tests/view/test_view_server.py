@@ -247,7 +247,7 @@ def test_what_cannot_be_shown_is_refused_before_anything_is_served(tmp_path: Pat
     )
     nothing = ran(str(tmp_path / "t"))
     assert nothing.returncode == 1
-    assert "is not a study" in nothing.stderr
+    assert nothing.stderr.startswith(f"There is no study {tmp_path / 't'}.")
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn"])

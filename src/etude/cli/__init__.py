@@ -9,6 +9,9 @@ of a command the document is ``{"error": ...}``. Commands import what they need 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
 import typer
 
 from etude.cli import (
@@ -50,33 +53,21 @@ def _root(
     """One training function, every study: look at studies, start them, go on with them."""
 
 
-for command in (
-    studies.ls,
-    studies.show,
-    studies.trials,
-    machines.machines,
-    logs.logs,
-    export.export,
-    report.report,
-    report.compare,
-    view.view,
-    debug.debug,
-    disk.du,
-    disk.gc,
-    forecast.forecast,
-    components.components,
-    run.schema,
-    run.run,
-    work.tune,
-    work.resume,
-    work.stop,
-    work.demo,
-    machine.doctor,
-    worker.worker,
-):
-    app.command()(command)
-app.add_typer(system.app)
-app.add_typer(mage.app)
+GROUPS: Final[Mapping[str, Sequence[Callable[..., Any] | typer.Typer]]] = {
+    "Run studies": (run.run, work.tune, work.resume, work.stop, work.demo),
+    "Look at studies": (studies.ls, studies.show, studies.trials, logs.logs, view.view, machines.machines, debug.debug),
+    "Tell others": (report.report, report.compare, export.export),
+    "Before a study": (forecast.forecast, components.components, run.schema, mage.app),
+    "Machines and disks": (machine.doctor, worker.worker, system.app, disk.du, disk.gc),
+}
+"""Heading in the help -> the commands below it."""
+
+for heading, commands in GROUPS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=heading)
+        else:
+            app.command(rich_help_panel=heading)(command)
 
 
 def main() -> None:

@@ -64,9 +64,10 @@ def debug(
     pdb: Annotated[bool, typer.Option("--pdb", help="Open the debugger where an exception was raised.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a trial again in the foreground, and compare what comes of it with what is on record.
+    """Run a trial again in the foreground, as a debugger wants it.
 
-    It runs in this very process, so breakpoints work. Nothing is written to the study.
+    What comes of it is compared with what is on record. It runs in this very process, so breakpoints work. Nothing is
+    written to the study.
     """
     search = open_study(study)
     if search.simulated:

@@ -61,7 +61,7 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what killed studies left behind: files of checkpoints that nobody needs.
+    """Remove files of checkpoints that killed studies left behind.
 
     A study that is at work does this by itself, and is left alone.
     """

@@ -72,7 +72,9 @@ def export(
         bool, typer.Option("--json", help="The same as --format json; with --to, say as JSON what was done.")
     ] = False,
 ) -> None:
-    """Write the trials of a study, or their reports, as a table; or the study as an experiment file (yaml).
+    """Write a study as a table, or give it to another tool.
+
+    The table has its trials, or their reports. With --format yaml the study becomes an experiment file.
 
     Of a trial that was tried several times, the reports of its newest attempt count, and those that this one went on
     from. With --to, the whole study goes to another tool.

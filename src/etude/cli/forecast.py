@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import shutil
+import textwrap
+from typing import Annotated, Any, Final
 
 import typer
 
 from etude.cli import complete
 from etude.cli.shell import AsJson, open_study, print_json, print_table
+
+MOST_COLUMNS: Final = 100
+"""Of the table where nobody says how wide a line is, and of sentences: programs have ``--json``."""
 
 
 def forecast(
@@ -47,7 +52,10 @@ def forecast(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a study would take with 1, 2, 4, ... workers, from trials that were measured."""
+    """Say what a larger study would take, by one that was measured.
+
+    With 1, 2, 4, ... workers: time, cost, and what stopping early would save and risk.
+    """
     from etude.cli import options
     from etude.forecasting.forecast import forecast as foretell
     from etude.forecasting.found import newest_study_at
@@ -72,6 +80,8 @@ def forecast(
         print_json(found.to_dict())
         return
     first, *rest = found.sentences()
-    print(first)
-    print_table(found.head(), found.cells())
-    print("\n".join(rest))
+    width = min(shutil.get_terminal_size((MOST_COLUMNS, 24)).columns, MOST_COLUMNS)
+    print(textwrap.fill(first, width))
+    head = [title.replace(" ", "\n") for title in found.head()]
+    print_table(head, [[cell.replace(" (", "\n(") for cell in row] for row in found.cells()], most=MOST_COLUMNS)
+    print("\n".join(textwrap.fill(sentence, width) for sentence in rest))

@@ -28,7 +28,10 @@ def machines(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show time and energy of trials whose machines were tuned, what that saved, and what probing cost."""
+    """Show time and energy of trials whose machines were tuned.
+
+    With what that saved, and what probing cost.
+    """
     search = open_study(study)
     found = search.machines
     if trial is None and not decisions:

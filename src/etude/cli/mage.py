@@ -53,7 +53,7 @@ NOTHING_SAID = OfThePlan()
 app = typer.Typer(
     cls=MageShell,
     name="mage",
-    help="Ablations of code that nobody parametrised: variants are written, verified, approved, and then a study.",
+    help="Ablate code that nobody parametrised.\n\nVariants are written, verified, approved, and then a study.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -64,7 +64,10 @@ app = typer.Typer(
 
 @app.command()
 def scan(paths: Paths = None, entry: Entry = "", as_json: AsJson = False) -> None:
-    """Show what is marked in a project, what is odd about it, and what is left out."""
+    """Show what is marked in a project, and what is odd about it.
+
+    Also what is left out.
+    """
     from etude.mage.loop import preparing
 
     project = preparing.look_at_all(paths or [Path()], entry=entry)
@@ -87,8 +90,9 @@ def suggest(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Propose marks for a project as a diff; with --planner a plan as well, to be approved and then written.
+    """Propose marks for a project, as a diff.
 
+    With --planner a plan as well, to be approved and then written.
     With a planner the marks are those of its plan: with them the same is planned without asking anybody.
     """
     import msgspec
@@ -136,7 +140,10 @@ def plan(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the untouched program, and show what would be written, and by which claims it is known to be done."""
+    """Run the untouched program, and show what would be written.
+
+    Also by which claims each variant is known to be done.
+    """
     from etude.mage.loop import at_hand
 
     folder = studies.folder_of(path, name)
@@ -162,7 +169,10 @@ def preview(
     of_asking: OfAsking,
     as_json: AsJson = False,
 ) -> None:
-    """Print exactly what would be sent, to which host, how many bytes, and what is left out. Nothing is sent."""
+    """Print exactly what would be sent, and to which host.
+
+    With how many bytes it has, and what is left out. Nothing is sent.
+    """
     import msgspec
 
     from etude.mage.asking.preview import Preview, text_of
@@ -222,7 +232,10 @@ def write(
     variant: Only = "",
     as_json: AsJson = False,
 ) -> None:
-    """Have variants written, checked and run, until each waits for a person or came to nothing. Again goes on."""
+    """Have variants written, checked and run.
+
+    Until each waits for a person, or came to nothing. The same command again goes on.
+    """
     if variant and own is None:
         raise ConfigError(
             f"--variant {variant} says whose patch --from is, and there is no --from. Leave it out: all variants are "
@@ -257,7 +270,10 @@ def resume(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a study that was broken off, with what was said of it: whoever wrote is asked, within its limits."""
+    """Go on with a study that was broken off.
+
+    With what was said of it: whoever wrote is asked, within its limits.
+    """
     from etude.results.finding import find
 
     before = studies.setup_of(study)
@@ -284,7 +300,10 @@ def first_call(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write variants, in the words of AblationMage: the same as ``write``, and errors come back by themselves."""
+    """Write variants, in the words of AblationMage.
+
+    The same as `write`, and errors come back by themselves.
+    """
     import dataclasses
 
     root, script, docs = studies.sources(documents)
@@ -314,7 +333,10 @@ def followup_call(
     variant: Only = "",
     as_json: AsJson = False,
 ) -> None:
-    """Send variants that wait back with what went wrong, in the words of AblationMage: a review with a note."""
+    """Send variants back, in the words of AblationMage.
+
+    Those that wait, with what went wrong: a review with a note.
+    """
     from etude.mage.loop import at_hand
     from etude.mage.loop.ladder import trial_that_failed
     from etude.mage.loop.preparing import read_docs
@@ -363,7 +385,10 @@ def review(
     sandbox: SandboxTier = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show each variant that waits, and approve, reject, edit or skip it. Enter alone approves nothing."""
+    """Show each variant that waits; approve, reject or edit it.
+
+    Or skip it. Enter alone approves nothing.
+    """
     from etude.mage.loop import at_hand
     from etude.mage.patch.making import make_patch_of_trees
     from etude.mage.review.approving import who
@@ -446,7 +471,10 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Run it although so few seeds can decide nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train the accepted variants beside the untouched program: an ordinary ablation in the same study."""
+    """Train the accepted variants beside the untouched program.
+
+    It is an ordinary ablation, in the same study.
+    """
     from etude.mage.loop.session import read
     from etude.results.finding import find
 
@@ -486,7 +514,10 @@ def export(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write each accepted variant as complete sources that need no Étude, with how to run them and what changed."""
+    """Write each accepted variant as complete sources.
+
+    They need no Étude; how to run them and what changed stand with them.
+    """
     from etude.mage.handover.exporting import export as write_out
     from etude.mage.loop.book import Did
 
@@ -517,7 +548,10 @@ def explain(
     of_asking: OfAsking,
     as_json: AsJson = False,
 ) -> None:
-    """Have a study's report told in prose, in which every number must occur in the report."""
+    """Have a study's report told in prose.
+
+    Every number in it must occur in the report.
+    """
     import json
 
     import msgspec

@@ -35,7 +35,10 @@ def report(
     show: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report of a study: a page that needs no network, with its figures and tables as files."""
+    """Write a report of a study: a page with figures and tables.
+
+    The page needs no network; figures and tables are files as well.
+    """
     search = open_study(study)
     if sections is not None:
         _load(sections)

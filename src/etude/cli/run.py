@@ -36,7 +36,9 @@ def run(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do what an experiment file says: run, check, tune, ablate or fit.
+    """Do what a file says: run, check, tune, ablate or fit.
+
+    Without a file: etude run SCRIPT.py:NAME verb=ablate 'components=[dropout]' seeds=7.
 
     The same file again goes on with its study. Its script is run as it is imported, up to a call that starts a study.
     """
@@ -129,9 +131,10 @@ def schema(
         Path | None, typer.Option("--output", "-o", help="The file; by default standard output.", dir_okay=False)
     ] = None,
 ) -> None:
-    """Write a JSON Schema for experiment files, so that an editor completes keys and marks what cannot be.
+    """Write a JSON Schema for experiment files, for editors.
 
-    For VS Code the first line of a file says where it is: # yaml-language-server: $schema=FILE
+    With it an editor completes keys and marks what cannot be. For VS Code
+    the first line of a file says where it is: # yaml-language-server: $schema=FILE
     """
     import json
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 from typer.core import TyperGroup
 
+from etude.cli.wording import CALLS, verb_in_a_command
 from etude.core.errors import ConfigError, EtudeError
 from etude.core.text import visible_lines
 
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from etude.results.search import Search, TrialResult
 
 LONGEST_WHOLE: Final = 20
-"""Characters of a cell that a narrow terminal does not break."""
+"""Characters of a cell that a narrow terminal does not break, unless such cells alone are wider than it is."""
+
+GAP: Final = 3
+"""Columns between two cells."""
 
 BY_A_PROGRAM: Final = "etude.by_a_program"
 
@@ -47,6 +51,24 @@ class Shell(TyperGroup):
         ctx.meta[BY_A_PROGRAM] = "--json" in args
         return super().parse_args(ctx, args)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands below the headings that they were given, in one row of columns."""
+        shown = [(name, command) for name, command in self.commands.items() if not command.hidden]
+        widest = max((len(name) for name, _ in shown), default=0)
+        below: dict[str, list[tuple[str, str]]] = {}
+        for name, command in shown:
+            told = command.get_short_help_str(formatter.width - 6 - widest)
+            below.setdefault(_heading(command), []).append((name.ljust(widest), told))
+        for heading, rows in below.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that was named; a verb of Python that is none says how it is run from here."""
+        if args[0] not in self.commands and args[0] in CALLS:
+            raise ConfigError(verb_in_a_command(args[0], args[1:]))
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command and turn what it raises into an exit code, and into a document for a program."""
         try:
@@ -61,6 +83,11 @@ class Shell(TyperGroup):
         except BrokenPipeError:  # the reader of our output has left, as `head` does
             sys.stderr.close()
             raise typer.Exit(Code.OK) from None
+
+
+def _heading(command: Any) -> str:
+    given = getattr(command, "rich_help_panel", None)
+    return given if isinstance(given, str) else "Commands"
 
 
 def print_version(wanted: bool) -> None:
@@ -125,25 +152,38 @@ def standard_output_kept(wanted: bool) -> Iterator[None]:
         os.close(ours)
 
 
-def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table for people; numbers to the right."""
+def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, most: int | None = None) -> None:
+    """Print a table for people; numbers to the right.
+
+    Args:
+        head: The titles.
+        rows: The cells of each row.
+        most: Columns that it may take where nobody says how wide a line is; without it lines stay whole there.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    texts = [list(row) for row in rows]
-    for i, title in enumerate(head):
-        cells = [row[i] for row in texts if row[i]]
-        whole = all(len(cell) <= LONGEST_WHOLE for cell in cells)
-        justify: Literal["left", "right"] = "right" if all(map(_is_number, cells)) else "left"
-        table.add_column(title, justify=justify, overflow="fold", no_wrap=whole)
-    for row in texts:
-        table.add_row(*map(Text, row))
     console = Console()
     if not console.is_terminal:
-        console = Console(width=10_000)  # a pipe has no width: whoever reads it wants lines that are whole
+        console = Console(width=most or 10_000)  # a pipe has no width: whoever reads it wants lines that are whole
+    texts = [list(row) for row in rows]
+    columns = [(title, [row[i] for row in texts if row[i]]) for i, title in enumerate(head)]
+    widths = {title: max(map(len, "\n".join((title, *cells)).split("\n"))) for title, cells in columns}
+    whole = {
+        title
+        for title, cells in columns
+        if all(len(line) <= LONGEST_WHOLE for cell in cells for line in cell.split("\n"))
+    }
+    if sum(widths[title] + GAP for title in whole) > console.width:
+        whole -= {title for title, cells in columns if any(" " in text for text in (title, *cells))}
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title, cells in columns:
+        justify: Literal["left", "right"] = "right" if all(map(_is_number, cells)) else "left"
+        table.add_column(title, justify=justify, overflow="fold", no_wrap=title in whole)
+    for row in texts:
+        table.add_row(*map(Text, row))
     console.print(table)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="system",
-    help="Look at what of this machine can be tuned, at what is remembered of it, and at who shares it.",
+    help="See what of this machine can be tuned, and who shares it.\n\nAlso what is remembered of it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -46,7 +46,10 @@ def show(
     history: AHistory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which knobs there are, how closely one can look, what tells energy, and what is remembered."""
+    """Show which knobs there are, and what is remembered.
+
+    Also how closely one can look, and what tells energy.
+    """
     from etude.system.knobs import catalogue
     from etude.system.meters.best import best_meter
     from etude.system.profile import profiler
@@ -89,7 +92,10 @@ def show(
 
 @app.command()
 def export(file: AFile, history: AHistory = None, as_json: AsJson = False) -> None:
-    """Write all that is remembered into a new file, for another machine or a colleague."""
+    """Write all that is remembered into a new file.
+
+    For another machine, or for a colleague.
+    """
     with _opened(history) as opened:
         _refuse_unreadable(opened)
         n = opened.export_to(file)
@@ -98,7 +104,10 @@ def export(file: AFile, history: AHistory = None, as_json: AsJson = False) -> No
 
 @app.command("import")
 def import_(file: AFile, history: AHistory = None, as_json: AsJson = False) -> None:
-    """Add what an export has, all or nothing; what is known already is not added twice."""
+    """Add what an export has, all or nothing.
+
+    What is known already is not added twice.
+    """
     from etude.system.history import History
 
     with History.open(history) as opened:
@@ -149,7 +158,10 @@ def campaign(
     history: AHistory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure many settings of a training on purpose, one an epoch, in as many runs as it takes: a first history."""
+    """Measure many settings of a training, for a first history.
+
+    One in each epoch, on purpose, in as many runs as it takes.
+    """
     from etude.cli.options import read_start
     from etude.files import scripts
     from etude.system.asked import System
@@ -195,7 +207,10 @@ def campaign(
 
 @app.command()
 def restore(as_json: AsJson = False) -> None:
-    """Put back the clock and the power limits that a study has left changed which was killed."""
+    """Put back clock and power limits after a study was killed.
+
+    Only what such a study has left changed.
+    """
     from etude.system.applied.restoring import restore
 
     found = restore()

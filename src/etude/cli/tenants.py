@@ -25,7 +25,10 @@ ALedger = Annotated[
 
 
 def tenants(ledger: ALedger = None, as_json: AsJson = False) -> None:
-    """Show which studies share this machine and what they hold of it, and how long those took that have ended."""
+    """Show which studies share this machine, and what they hold.
+
+    Also how long those took that have ended.
+    """
     from etude.core.clock import WallClock
     from etude.system.budget import Amount
     from etude.system.ledger import Ledger

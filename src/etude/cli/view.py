@@ -37,7 +37,7 @@ def view(
     ] = False,
     show: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
 ) -> None:
-    """Follow a study, or all studies in a folder, on a page in the browser.
+    """Follow a study, or all of a folder, on a page in the browser.
 
     The page shows, and changes nothing. Its link holds a token, another one at each start; ETUDE_VIEW_TOKEN keeps one.
     """

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from etude.core.errors import ConfigError, StudyError
@@ -21,6 +22,13 @@ OPTIONS: Final = {
     "grace_s": "grace",
 }
 """Arguments of ``tune`` -> the options that give them."""
+
+CALLS: Final = {
+    "ablate": ("experiment.ablate(['dropout'], seeds=7)", "'components=[dropout]' seeds=7"),
+    "fit": ("experiment.fit(at=search.best)", "'at={study: NAME}'"),
+    "check": ("experiment.check(lr=0.1)", "lr=0.1"),
+}
+"""Verb of Python that is no command -> how it is called there, and with what from a prompt."""
 
 CALL: Final = r"[A-Za-z_][\w.]*\([^()]*\)"
 GIVEN: Final = re.compile(
@@ -53,6 +61,23 @@ def in_options(message: str) -> str:
         'Pass --wait-for-workers 2 --workers 8, or --wait-for-workers 2.'
     """
     return GIVEN.sub(_option, message)
+
+
+def verb_in_a_command(verb: str, given: Sequence[str]) -> str:
+    """Return how a verb that is no command is run from a prompt, and from Python.
+
+    Example:
+        >>> print(verb_in_a_command("check", ["digits.py:experiment", "lr=0.1"]))
+        There is no command `etude check`. Run it as etude run digits.py:experiment verb=check lr=0.1, or write
+        experiment.check(lr=0.1) in the script.
+    """
+    call, such_as = CALLS[verb]
+    place = next((word for word in given if ".py" in word and "=" not in word), "script.py:experiment")
+    arguments = " ".join(shlex.quote(word) for word in given if "=" in word and not word.startswith("-"))
+    return (
+        f"There is no command `etude {verb}`. Run it as etude run {place} verb={verb} {arguments or such_as}, or write "
+        f"{call} in the script."
+    )
 
 
 def _option(found: re.Match[str]) -> str:

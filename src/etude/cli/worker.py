@@ -26,7 +26,10 @@ def worker(
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="How many workers this machine has.")] = 1,
 ) -> None:
-    """Bring this machine's workers to a study that runs elsewhere, until it is over."""
+    """Bring this machine's workers to a study that runs elsewhere.
+
+    They stay until it is over, or until they are sent away.
+    """
     from etude.engines.node import carry
     from etude.wire.credentials import read_invitation
 

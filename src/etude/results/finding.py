@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from etude.core.near import did_you_mean
+from etude.core.near import nearest
 from etude.core.text import few
 from etude.store import shared
 from etude.store.fetch import copy, is_mirror, mirror_of, split
@@ -60,7 +60,10 @@ def instead_of(given: str | os.PathLike[str]) -> str:
     )
     if inside:
         return f" There are studies in it, so give one of them: {few(inside)}."
-    return f" {did_you_mean(path.name, [folder.name for folder in studies_here()])}".rstrip()
+    here = [folder.name for folder in studies_here()]
+    if near := nearest(path.name, here, n=3):
+        return f" Did you mean {' or '.join(map(repr, near))}?"
+    return f" In {studies_folder()} there are: {few(here)}." if here and not path.exists() else ""
 
 
 def _changed_at(folder: Path) -> float:

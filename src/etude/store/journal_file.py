@@ -210,9 +210,8 @@ def look_before_touching(folder: Path) -> None:
         with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
             application, version = _number(connection, "application_id"), _version(connection)
     except (FileNotFoundError, NotADirectoryError):
-        raise NotAStudyError(
-            f"{folder} is not a study: it has no {FILE}. `etude ls` lists the studies that there are."
-        ) from None
+        told = f"{folder} is not a study: it has no {FILE}" if folder.exists() else f"There is no study {folder}"
+        raise NotAStudyError(f"{told}. `etude ls` lists the studies that there are.") from None
     except (OSError, sqlite3.Error) as error:
         if isinstance(error, sqlite3.Error) and (folder / f"{FILE}-wal").exists() and _code(error) in TORN:
             return  # the rest of it is in the write-ahead log, which this look leaves out; opening it tells
