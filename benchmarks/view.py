@@ -20,7 +20,7 @@ from benchmarks.common import Benchmark, Cell, Quantity, Result, Target
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 REPORTS: Final = 5
-LIMIT_S: Final = 300.0
+LIMIT_S: Final = 120.0
 """How long anything is waited for on a page."""
 STARTS_S: Final = 120.0
 STEP_S: Final = 0.01
