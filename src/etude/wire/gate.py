@@ -55,6 +55,9 @@ FILES: Final = 1 << 16
 OTHERS: Final = 256
 """Of these, so many are for the rest of the driver's process."""
 BACKLOG: Final = 1_024
+"""So many may wait in front of the gate."""
+AT_ONCE: Final = 4
+"""Of the strangers that there may be, one in so many is taken on at a time: none is sent away meanwhile."""
 STRANGER_B: Final = 1 << 16
 NODE_B: Final = 1 << 26
 """Bytes of the largest frame that a stranger, and that a node may send."""
@@ -144,7 +147,9 @@ class Gate:
 
     async def _listen(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Doorstep(self), sock=sock, backlog=BACKLOG)
+        at_once = max(1, self._most_strangers // AT_ONCE)
+        self._server = await loop.create_server(lambda: Doorstep(self), sock=sock, backlog=at_once)
+        sock.listen(BACKLOG)  # more may wait than are taken on at once
 
     def beat(self) -> None:
         """Have all nodes know that we are alive."""
@@ -534,7 +539,7 @@ def _files_that_may_be_open() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return FILES
+        return wanted
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         return wanted
