@@ -29,7 +29,7 @@ DRAWN = (ARCHITECTURE, ROOT / "docs" / "concepts.md")
 FAILURES = ROOT / "docs" / "failures.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
-LANGUAGES = {"bash", "console", "json", "mermaid", "python", "text", "toml", "yaml"}
+LANGUAGES = {"bash", "console", "diff", "json", "mermaid", "python", "text", "toml", "yaml"}
 """What is in blocks. Commands and files are checked by tests/test_commands_on_pages.py; a picture by its own table."""
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 DIAGRAM = re.compile(r"(```mermaid\n)(stateDiagram-v2\n.*?)(\n```)", re.DOTALL)
