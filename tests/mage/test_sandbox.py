@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import left_below, permitted
+from tiers import _before, left_below, permitted  # noqa: F401 - the first is a fixture
 
 import etude
 from etude.core.errors import ConfigError, SandboxMissing

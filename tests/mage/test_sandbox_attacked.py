@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiers import left_below, permitted
+from tiers import _before, left_below, permitted  # noqa: F401 - the first is a fixture
 
 from etude.mage.facts import Facts
 from etude.mage.probe.metrics import printed, written

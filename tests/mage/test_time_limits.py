@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tiers import left_below, permitted
+from tiers import _before, left_below, permitted  # noqa: F401 - the first is a fixture
 
 from etude.mage.sandbox import supervising
 from etude.mage.sandbox.protocol import Job, Limits, Ran, Sandbox, Tier

@@ -21,8 +21,18 @@ def permitted(tier: Tier) -> Sandbox:
         pytest.skip(f"no sandbox {tier.value} here: {str(error).partition(NOT_RUNNING)[0].strip()}")
 
 
+BEFORE: set[int] = set()
+"""Processes below this one that were there before a test began: browsers and servers that other tests share."""
+
+
+@pytest.fixture(autouse=True)
+def _before() -> None:
+    BEFORE.clear()
+    BEFORE.update(below(os.getpid()))
+
+
 def left_below() -> list[int]:
-    """Return the processes below this one, without those that other tests keep warm: workers and what serves them."""
+    """Return the processes below this one that a test has left, without workers and what is kept warm for them."""
 
     def is_kept(pid: int) -> bool:
         try:
@@ -31,4 +41,4 @@ def left_below() -> list[int]:
             return True  # it has ended
         return b"etude.worker" in command or b"etude.tune" in command or b"multiprocessing" in command
 
-    return [pid for pid in below(os.getpid()) if not is_kept(pid)]
+    return [pid for pid in below(os.getpid()) if pid not in BEFORE and not is_kept(pid)]
