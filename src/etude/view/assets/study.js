@@ -239,6 +239,7 @@
   // --- the line to the server -----------------------------------------------------------------------
 
   const say = (text) => { by("line").textContent = text; };
+  let away = false;  // what else is said stays: news come many times a second
   const lost = async () => {
     try {
       const answer = await fetch(location.pathname);
@@ -248,13 +249,15 @@
       }
     } catch { /* it does not answer at all */ }
     say("The server does not answer; trying again.");
+    away = true;
     setTimeout(listen, AGAIN_MS);
   };
   const listen = () => {
     const line = new EventSource(`${view.base}/events?after=${encodeURIComponent(seq)}`);
     line.addEventListener("study", (event) => {
       const told = JSON.parse(event.data);
-      say("");
+      if (away) say("");
+      away = false;
       head = told.head;
       if (told.rows) take(told.rows);
       seq = event.lastEventId;
