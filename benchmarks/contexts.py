@@ -208,7 +208,6 @@ def work(args: Mapping[str, Any], place: Path) -> Result:
         "green": green,
         "wrong": len(wrong),
         "details": found,
-        "source": _digest(here),
         "recorded": _recorded(place),
     }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import _before, left_below, permitted  # noqa: F401 - the first is a fixture
+from tiers import Left, permitted
 
 import etude
 from etude.core.errors import ConfigError, SandboxMissing
@@ -137,7 +137,7 @@ def test_cpu_time_ends(limited: Sandbox, tmp_path: Path) -> None:
     assert (ran.code, ran.signal, ran.timed_out) == (None, 24, False)  # SIGXCPU
 
 
-def test_a_fork_bomb_is_ended_with_all_that_it_forked(limited: Sandbox, tmp_path: Path) -> None:
+def test_a_fork_bomb_is_ended_with_all_that_it_forked(limited: Sandbox, tmp_path: Path, left_below: Left) -> None:
     # Where the kernel counts as well it may be the first to say no, and a bomb does not go by that.
     code = "import os, time\nfor _ in range(2000):\n try: os.fork() or time.sleep(60)\n except OSError: time.sleep(60)"
     ran = limited.run(python(code, tmp_path, processes=20))
@@ -261,7 +261,7 @@ AS_NOBODY = (
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="whoever runs this is unprivileged already")
 @pytest.mark.parametrize("tier", Tier)
-def test_an_unprivileged_user_has_the_same_sandboxes(tier: Tier) -> None:
+def test_an_unprivileged_user_has_the_same_sandboxes(tier: Tier, left_below: Left) -> None:
     with tempfile.TemporaryDirectory(prefix="etude-") as place:
         os.chmod(place, 0o755)  # tmp_path is root's alone
         folder, source = Path(place, "folder"), Path(place, "source")

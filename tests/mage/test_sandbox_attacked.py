@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiers import _before, left_below, permitted  # noqa: F401 - the first is a fixture
+from tiers import Left, permitted
 
 from etude.mage.facts import Facts
 from etude.mage.probe.metrics import printed, written
@@ -117,7 +117,7 @@ def test_each_exit_code_and_each_deadly_signal_is_told_as_it_is(folder: Path) ->
 
 @pytest.mark.parametrize("said", ['{"code": "x"}', "[1]", "[" * 5_000, '{"code": 0}\n{"code": 0}', "x" * 50_000])
 def test_who_answers_in_its_supervisors_place_gets_nowhere_or_is_not_believed(
-    sandbox: Sandbox, folder: Path, said: str
+    sandbox: Sandbox, folder: Path, said: str, left_below: Left
 ) -> None:
     code = (
         "import os, sys\n"

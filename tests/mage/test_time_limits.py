@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tiers import _before, left_below, permitted  # noqa: F401 - the first is a fixture
+from tiers import Left, permitted
 
 from etude.mage.sandbox import supervising
 from etude.mage.sandbox.protocol import Job, Limits, Ran, Sandbox, Tier
@@ -48,7 +48,7 @@ def run(sandbox: Sandbox, script: str, folder: Path, wall_s: float) -> Ran:
 
 
 @pytest.mark.parametrize("script", OUTLIVING.values(), ids=OUTLIVING)
-def test_a_time_limit_holds(sandbox: Sandbox, script: str, tmp_path: Path) -> None:
+def test_a_time_limit_holds(sandbox: Sandbox, script: str, tmp_path: Path, left_below: Left) -> None:
     ran = run(sandbox, script, tmp_path, LIMIT_S)
     assert (ran.code, ran.signal, ran.timed_out, ran.stopped) == (None, signal.SIGKILL, True, "time limit")
     assert LIMIT_S <= ran.wall_s <= LIMIT_S + OVERRUN_S
@@ -56,7 +56,9 @@ def test_a_time_limit_holds(sandbox: Sandbox, script: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("script", ["setsid sleep 600 & exit 3", "( ( sleep 600 & ) & ) ; exit 3"])
-def test_what_outlives_its_program_ends_with_it(sandbox: Sandbox, script: str, tmp_path: Path) -> None:
+def test_what_outlives_its_program_ends_with_it(
+    sandbox: Sandbox, script: str, tmp_path: Path, left_below: Left
+) -> None:
     ran = run(sandbox, script, tmp_path, 60.0)
     assert (ran.code, ran.timed_out) == (3, False)
     assert not left_below()

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from served import STARTS_S, Serve, Served
 
+import etude
+
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
@@ -40,6 +42,24 @@ def serve() -> Iterator[Serve]:
         if one.process.poll() is None:
             one.process.kill()
         one.process.communicate()
+
+
+@pytest.fixture
+def live() -> Iterator[etude.Search]:
+    """Give a study at work that reports without end, until somebody stops it."""
+
+    def train(x: float, run: Any) -> float:
+        for _ in run.epochs(1_000_000):
+            run.report(score=x)
+        return x
+
+    experiment = etude.Experiment(train, metric="score", mode="max")
+    study = experiment.tune(
+        {"x": etude.uniform(0, 1)}, trials=2, workers=2, stopper="none", name="live", sampler="random", wait=False
+    )
+    yield study
+    study.stop()
+    study.wait()
 
 
 @pytest.fixture

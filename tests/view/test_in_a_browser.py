@@ -281,16 +281,9 @@ def test_verdicts_firm_up_while_an_ablation_runs(tmp_path: Path, serve: Serve, t
     journal.close()
 
 
-def test_a_study_is_stopped_with_the_button_and_who_changes_his_mind_stops_nothing(serve: Serve, tab: Tab) -> None:
-    def train(x: float, run: Any) -> float:
-        for _ in run.epochs(1_000_000):
-            run.report(score=x)
-        return x
-
-    experiment = etude.Experiment(train, metric="score", mode="max")
-    live = experiment.tune(
-        {"x": etude.uniform(0, 1)}, trials=2, workers=2, stopper="none", sampler="random", wait=False
-    )
+def test_a_study_is_stopped_with_the_button_and_who_changes_his_mind_stops_nothing(
+    live: etude.Search, serve: Serve, tab: Tab
+) -> None:
     page = ready(tab(serve(live.folder, "--allow-stop").link))
     until(page, "#standing", "at work")
     asked: list[str] = []

@@ -175,16 +175,7 @@ def test_it_stops_nothing_unless_it_may_and_then_the_driver_finds_the_request(tm
     assert may.told("/study/s/stop", "POST") == {"error": "Nobody works on study s, so there is nothing to stop."}
 
 
-def test_a_real_study_is_followed_and_stopped_from_the_page(tmp_path: Path, serve: Serve) -> None:
-    def train(x: float, run: Any) -> float:
-        for _ in run.epochs(1_000_000):
-            run.report(score=x)
-        return x
-
-    experiment = etude.Experiment(train, metric="score", mode="max")
-    live = experiment.tune(
-        {"x": etude.uniform(0, 1)}, trials=2, workers=2, stopper="none", name="live", sampler="random", wait=False
-    )
+def test_a_real_study_is_followed_and_stopped_from_the_page(live: etude.Search, serve: Serve) -> None:
     client = Client(serve(live.folder, "--allow-stop"))
     events = client.events("/study/live/events")
     grown: dict[int, int] = {}

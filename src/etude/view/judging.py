@@ -8,8 +8,7 @@ import msgspec
 
 from etude.analyse.report.forest import forest
 from etude.analyse.report.judged import verdict_table
-from etude.analyse.report.page import figures
-from etude.analyse.report.words import safe
+from etude.analyse.report.page import figures, first
 from etude.core.errors import EtudeError
 from etude.reported.gathering import facts_of
 from etude.view.following import Follower
@@ -27,7 +26,6 @@ def judged(follower: Follower) -> bytes:
     except (EtudeError, OSError):  # it is being deleted, or written anew; the next look tells
         return b""
     of = "component" if facts.verb == "ablate" else "start"
-    first = "".join(f'<p class="first">{safe(said)}</p>' for said in facts.first)
     table, drawn = verdict_table(facts.verdicts, of=of, key="verdicts"), forest(facts)
-    html = first + table + figures([drawn] if drawn is not None else []) if table else ""
+    html = first(facts) + table + figures([drawn] if drawn is not None else []) if table else ""
     return msgspec.json.encode({"html": html}) if html else b""

@@ -102,14 +102,13 @@ def heading(facts: Facts) -> str:
     warn = "" if facts.standing == "complete" else " warn"
     badge = f'<span class="badge{warn}">{safe(facts.standing)}</span>' if facts.standing else ""
     simulated = '<span class="badge warn">simulated: nothing was trained</span>' if facts.simulated else ""
-    first = "".join(f'<p class="first">{safe(said)}</p>' for said in facts.first)
     said = "".join(f"<li>{safe(one)}</li>" for one in facts.says)
     says = f'<ul class="says">{said}</ul>' if said else ""
     return (
         f'<div class="eyebrow"><span>{VERBS.get(facts.verb, "Study")}</span>'
         f"{badge}{simulated}"
         '<span class="tools"><button id="theme" type="button" hidden>Dark</button></span></div>'
-        f"<h1>{safe(facts.name)}</h1>{first}"
+        f"<h1>{safe(facts.name)}</h1>{first(facts)}"
         f'<p class="result">{safe(facts.result)}</p>'
         f"{says}"
     )
@@ -133,6 +132,11 @@ def figures(found: Sequence[Figure]) -> str:
     inner = "".join(map(_figure, found))
     few = " few" if sum(one.narrow is None for one in found) < 3 else ""  # noqa: PLR2004 - then they may be larger
     return f'<div class="figures{few}">{inner}</div>' if inner else ""
+
+
+def first(facts: Facts) -> str:
+    """Return what has to be read before the result."""
+    return "".join(f'<p class="first">{safe(said)}</p>' for said in facts.first)
 
 
 def _figure(one: Figure) -> str:
