@@ -82,12 +82,12 @@ class Follower:
             if self._journal is None or _file(folder) != self._file:
                 self._begin(folder)
             assert self._journal is not None
-            changes = self._journal.changes()  # first: what is written from here on is another change
+            self._driver = self._journal.lease.held_by()  # first: of a driver that is gone then all has been written
+            changes = self._journal.changes()  # before the news: what is written from here on is another change
             if changes != self._changes:
                 for fact in self._journal.news():
                     self.board.apply(fact)
                 self._meta, self._changes = self._journal.meta(), changes
-            self._driver = self._journal.lease.held_by()  # who died has written nothing
             self.trouble = ""
         except (EtudeError, OSError) as error:
             self._driver = None
