@@ -24,6 +24,9 @@ MARK = "ETUDE_ENGINES_TEST"
 LIMIT_S = 300.0
 """Nothing here takes longer, however busy this machine is: a framework alone may need a minute to start."""
 
+RAY_SAYS = "\x1b[33m(raylet)"
+"""So begins a line that Ray prints in a script by itself: of an actor that it had to end, for instance."""
+
 END_S = 60.0
 """Who was killed, or told to end, is gone by then. A test that has failed has no other limit while it cleans up."""
 
@@ -121,7 +124,10 @@ class Started:
         return self.folder / "studies" / "study"
 
     def end(self, *, code: int = 0, limit_s: float = LIMIT_S) -> str:
-        """Wait until it has ended, well if nothing else is said, and nothing of it is left; return what it printed."""
+        """Wait until it has ended, well if nothing else is said, and nothing of it is left; return what it printed.
+
+        What Ray prints between that is not among it.
+        """
         try:
             ended = self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -129,7 +135,8 @@ class Started:
         assert ended == code, self.said()
         if code == 0:
             wait_for(lambda: not self.processes(), "nothing of it is left")
-        return (self.folder / "out").read_text()
+        with (self.folder / "out").open() as out:
+            return "".join(line for line in out if not line.startswith(RAY_SAYS))
 
     def said(self) -> str:
         """Return all that it has said so far."""

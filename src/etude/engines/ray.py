@@ -35,8 +35,11 @@ QUIET: Final = {"log_to_driver": False, "configure_logging": False}
 OWN_STORE_B: Final = 200 * 2**20
 """Of the object store of a cluster of our own, which nothing goes through."""
 GB: Final = 2**30
-LEAVE_S: Final = 3.0
-"""Seconds that actors have to clean up behind them; then Ray ends them."""
+LEAVE_S: Final = 10.0
+"""Seconds that actors have to clean up behind them, more than their workers have; then Ray ends them.
+
+Ray then prints in this process that their task will be retried, which it will not be.
+"""
 AGAIN_S: Final = (0.0, 1.0, 4.0, 15.0)
 """Seconds before an actor that lost the driver calls again, by how often it did in vain."""
 SHIPPED: Final = ("working_dir", "py_modules")
