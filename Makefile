@@ -153,7 +153,7 @@ $(CONTEXTS_STAMP): $(ENGINES_STAMP)
 	@touch $@
 	@echo "setup: $(ENGINES) done, with Keras"
 
-check: format-check lint types docs coverage test-engines test-keras test ## Run everything that CI runs
+check: format-check lint types docs coverage test-pythons test-engines test-keras test ## Run everything that CI runs, and more
 
 format: setup ## Put the code into shape, and mend what the linter can
 	@$(BIN)/ruff check --fix-only --quiet $(CODE)

@@ -16,6 +16,7 @@ import pytest
 import yaml
 from tests.pages import FENCE, PAGES, ROOT, as_script, check_command, etude_command, run
 
+import etude
 from etude.mage.review.approving import read_policy
 
 READMES = sorted([*ROOT.glob("examples/**/*.md"), *ROOT.glob("benchmarks/**/*.md")])
@@ -144,13 +145,55 @@ def test_a_file_on_a_page_is_one_that_is_read(page: Path, tmp_path: Path) -> Non
         assert read_policy(tmp_path / "policy.toml").most_lines == 40
 
 
+def follow(page: str, folder: Path) -> list[str]:
+    """Run the code of a page in a folder; return its commands of ours, which go on with the studies it left."""
+    path = ROOT / "docs" / page
+    (folder / "digits.py").write_text(as_script(path.read_text()) + "\n")
+    done = run(sys.executable, "-W", "error", "digits.py", cwd=folder)
+    assert done.returncode == 0, f"{page} failed (line numbers are the page's):\n{done.stderr}"
+    return [command for command in of_page(path) if command.startswith("etude ")]
+
+
 @pytest.fixture
 def digits(tmp_path: Path) -> Path:
     """A folder where the script of the page about exports has left its study."""
-    (tmp_path / "page.py").write_text(as_script((ROOT / "docs" / "exports.md").read_text()))
-    done = run(sys.executable, "page.py", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    follow("exports.md", tmp_path)
     return tmp_path
+
+
+def test_ten_minutes_go_as_the_page_says(tmp_path: Path) -> None:
+    """The page in the browser is opened by the test below."""
+    shown = {}
+    for command in follow("start.md", tmp_path):
+        if not command.startswith("etude view"):
+            done = etude_command(command, tmp_path, BROWSER="true")
+            assert done.returncode == 0, f"{command}: {done.stderr}"
+            shown[command] = done.stdout
+    assert "ok" in shown["etude run digits.py:experiment verb=check lr=0.1"]
+    assert "epoch 0: accuracy" in shown["etude run digits.py:experiment lr=0.1 epochs=1"]
+    assert "24 trials" in shown["etude show digits"]
+    assert len(shown["etude trials digits"].splitlines()) >= 24
+    assert "epoch 0: accuracy" in shown["etude logs digits 3"]
+    assert "<html" in next(tmp_path.glob("studies/digits/report/*.html")).read_text()
+    verdicts = etude.open(tmp_path / "studies" / "digits-parts").verdicts()
+    assert verdicts["momentum"].effect > 0
+    assert verdicts["momentum"].effect > abs(verdicts["dropout"].effect)
+
+
+def test_a_study_is_resumed_as_the_page_says(tmp_path: Path) -> None:
+    def trials() -> list[object]:
+        return [
+            (trial.params, trial.value, trial.attempts) for trial in etude.open(tmp_path / "studies" / "rates").trials
+        ]
+
+    commands = follow("how-to/resume.md", tmp_path)
+    before = trials()
+    for command in [*commands, "etude resume rates --trials 12"]:
+        if "s3://" not in command:  # tests/mirror take studies up from there
+            done = etude_command(command, tmp_path)
+            assert done.returncode == 0, f"{command}: {done.stderr}"
+    assert trials()[: len(before)] == before
+    assert len(trials()) == 12
 
 
 def test_the_commands_of_the_page_about_exports_write_what_it_says(digits: Path) -> None:

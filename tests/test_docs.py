@@ -15,6 +15,7 @@ import re
 import runpy
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,11 @@ def test_the_diagram_of_the_mage_is_its_tables() -> None:
     assert diagram() in (ROOT / "docs" / "mage.md").read_text(), "the table has changed: put states.diagram() there"
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if as_script(p.read_text())], ids=name_of)
+FOLLOWED = ("start.md", "resume.md", "exports.md")
+"""Pages that are run together with their commands, by tests/test_commands_on_pages.py."""
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if as_script(p.read_text()) and p.name not in FOLLOWED], ids=name_of)
 def test_the_code_on_a_page_runs(page: Path, tmp_path: Path) -> None:
     script = tmp_path / f"{page.stem.lower().replace('-', '_')}_page.py"
     script.write_text(as_script(page.read_text()) + "\n")
@@ -200,6 +205,44 @@ def test_the_reference_tells_of_the_arguments_of_everything_that_has_some(window
             and PROMISES["promised_by"](found, method) is None
         ]
     assert not untold, f"Args: is missing in {untold}"
+
+
+def raises(function: object) -> bool:
+    """Say whether a function raises something in its own lines."""
+    parts = list(ast.parse(textwrap.dedent(inspect.getsource(function))).body)  # type: ignore[arg-type]
+    within: list[ast.AST] = list(ast.iter_child_nodes(parts[0]))
+    while within:
+        part = within.pop()
+        if isinstance(part, ast.Raise) and part.exc is not None:
+            return True
+        if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            within += ast.iter_child_nodes(part)
+    return False
+
+
+def called_of(cls: type) -> list[tuple[str, object, str]]:
+    """Return what a class writes itself and users call, each with its docstring; that of its making is the class's."""
+    found: list[tuple[str, object, str]] = []
+    for name, one in vars(cls).items():
+        function = one.fget if isinstance(one, property) else getattr(one, "__func__", one)
+        if inspect.isfunction(function) and name in ("__init__", "__post_init__"):
+            if not PROMISES["is_not_made"](cls) and "<string>" not in function.__code__.co_filename:
+                found.append((cls.__name__, function, cls.__doc__ or ""))
+        elif inspect.isfunction(function) and not name.startswith("_"):
+            found.append((f"{cls.__name__}.{name}", function, function.__doc__ or ""))
+    return found
+
+
+@pytest.mark.parametrize("window", PROMISES["WINDOWS"])
+def test_the_reference_tells_of_the_errors_of_everything_that_raises(window: str) -> None:
+    found: list[tuple[str, object, str]] = []
+    for name, one in PROMISES["names_of"](window):
+        if inspect.isfunction(one):
+            found.append((name, one, one.__doc__ or ""))
+        elif isinstance(one, type):
+            found += called_of(one)
+    untold = [name for name, function, told in found if raises(function) and "Raises:" not in told]
+    assert not untold, f"Raises: is missing in {untold}"
 
 
 def test_what_carries_out_a_protocol_is_told_of_there() -> None:

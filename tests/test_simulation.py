@@ -638,6 +638,11 @@ def test_a_study_that_was_run_says_nothing_of_it() -> None:
             "engine='simulated' does not say what trials would report. Pass engine=etude.Simulated(curves=...).",
         ),
         (
+            {"engine": "ray://head:10001"},
+            "engine='ray://head:10001' is an address. Pass engine=\"ray(address='HOST:6379')\", with what `ray start "
+            "--head` has told.",
+        ),
+        (
             {"engine": 3},
             "engine=3 (int) is no engine. Pass a name ('cluster', 'local', 'ray', 'spark'), "
             "etude.Simulated(curves=...), or an object with start, end and stop.",

@@ -1,4 +1,4 @@
-"""The tutorials by papermill, on real Ray and on real Spark: no cell of them changes, and they come to as much."""
+"""The tutorials as batches, on real Ray and on real Spark: no cell of them changes, and they come to as much."""
 
 from __future__ import annotations
 
@@ -35,39 +35,56 @@ def code(notebook: dict[str, Any]) -> list[str]:
     ]
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("engine", ["ray", "spark"])
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_a_tutorial_runs_there_and_not_one_cell_changes(path: Path, engine: str, tmp_path: Path) -> None:
-    pytest.importorskip({"ray": "ray", "spark": "pyspark"}[engine])
-    shutil.copy(path, tmp_path / "asked.ipynb")
+def ran(path: Path, folder: Path, *command: str, **environment: str) -> dict[str, Any]:
+    """Run a tutorial by a command that leaves ``done.ipynb``; return that, in which nothing went wrong."""
+    shutil.copy(path, folder / "asked.ipynb")
     own = {
-        name: str(tmp_path / name)
+        name: str(folder / name)
         for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     }
-    command = [sys.executable, "-m", "papermill", "asked.ipynb", "done.ipynb", "-p", "engine", engine]
     with (
-        from_others() as environment,
-        started_command(command, folder=tmp_path, environment={**environment, **own}) as papermill,
+        from_others() as others,
+        started_command(command, folder=folder, environment={**others, **own, **environment}) as it,
     ):
-        papermill.end(limit_s=LONGEST_S)
-    asked, done = (json.loads((tmp_path / name).read_text()) for name in ("asked.ipynb", "done.ipynb"))
-    assert code(done) == code(asked)
-    (put_in,) = [cell for cell in done["cells"] if "injected-parameters" in cell["metadata"].get("tags", [])]
-    assert f'engine = "{engine}"' in "".join(put_in["source"])
+        it.end(limit_s=LONGEST_S)
+    done: dict[str, Any] = json.loads((folder / "done.ipynb").read_text())
+    assert code(done) == code(json.loads((folder / "asked.ipynb").read_text()))
     assert not [
         output for cell in done["cells"] for output in cell.get("outputs", []) if output["output_type"] == "error"
     ]
+    return done
 
-    studies = [etude.open(found.parent) for found in (tmp_path / "studies").glob("*/journal.sqlite")]
+
+def check_studies(folder: Path, name: str, engine: str) -> None:
+    """Fail unless the studies of a tutorial have run there, and come to as much as they should."""
+    studies = [etude.open(found.parent) for found in (folder / "studies").glob("*/journal.sqlite")]
     assert studies
     for study in studies:
         assert study.complete
         assert study.counts().get("failed", 0) == 0
         assert study.meta["call"]["engine"] == engine
-        if path.stem in BEST:
+        if name in BEST:
             assert study.best.value is not None
-            assert study.best.value >= BEST[path.stem]
+            assert study.best.value >= BEST[name]
         else:
             assert isinstance(study, etude.Ablation)
             assert study.verdicts()["feature:worst *"].verdict == "matters"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("engine", ["ray", "spark"])
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_runs_there_and_not_one_cell_changes(path: Path, engine: str, tmp_path: Path) -> None:
+    pytest.importorskip({"ray": "ray", "spark": "pyspark"}[engine])
+    done = ran(path, tmp_path, sys.executable, "-m", "papermill", "asked.ipynb", "done.ipynb", "-p", "engine", engine)
+    (put_in,) = [cell for cell in done["cells"] if "injected-parameters" in cell["metadata"].get("tags", [])]
+    assert f'engine = "{engine}"' in "".join(put_in["source"])
+    check_studies(tmp_path, path.stem, engine)
+
+
+@pytest.mark.thorough
+def test_a_tutorial_runs_where_the_variable_says(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    tune, execute = TUTORIALS[0], str(Path(sys.executable).parent / "jupyter-execute")
+    ran(tune, tmp_path, execute, "--output=done.ipynb", "asked.ipynb", ETUDE_ENGINE="ray")
+    check_studies(tmp_path, tune.stem, "ray")

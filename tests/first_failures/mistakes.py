@@ -606,11 +606,69 @@ COMMANDS: Final = (
     ),
 )
 
+ELSEWHERE: Final = (
+    Mistake(
+        "names a scheduler as the engine",
+        call(""),
+        "engine='slurm' is no engine: Étude starts no jobs there. Pass engine='cluster', which waits for workers, and "
+        "have each job run `etude worker --credentials FILE`.",
+        "Étude starts no jobs there",
+        "Slurm, Kubernetes and SSH start what you tell them; workers join a study from there.",
+        "`engine='cluster'`, and a job for each worker ([how](cluster.md#joining-by-hand)).",
+        ("tune", "script.py:experiment", "lr=uniform(0, 1)", "--trials", "2", "--engine", "slurm"),
+        2,
+    ),
+    Mistake(
+        "gives the address of a cluster as the engine",
+        call(""),
+        "engine='spark://head:7077' is an address. Pass engine=\"spark(master='spark://HOST:7077')\".",
+        "is an address",
+        "An engine is a name, and its options stand in brackets.",
+        "As the message spells it.",
+        ("tune", "script.py:experiment", "lr=uniform(0, 1)", "--trials", "2", "--engine", "spark://head:7077"),
+        2,
+    ),
+    Mistake(
+        "joins without credentials",
+        call(""),
+        "Whoever joins a study has to show its credentials. Pass --credentials FILE: the driver writes "
+        "credentials.json into the study's folder when it starts, with engine='cluster'; copy it from there.",
+        "has to show its credentials",
+        "An address alone lets nobody in.",
+        "`--credentials`, with a copy of that file.",
+        ("worker", "--join", "head:8443"),
+        2,
+    ),
+    Mistake(
+        "joins before the study has begun",
+        call(""),
+        "The credentials file credentials.json cannot be read: No such file or directory. The driver writes it when "
+        "its study starts; copy it from there.",
+        "The driver writes it when its study starts",
+        "Each run of a study has credentials of its own, and removes them when it ends.",
+        "Start the script first; then copy the file.",
+        ("worker", "--credentials", "credentials.json"),
+        2,
+    ),
+    Mistake(
+        "copies credentials so that others can read them",
+        call(""),
+        "The credentials file script.py can be read by others on this machine, and who has it can join the study. "
+        "Run: chmod 600 script.py",
+        "can be read by others on this machine",
+        "`scp` and `cp` make files that everybody can read.",
+        "`chmod 600` on the copy.",
+        ("worker", "--credentials", "script.py"),
+        2,
+    ),
+)
+
 ALL: Final = {
     "When the experiment is defined": DEFINING,
     "When a verb is called": CALLING,
     "In the training function": IN_TRIALS,
     "With what came of it": AFTERWARDS,
     "On the command line": COMMANDS,
+    "On other machines": ELSEWHERE,
 }
 """Heading on the page -> mistakes."""

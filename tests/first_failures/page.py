@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from mistakes import AFTERWARDS, ALL, CALLING, COMMANDS, DEFINING, IN_TRIALS, Mistake
+from mistakes import AFTERWARDS, ALL, CALLING, COMMANDS, DEFINING, ELSEWHERE, IN_TRIALS, Mistake
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "first-failures.md"
 BEGINS: Final = "<!-- made by tests/first_failures/page.py: from here -->"
@@ -17,6 +17,7 @@ SHOWN_BY: Final = {
     id(IN_TRIALS): "test_first_trials.py",
     id(AFTERWARDS): "test_first_trials.py",
     id(COMMANDS): "test_first_commands.py",
+    id(ELSEWHERE): "test_first_commands.py",
 }
 
 

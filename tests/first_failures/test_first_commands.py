@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from mistakes import COMMANDS, Mistake
+from mistakes import COMMANDS, ELSEWHERE, Mistake
 from shown import Shown
 
 
-@pytest.mark.parametrize("mistake", COMMANDS, ids=lambda one: one.does)
+@pytest.mark.parametrize("mistake", [*COMMANDS, *ELSEWHERE], ids=lambda one: one.does)
 def test_the_message_says_what_to_do(mistake: Mistake, stranger: Callable[[str], Shown]) -> None:
     here = stranger(mistake.source if "{here}/studies" in mistake.command else "").here
     (here / "script.py").write_text(mistake.source, encoding="utf-8")

@@ -20,7 +20,9 @@ PORT: Final = re.compile("[0-9]{1,5}")
 
 def worker(
     *,
-    credentials: Annotated[Path, typer.Option(help="The file that the driver wrote; nobody else may read it.")],
+    credentials: Annotated[
+        Path | None, typer.Option(help="Needed: the file that the driver wrote; nobody else may read it.")
+    ] = None,
     join: Annotated[
         str | None, typer.Option(metavar="HOST[:PORT]", help="Where the driver is, if not where the file says.")
     ] = None,
@@ -33,6 +35,11 @@ def worker(
     from etude.engines.node import carry
     from etude.wire.credentials import read_invitation
 
+    if credentials is None:
+        raise ConfigError(
+            "Whoever joins a study has to show its credentials. Pass --credentials FILE: the driver writes "
+            "credentials.json into the study's folder when it starts, with engine='cluster'; copy it from there."
+        )
     invitation = read_invitation(credentials)
     if join is not None:
         host, port = _address(join)

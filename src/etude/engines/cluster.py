@@ -30,6 +30,9 @@ class Cluster:
         credentials: The file to write what a worker needs into; ``credentials.json`` in the study's folder if not
             given. Who has it can join the study, so nobody else can read it.
 
+    Raises:
+        ConfigError: ``bind`` is no address, or ``port`` no port.
+
     Example:
         >>> Cluster(bind="0.0.0.0", port=8443).port
         8443

@@ -106,6 +106,9 @@ class RecordedCurves:
         steps: Name of the parameter that says after how many steps a trial ends, such as ``"epochs"``; by default
             it goes as far as its record.
 
+    Raises:
+        ConfigError: There is no record, or none is averaged.
+
     Example:
         >>> slow = {"params": {"lr": 0.1}, "seconds": [2.0, 2.0], "metrics": {"loss": [0.9, 0.8]}}
         >>> fast = {"params": {"lr": 0.9}, "seconds": [1.0, 1.0], "metrics": {"loss": [0.5, 0.3]}}

@@ -20,10 +20,17 @@ ENGINES: Final[Mapping[str, str]] = {
 }
 """Name -> where the class is; only the one that is wanted is imported."""
 
-NEEDS_OPTIONS: Final[Mapping[str, str]] = {
-    "simulated": "engine='simulated' does not say what trials would report. Pass engine=etude.Simulated(curves=...)."
+STARTS_NO_JOBS: Final = (
+    "is no engine: Étude starts no jobs there. Pass engine='cluster', which waits for workers, and have each job run "
+    "`etude worker --credentials FILE`."
+)
+MEANT: Final[Mapping[str, str]] = {
+    "simulated": "does not say what trials would report. Pass engine=etude.Simulated(curves=...).",
+    **dict.fromkeys(("kubernetes", "lsf", "pbs", "sge", "slurm", "ssh"), STARTS_NO_JOBS),
+    "ray://": "is an address. Pass engine=\"ray(address='HOST:6379')\", with what `ray start --head` has told.",
+    "spark://": "is an address. Pass engine=\"spark(master='spark://HOST:7077')\".",
 }
-"""Names that are understood and cannot do without options that are no text."""
+"""How names and addresses begin that are understood, and are no engines -> why not, and what to pass instead."""
 
 VARIABLE: Final = "ETUDE_ENGINE"
 METHODS: Final = ("start", "end", "stop")
@@ -58,12 +65,11 @@ def read_engine(given: object) -> tuple[Any, str]:
 
 def _made(text: str) -> Any:
     name = text.partition("(")[0].strip()
-    if name in NEEDS_OPTIONS:
-        raise ConfigError(NEEDS_OPTIONS[name])
     if name not in ENGINES:
-        meant = did_you_mean(name, [*ENGINES, *NEEDS_OPTIONS])
-        there_are = f"There are: {_names()}, and etude.Simulated(curves=...)."
-        raise ConfigError(f"engine={text!r} is not known. {meant}{there_are}")
+        meant = did_you_mean(name, [*ENGINES, "simulated"])
+        unknown = f"is not known. {meant}There are: {_names()}, and etude.Simulated(curves=...)."
+        mend = next((mend for begins, mend in MEANT.items() if name.startswith(begins)), unknown)
+        raise ConfigError(f"engine={text!r} {mend}")
     options = _options(text, name)
     module, _, kind = ENGINES[name].partition(":")
     try:

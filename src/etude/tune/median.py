@@ -34,6 +34,9 @@ class MedianRule:
         best_so_far: Compare with the others' values at that step, and not with their averages.
         metric: Which metric it watches, where there are several.
 
+    Raises:
+        ConfigError: ``first_after`` is below 1, or ``best_so_far`` neither True nor False.
+
     Source:
         Golovin et al. 2017, "Google Vizier: A Service for Black-Box Optimization",
         doi:10.1145/3097983.3098043, section 3.2.1; with ``best_so_far`` the rule is that of

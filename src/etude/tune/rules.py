@@ -24,6 +24,9 @@ class Plateau:
         min_delta: By how much a report has to be better than the best before it to be an improvement.
         metric: Which metric it watches, where there are several.
 
+    Raises:
+        ConfigError: ``patience`` is below 1, or ``min_delta`` below 0.
+
     Source:
         Prechelt 1998, "Early Stopping - But When?", doi:10.1007/3-540-49430-8_3, the third of its criteria, on the
         metric of the study.
@@ -68,6 +71,9 @@ class Divergence:
             more is better, it may be as much worse: -0.81 after 0.4.
         warmup: How many reports a trial has before the factor counts.
         metric: Which metric it watches, where there are several.
+
+    Raises:
+        ConfigError: The factor is not above 1, or ``warmup`` below 0.
     """
 
     factor: float = 10.0
@@ -105,6 +111,9 @@ class WallTime:
 
     Args:
         limit_s: Seconds from the start of the attempt; what it ran in an earlier attempt does not count.
+
+    Raises:
+        ConfigError: There is no time, or it is no number.
     """
 
     limit_s: float = 3600.0

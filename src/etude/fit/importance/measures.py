@@ -181,6 +181,9 @@ class EMA(_Of):
 
     Args:
         decay: What part of the average so far remains with each further loss, from 0 to below 1.
+
+    Raises:
+        ConfigError: It is no such part.
     """
 
     decay: float = 0.9
