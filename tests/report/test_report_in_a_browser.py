@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.accessible import serious
+from tests.hostile import METRIC, TEXTS, taken_for_html, write_hostile_ablation
 
 import etude
 from etude.core.system import Joules, Order, Phase, Taken
@@ -121,6 +122,27 @@ def test_nothing_serious_keeps_anybody_from_reading_a_report(page: Any, tmp_path
     page.goto((etude.open(tmp_path / "ablation").report(tmp_path / "judged")).as_uri())
     assert page.locator("#verdicts th button").count() > 3
     assert serious(page, scheme) == []
+
+
+def test_an_ablation_of_hostile_names_and_reasons_is_text_in_its_verdicts_too(browser: Any, tmp_path: Path) -> None:
+    report = etude.open(write_hostile_ablation(tmp_path / "study")).report(tmp_path / "out")
+    context = browser.new_context(bypass_csp=True)  # what is escaped does nothing even without the page's policy
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda said: complaints.append(said.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(report.as_uri())
+    judged = page.locator("#verdicts tbody tr td:first-child").all_text_contents()
+    assert len(judged) == len(TEXTS)
+    for text in TEXTS:
+        assert any(text in told for told in judged), text
+        assert f"{text} is why" in page.locator("#trials tbody").text_content()
+    assert METRIC in page.locator("#result").text_content()
+    page.locator("#verdicts th button").first.click()
+    page.locator("#figure-forest text").first.hover()
+    assert taken_for_html(page) == []
+    assert complaints == []
+    context.close()
 
 
 def test_machines_are_told_with_labels_sorted_and_found_in_the_table_of_trials(page: Any) -> None:

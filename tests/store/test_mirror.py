@@ -235,6 +235,52 @@ def test_to_look_at_an_address_that_another_study_had_before_shows_the_new_one(
     assert same(facts_in(tmp_path / "seen"), facts_in(study.folder))
 
 
+def test_a_copy_of_which_nothing_is_new_is_not_made_again_and_news_are(
+    study: Study, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study.keep(0, "log.txt", "printed")
+    study.journal.append(story(1))
+    with mirrored(study, url):
+        pass
+    read: list[Remote] = []
+    whole = Remote.chain
+
+    def chain(remote: Remote) -> Chain:
+        read.append(remote)
+        return whole(remote)
+
+    monkeypatch.setattr(Remote, "chain", chain)
+    copy(url, tmp_path / "else", logs=False)
+    assert not (tmp_path / "else" / "trials").exists()
+    copy(url, tmp_path / "else")  # its logs were not asked for before
+    assert (tmp_path / "else" / "trials/00000/attempt-1/log.txt").read_text() == "printed"
+    assert len(read) == 2
+    copy(url, tmp_path / "else")
+    copy(url, tmp_path / "else", logs=False)
+    assert len(read) == 2
+    study.journal.append([Queued(at=4.0, trial=1, params={}, seed=0)])
+    with mirrored(study, url):
+        pass
+    copy(url, tmp_path / "else")
+    assert len(read) == 3
+    assert same(facts_in(tmp_path / "else"), facts_in(study.folder))
+
+
+def test_a_copy_is_made_again_if_another_study_with_equally_many_segments_has_its_address(
+    tmp_path: Path,
+) -> None:
+    url = f"{tmp_path}/there/one"
+    for name, trials in (("first", 1), ("second", 2)):
+        with contextlib.closing(Study(tmp_path / name)) as study:
+            study.journal.append(story(trials))
+            with mirrored(study, url):
+                pass
+            assert Remote(url).names("segments") == ["000001-00000001.seg"]
+            copy(url, tmp_path / "seen")
+            assert same(facts_in(tmp_path / "seen"), facts_in(study.folder))
+        shutil.rmtree(url)
+
+
 # --- what cannot be -------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import STARTS_S, Serve, Served
+from served import STARTS_S, AtWork, Serve, Served
 
 import etude
+from etude.testing.written import Written, begin_study
 
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     started: list[Served] = []
 
-    def start(where: Path, *options: str, port: str = "0") -> Served:
+    def start(where: Path | str, *options: str, port: str = "0") -> Served:
         command = [
             sys.executable,
             "-c",
@@ -60,6 +62,21 @@ def live() -> Iterator[etude.Search]:
     yield study
     study.stop()
     study.wait()
+
+
+@pytest.fixture
+def at_work() -> Iterator[AtWork]:
+    """Give what writes a study of which a trial is under way, and whose driver this process is until the test ends."""
+    with contextlib.ExitStack() as at_last:
+
+        def begun(folder: Path) -> Path:
+            trials = [Written({"lr": 0.1}, 0.5, curve=[0.1, 0.2]), Written({"lr": 0.2}, curve=[0.3], state="running")]
+            journal, facts = begin_study(folder, trials, complete=False)
+            at_last.enter_context(contextlib.closing(journal))
+            journal.append(facts)
+            return folder
+
+        yield begun
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 STARTS_S = 120
 
@@ -34,3 +35,4 @@ class Served:
 
 
 Serve = Callable[..., Served]
+AtWork = Callable[[Path], Path]

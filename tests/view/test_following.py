@@ -7,6 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from etude.core.errors import JournalError, NotAStudyError
 from etude.testing.written import Written, begin_study, write_study
 from etude.view.following import Follower, Known
 
@@ -39,6 +42,20 @@ def test_what_a_driver_adds_is_told_once_and_as_it_comes(tmp_path: Path) -> None
     assert head["says"][:2] == ["Study s: 6 trials (6 finished).", "Best accuracy: 0.55 in trial 5 with lr=0.5."]
     journal.close()
     follower.close()
+
+
+def test_who_begins_with_a_study_that_can_be_read_has_read_it_and_others_are_refused(tmp_path: Path) -> None:
+    follower = Follower.begin(write_study(tmp_path / "study", TRIALS))
+    assert follower.head()["counts"] == {"finished": 6}
+    assert not follower.look(), "nothing is new, and it is not read again"
+    follower.close()
+    with pytest.raises(NotAStudyError) as refused:
+        Follower.begin(str(tmp_path))
+    assert str(refused.value).endswith("There are studies in it, so give one of them: study.")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "journal.sqlite").write_bytes(b"nonsense " * 100)
+    with pytest.raises(JournalError, match="it is no SQLite file"):
+        Follower.begin(tmp_path / "broken")
 
 
 def test_a_viewer_that_comes_back_is_told_the_rest_and_one_of_another_edition_all(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import Serve
+from served import AtWork, Serve
 from tests.accessible import serious
+from tests.hostile import METRIC, TEXTS, taken_for_html, write_hostile_ablation
 
 import etude
 from etude.core.events import Assigned
@@ -42,6 +43,16 @@ def column(page: Any, nth: int) -> list[str]:
 
 def until(page: Any, selector: str, text: str) -> None:
     page.locator(selector, has_text=text).first.wait_for()
+
+
+def tab_to(page: Any, element: str) -> None:
+    """Press Tab until an element has the focus, which it does not get otherwise."""
+    at = "(element) => document.activeElement.matches(element)"
+    for _ in range(100):
+        page.keyboard.press("Tab")
+        if page.evaluate(at, element):
+            return
+    raise AssertionError(f"Tab does not lead to {element}")
 
 
 def ready(page: Any) -> Any:
@@ -139,6 +150,83 @@ def test_trials_are_sorted_searched_and_read_by_keyboard_alone(tmp_path: Path, s
     assert page.complaints == []
 
 
+def test_marks_of_figures_are_reached_told_and_opened_by_keyboard_alone(tmp_path: Path, serve: Serve, tab: Tab) -> None:
+    page = ready(tab(serve(write_study(tmp_path / "s", TRIALS)).link))
+
+    def said(figure: str) -> str:
+        assert page.locator(f"{figure} [aria-live]").text_content() == page.locator("#tip").text_content()
+        return str(page.locator("#tip").inner_text())
+
+    tab_to(page, "#best canvas")
+    assert said("#best").startswith("Arrow keys go from mark to mark")
+    page.keyboard.press("ArrowRight")
+    assert said("#best") == "trial 0: finished\naccuracy: 0.5\nlr: 0.1\nact: relu"
+    page.keyboard.press("ArrowRight")
+    assert said("#best").startswith("trial 1: finished\n")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert said("#best").startswith("trial 0: finished\n"), "there is none before the first"
+    page.keyboard.press("End")
+    assert said("#best").startswith("trial 7: finished\n")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open]")
+    assert page.locator("#detail-title").inner_text() == "Trial 7"
+    tab_to(page, "#detail-curve")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    assert said("#detail") == "report 3: 0.57", "there is no other trial, so it is the last"
+    assert page.locator("#detail #tip").is_visible(), "and not behind the dialog"
+    page.keyboard.press("Escape")
+    assert said("#best").startswith("trial 7: finished\n"), "the focus is where it was"
+
+    tab_to(page, "#curves canvas")
+    page.keyboard.press("Home")
+    first = said("#curves")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert said("#curves") == first, "a curve has three reports"
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    assert said("#curves") != first
+
+    tab_to(page, "#timeline canvas")
+    page.keyboard.press("Home")
+    assert said("#timeline") == "trial 0, attempt 1: finished\nw0"
+    tab_to(page, "#words")
+    assert page.locator("#tip").is_hidden()
+    assert page.complaints == []
+
+
+def test_a_mark_that_the_keys_are_at_is_kept_while_the_study_grows(tmp_path: Path, serve: Serve, tab: Tab) -> None:
+    journal, facts = begin_study(tmp_path / "s", TRIALS)
+    journal.append(facts[:30])
+    page = ready(tab(serve(tmp_path / "s").link))
+    tab_to(page, "#best canvas")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tip").inner_text().startswith("trial 1: ")
+    journal.append(facts[30:])
+    page.wait_for_selector(f'body[data-seq$=".{len(facts)}"]')
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tip").inner_text().startswith("trial 2: ")
+    journal.lease.release()
+    journal.close()
+
+
+def test_rows_are_turned_over_by_keyboard_alone(tmp_path: Path, serve: Serve, tab: Tab) -> None:
+    page = ready(tab(serve(write_study(tmp_path / "s", [Written({"lr": 0.1}, n / 250) for n in range(250)])).link))
+    tab_to(page, "#on")
+    page.keyboard.press("Enter")
+    assert page.locator("#shown").inner_text() == "101–200 of 250"
+    page.keyboard.press("Space")
+    assert page.locator("#shown").inner_text() == "201–250 of 250"
+    assert column(page, 1)[-1] == "0"
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.id") == "back", "there is nothing later, and it is the one before"
+    page.keyboard.press("Enter")
+    assert page.locator("#shown").inner_text() == "101–200 of 250"
+
+
 def test_two_look_at_once_and_each_goes_on_after_the_server_was_started_anew(
     tmp_path: Path, serve: Serve, tab: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +273,7 @@ def test_a_study_that_is_deleted_meanwhile_stays_on_the_page(tmp_path: Path, ser
     page.keyboard.press("Escape")
     write_study(folder, TRIALS[:3])
     page.locator("#trouble").wait_for(state="hidden")
+    page.wait_for_selector("#table tbody tr:nth-child(3)")  # a journal is there before its facts are
     assert column(page, 1) == ["2", "1", "0"]
 
 
@@ -214,6 +303,35 @@ def test_hostile_names_values_reasons_and_logs_are_text(tmp_path: Path, serve: S
     ready(listed)
     assert listed.title() == '<img src=x onerror="document.title=1"> · Étude'
     assert page.complaints == listed.complaints == []
+
+
+def test_an_ablation_of_hostile_names_and_reasons_is_text_in_its_verdicts_too(
+    tmp_path: Path, serve: Serve, tab: Tab
+) -> None:
+    served = serve(write_hostile_ablation(tmp_path / "s"))
+    page = ready(tab(served.link, bypass_csp=True))  # what is escaped does nothing even without the page's policy
+    page.wait_for_selector("#judged table")
+    judged = page.locator("#judged tbody tr td:first-child").all_text_contents()
+    assert len(judged) == len(TEXTS)
+    for text in TEXTS:
+        assert any(text in told for told in judged), text
+    assert METRIC in page.locator("#judged").text_content()
+    assert page.locator("#judged svg").count() >= 1
+    page.locator("#judged svg text").first.hover()
+    assert f"without {TEXTS[-1]}" in page.locator("#table tbody").text_content()
+    page.locator("#words").fill("state=failed")
+    for nth in range(len(TEXTS)):
+        page.locator("#table tbody button").nth(nth).click()
+        page.wait_for_selector("dialog[open]")
+        told = page.locator("#detail-body dd").all_text_contents()
+        assert any(one == f"without {text}" for one in told for text in TEXTS)
+        assert any(one == f"{text} is why" for one in told for text in TEXTS)
+        assert taken_for_html(page) == []
+        page.keyboard.press("Escape")
+    assert page.title() == "s · Étude"
+    guarded = ready(tab(served.link))
+    guarded.wait_for_selector("#judged table")
+    assert guarded.complaints == [], "there was nothing that the policy had to refuse"
 
 
 def test_ten_thousand_trials_are_a_hundred_rows_at_a_time(tmp_path: Path, serve: Serve, tab: Tab) -> None:
@@ -305,6 +423,17 @@ def test_a_study_is_stopped_with_the_button_and_who_changes_his_mind_stops_nothi
     live.wait()
 
 
+def test_a_study_is_stopped_by_keyboard_alone(serve: Serve, tab: Tab, tmp_path: Path, at_work: AtWork) -> None:
+    folder = at_work(tmp_path / "s")
+    page = ready(tab(serve(folder, "--allow-stop").link))
+    page.once("dialog", lambda dialog: dialog.accept())
+    tab_to(page, "#stop")
+    page.keyboard.press("Enter")
+    until(page, "#line", "The study was asked to stop.")
+    assert (folder / STOP_FILE).exists()
+    assert page.complaints == []
+
+
 def test_a_view_that_only_shows_has_no_button_to_stop(tmp_path: Path, serve: Serve, tab: Tab) -> None:
     page = ready(tab(serve(write_study(tmp_path / "s", TRIALS)).link))
     assert page.locator("#stop").count() == 0
@@ -324,6 +453,29 @@ def test_nothing_serious_keeps_anybody_from_using_it(tmp_path: Path, serve: Serv
         if study == "ablation":
             page.wait_for_selector("#judged table")
         assert serious(page, scheme) == []
+    page.locator("#best canvas").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tip").is_visible()
+    assert serious(page, scheme) == []
     page.locator("#table tbody button").nth(2).click()
     page.wait_for_selector("dialog[open]")
+    assert serious(page, scheme) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_serious_keeps_anybody_from_stopping_what_is_at_work_or_reading_what_is_wrong(
+    tmp_path: Path, serve: Serve, tab: Tab, at_work: AtWork, scheme: str
+) -> None:
+    first, _ = at_work(tmp_path / "first"), at_work(tmp_path / "second")
+    page = tab(serve(tmp_path, "--allow-stop").link, bypass_csp=True)
+    until(page, "#rows a", "second")
+    assert page.locator("#rows td", has_text="at work").count() == 2
+    assert serious(page, scheme) == []
+    page.locator("#rows a", has_text="first").click()
+    ready(page)
+    assert page.locator("#stop").is_visible()
+    assert page.locator("#trouble").is_hidden()
+    assert serious(page, scheme) == []
+    shutil.rmtree(first)
+    page.locator("#trouble").wait_for(state="visible")
     assert serious(page, scheme) == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
+import queue
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,10 @@ import pytest
 from served import Serve, Served
 
 import etude
+from etude.core.events import AnyFact
+from etude.store.journal import Journal
+from etude.store.mirror import Mirror
+from etude.store.remote import Remote
 from etude.studies.at_work import STOP_FILE
 from etude.testing.written import Written, begin_study, write_study
 
@@ -41,7 +47,7 @@ class Client:
     def told(self, path: str, method: str = "GET") -> Any:
         return json.loads(self.ask(path, method)[2])
 
-    def events(self, path: str, **headers: str) -> Iterator[tuple[str, str, Any]]:
+    def events(self, path: str, **headers: str) -> Generator[tuple[str, str, Any], None, None]:
         """Yield kind, id and data of what comes, until the test looks no more."""
         connection = http.client.HTTPConnection("127.0.0.1", int(self.served.port), timeout=60)
         answer = None
@@ -122,6 +128,48 @@ def test_events_are_all_then_what_is_new_then_only_that_to_who_comes_back(tmp_pa
     assert len(data["rows"]["trials"]) <= 3
     again.close()
     journal.close()
+
+
+@contextlib.contextmanager
+def mirrored(folder: Path, url: str, journal: Journal) -> Iterator[Callable[[list[AnyFact]], None]]:
+    """Give what appends facts to a study's journal and returns when its mirror has them: that ships when asked."""
+    shipped: queue.Queue[int | BaseException] = queue.Queue()
+    mirror = Mirror(folder, Remote(url), every_s=600.0)
+    mirror.attach(note=print)
+    mirror.start(fail=shipped.put, shipped=lambda: shipped.put(mirror.upto))
+
+    def ship(facts: list[AnyFact]) -> None:
+        journal.append(facts)
+        mirror.wake()
+        while (upto := shipped.get(timeout=60)) != journal.seq:
+            assert isinstance(upto, int), upto
+
+    try:
+        yield ship
+    finally:
+        mirror.close(journal.seq)
+
+
+@pytest.mark.parametrize("place", ["file://{}/mirrors/s", "{}/mirrors/s"])
+def test_a_mirror_is_followed_while_the_study_grows_elsewhere(tmp_path: Path, serve: Serve, place: str) -> None:
+    folder, url = tmp_path / "elsewhere" / "s", place.format(tmp_path)
+    journal, facts = begin_study(folder, TRIALS)
+    log = folder / "trials" / "00000" / "attempt-1" / "log.txt"
+    log.parent.mkdir(parents=True)
+    log.write_text("epoch 1\n")
+    with contextlib.closing(journal), mirrored(folder, url, journal) as ship:
+        ship(facts[:10])
+        client = Client(serve(url))
+        with contextlib.closing(client.events("/study/s/events")) as events:
+            _, _, data = next(events)
+            assert (data["rows"]["whole"], data["rows"]["seq"]) == (True, 10)
+            assert client.told("/study/s/trials/0/log/1")["text"] == "epoch 1\n"
+            for begin, end in ((10, 20), (20, len(facts))):
+                ship(facts[begin:end])
+                _, _, data = next(events)
+                assert (data["head"]["trouble"], data["rows"]["whole"], data["rows"]["seq"]) == ("", False, end)
+        assert (data["head"]["standing"], data["head"]["counts"]) == ("complete", {"finished": 6})
+        assert client.told("/study/s/stop", "POST")["error"].startswith("This view only shows.")
 
 
 def test_all_about_a_trial_and_what_it_printed(tmp_path: Path, serve: Serve) -> None:

@@ -6,13 +6,15 @@ import os
 import secrets
 import socket
 import webbrowser
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from etude.cli import complete
-from etude.cli.shell import open_study
 from etude.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from etude.view.following import Follower
 
 PORT: Final = 8460
 TOKEN: Final = "ETUDE_VIEW_TOKEN"  # noqa: S105 - the name of the variable
@@ -41,7 +43,7 @@ def view(
 
     The page shows, and changes nothing. Its link holds a token, another one at each start; ETUDE_VIEW_TOKEN keeps one.
     """
-    where, one = _asked(study)
+    where = _asked(study)
     try:
         from etude.view.guard import LOOPBACK, Guard
         from etude.view.server import serve
@@ -63,22 +65,22 @@ def view(
         print("Ctrl-C ends the page; studies go on.", flush=True)
         if show:
             webbrowser.open(guard.link)
-        serve(where, sock, guard, one=one, may_stop=allow_stop)
+        serve(where, sock, guard, may_stop=allow_stop)
 
 
-def _asked(study: str | None) -> tuple[str, bool]:
-    """Return what to show: a study, and that it is one; or a folder of studies."""
+def _asked(study: str | None) -> str | Follower:
+    """Return what to show: a folder of studies, or what follows a study and has read it."""
     from pathlib import Path
 
     from etude.results.finding import is_study, studies_folder, studies_in
+    from etude.view.following import Follower
 
     if study is None:
-        return str(studies_folder()), False
+        return str(studies_folder())
     folder = Path(study)
     if folder.is_dir() and not is_study(folder) and studies_in(folder):
-        return str(folder), False
-    open_study(study)  # refuses what is none, and names the nearest
-    return study, True
+        return str(folder)
+    return Follower.begin(study)  # refuses what is none, and names the nearest
 
 
 def _bound(host: str, port: int | None) -> socket.socket:

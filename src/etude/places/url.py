@@ -90,6 +90,14 @@ class UrlFolder:
             return None
         return content
 
+    def head(self, name: str, size: int) -> bytes:
+        """Return the first bytes of a file; none if it is not there."""
+        try:
+            content: bytes = self._fs.cat_file(f"{self._path}/{name}", start=0, end=size)
+        except FileNotFoundError:
+            return b""
+        return content
+
     def has(self, name: str) -> bool:
         """Say whether a file is there."""
         try:

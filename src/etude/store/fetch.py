@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -31,6 +31,9 @@ OURS: Final = (TRIALS, WORKERS_LOG)
 
 COPY_OF: Final = "copy-of"
 """The file in a copy to look at that says which mirror it is of."""
+
+COPIED: Final = "copied"
+"""The file in such a copy that says what was there when all of it was copied: who follows a mirror asks often."""
 
 
 def is_url(study: str | os.PathLike[str]) -> bool:
@@ -130,7 +133,9 @@ def copy(url: str, folder: Path, *, logs: bool = True) -> None:
         StudyError: The mirror cannot be reached, or is damaged.
     """
     remote = Remote(url)
-    _see_whether_it_is_there(remote)
+    there = _told_of(remote, _see_whether_it_is_there(remote))
+    if (folder / FILE).exists() and _was_copied(folder) == there:
+        return
     with _reaching(remote):
         chain = remote.chain()
     if (folder / FILE).exists() and not _begins(folder, chain):  # another study had this address before
@@ -142,9 +147,11 @@ def copy(url: str, folder: Path, *, logs: bool = True) -> None:
         texts = {path: stored for path, stored in chain.files.items() if path.endswith((".txt", ".log"))}
         with contextlib.suppress(StudyError):  # who writes there replaces them
             _fetch_files(remote, texts, folder)
+            (folder / COPIED).write_text(there)
 
 
-def _see_whether_it_is_there(remote: Remote) -> None:
+def _see_whether_it_is_there(remote: Remote) -> list[str]:
+    """Return the names of the files in which its journal is."""
     with _reaching(remote):
         found = remote.names(segments.FOLDER)
     if not found:
@@ -152,6 +159,25 @@ def _see_whether_it_is_there(remote: Remote) -> None:
             f"{remote.url} is no mirror of a study: it has no segments. Give the mirror and the study's name, as in "
             "s3://bucket/studies/NAME."
         )
+    return found
+
+
+def _told_of(remote: Remote, names: Iterable[str]) -> str:
+    """Return what is another text once anybody has shipped anything: which segments there are, and the last one's hash.
+
+    That hash is also over a digest of all rows before it.
+    """
+    numbers = segments.numbers_in(names)
+    with _reaching(remote):
+        last = remote.head(segments.path_of(numbers[-1]), segments.HEAD) if numbers else b""
+    return "\n".join([*map(segments.name_of, numbers), last.hex()])
+
+
+def _was_copied(folder: Path) -> str:
+    """Return what was told of a mirror when all of it was copied last."""
+    with contextlib.suppress(OSError):
+        return (folder / COPIED).read_text()
+    return ""
 
 
 @contextlib.contextmanager

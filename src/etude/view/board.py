@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from etude.analyse.report.facts import Span
 from etude.analyse.report.figure import thinned
-from etude.core.events import AnyFact, Assigned, Reported, Resumed
+from etude.core.events import AnyFact, Assigned, Queued, Reported, Resumed, Settled
 from etude.core.history import History, Trial
 from etude.core.lifecycle import FINAL, LIVE, State
 from etude.core.metrics import Metrics
-from etude.core.ranking import ranked
+from etude.core.ranking import best_of, ranked
 from etude.core.text import show
 from etude.reported.work import Watched
 
@@ -64,23 +64,27 @@ class Board:
         self.history.apply(fact)
         seq = self.history.seq
         self._watched.take(fact)
-        self._ended += [seq] * (len(self._watched.work.spans) - len(self._ended))
+        if ended := len(self._watched.work.spans) - len(self._ended):
+            self._ended += [seq] * ended
         number: int | None = getattr(fact, "trial", None)
         if number is None:
             return
         self._touched.pop(number, None)
         self._touched[number] = seq
         trial = self.history.trials[number]
-        for name in trial.params:
-            self._names.setdefault(name, len(self._names))
-        self._grow(trial, fact)
-        if trial.state is State.FINISHED and trial.ended_at == fact.at:
+        if isinstance(fact, Reported):
+            self._grow(trial)
+        elif isinstance(fact, Queued):
+            for name in trial.params:
+                self._names.setdefault(name, len(self._names))
+        elif trial.state in FINAL or isinstance(fact, Assigned | Resumed):
+            self._grown.pop(number, None)
+        if isinstance(fact, Settled) and trial.state is State.FINISHED:
             self._compare(trial)
 
-    def _grow(self, trial: Trial, fact: AnyFact) -> None:
-        if trial.state in FINAL or isinstance(fact, Assigned | Resumed):
-            self._grown.pop(trial.number, None)
-        elif isinstance(fact, Reported) and trial.reports:
+    def _grow(self, trial: Trial) -> None:
+        """Note which fact a curve's newest report is."""
+        if trial.reports and trial.state not in FINAL:
             grown = self._grown.setdefault(trial.number, array("q"))
             grown.extend([self.seq] * (trial.reports - len(grown)))
 
@@ -90,7 +94,7 @@ class Board:
         if len(metrics.names) > 1 or trial.arm is not None or trial.probe is not None:
             return
         before = [self.history.trials[self._better[-1][1]]] if self._better else []
-        if trial not in before and ranked([*before, trial], metrics)[:1] == [trial]:
+        if trial not in before and best_of([*before, trial], metrics) is trial:
             self._better.append((self.seq, trial.number))
 
     # --- what is shown ------------------------------------------------------------------------------
@@ -176,7 +180,7 @@ def _span(one: Span) -> list[Any]:
 
 def told(value: Any) -> Any:
     """Return a value as JSON can have it: numbers as they are, other things as people read them."""
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"

@@ -10,14 +10,14 @@ import contextlib
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from etude.core.errors import EtudeError
+from etude.core.errors import EtudeError, NotAStudyError
 from etude.core.metrics import Metrics
 from etude.core.totals import counts
-from etude.results.finding import find
+from etude.results.finding import find, instead_of
 from etude.results.listed import standing
 from etude.results.reading import KINDS, UNNAMED, metrics_in
 from etude.results.search import Search, Study, TrialResult
@@ -66,6 +66,21 @@ class Follower:
         self._meta: Mapping[str, Any] = {}
         self._driver: tuple[str, int] | None = None
 
+    @classmethod
+    def begin(cls, study: str | Path) -> Self:
+        """Follow a study that can be read, and has been when this returns.
+
+        Raises:
+            NotAStudyError: There is none; the message names the nearest.
+            JournalError: Its journal is damaged or from a later version.
+        """
+        follower = cls(study)
+        try:
+            follower._read()
+        except NotAStudyError as error:
+            raise NotAStudyError(f"{error}{instead_of(study)}") from None
+        return follower
+
     @property
     def folder(self) -> Path:
         """Where the study is, or was."""
@@ -78,16 +93,7 @@ class Follower:
         """
         before = self._standing
         try:
-            folder = find(self.study)
-            if self._journal is None or _file(folder) != self._file:
-                self._begin(folder)
-            assert self._journal is not None
-            self._driver = self._journal.lease.held_by()  # first: of a driver that is gone then all has been written
-            changes = self._journal.changes()  # before the news: what is written from here on is another change
-            if changes != self._changes:
-                for fact in self._journal.news():
-                    self.board.apply(fact)
-                self._meta, self._changes = self._journal.meta(), changes
+            self._read()
             self.trouble = ""
         except (EtudeError, OSError) as error:
             self._driver = None
@@ -96,6 +102,18 @@ class Follower:
             if not gone:  # half of it may have been folded in
                 self.close()
         return self._standing != before
+
+    def _read(self) -> None:
+        folder = find(self.study)
+        if self._journal is None or _file(folder) != self._file:
+            self._begin(folder)
+        assert self._journal is not None
+        self._driver = self._journal.lease.held_by()  # first: of a driver that is gone then all has been written
+        changes = self._journal.changes()  # before the news: what is written from here on is another change
+        if changes != self._changes:
+            for fact in self._journal.news():
+                self.board.apply(fact)
+            self._meta, self._changes = self._journal.meta(), changes
 
     @property
     def _standing(self) -> tuple[object, ...]:

@@ -15,6 +15,9 @@ OWN_SERVER: Final = "; connect-src 'self'; form-action 'none'; base-uri 'none'"
 STUDY: Final = ("common.js", "chart.js", "trials.js", "detail.js", "study.js")
 """The scripts of a study's page, each of which knows those before it."""
 
+CANVAS: Final = 'tabindex="0" role="application" aria-roledescription="figure" aria-label=""'
+"""A figure whose marks are reached by keyboard: arrow keys are for it, and not for who reads the page aloud."""
+
 FOOT: Final = f"Étude {VERSION}. This page follows the study's journal."
 FOOT_OF_LIST: Final = f"Étude {VERSION}. This page follows the journals of all studies in this folder."
 
@@ -78,10 +81,7 @@ def _asset(name: str) -> str:
 
 def _chart(name: str, *, whole: bool = False) -> str:
     kind = ' class="full"' if whole else ""
-    return (
-        f'<figure id="{name}"{kind} hidden><h3></h3><canvas role="img" aria-label=""></canvas>'
-        "<figcaption></figcaption></figure>"
-    )
+    return f'<figure id="{name}"{kind} hidden><h3></h3><canvas {CANVAS}></canvas><figcaption></figcaption></figure>'
 
 
 def _trials() -> str:
@@ -99,7 +99,7 @@ def _detail() -> str:
     return (
         '<dialog id="detail" aria-labelledby="detail-title"><div class="eyebrow"><h2 id="detail-title"></h2>'
         '<span class="tools"><button id="detail-close" type="button">Close</button></span></div>'
-        '<div id="detail-body"></div><canvas id="detail-curve" role="img" aria-label="" hidden></canvas>'
+        f'<div id="detail-body"></div><canvas id="detail-curve" {CANVAS} hidden></canvas>'
         '<div class="filters" id="detail-log" hidden><label for="attempt">What it printed, attempt</label>'
         '<select id="attempt"></select><output id="log-note"></output></div>'
         '<pre id="log" tabindex="0" role="region" aria-label="What it printed" hidden></pre></dialog>'

@@ -50,17 +50,16 @@ HEADERS: Final = (
 )
 
 
-def serve(where: str, sock: socket.socket, guard: Guard, *, one: bool, may_stop: bool = False) -> None:
+def serve(where: str | Follower, sock: socket.socket, guard: Guard, *, may_stop: bool = False) -> None:
     """Answer browsers until the process is interrupted.
 
     Args:
-        where: A study, as ``etude show`` takes it, or a folder of studies.
+        where: A folder of studies, or what follows the only study that is shown.
         sock: A socket that listens.
         guard: Says who may look.
-        one: Whether it is a study.
         may_stop: Whether viewers may stop studies.
     """
-    view = View(where, one=one, may_stop=may_stop)
+    view = View(where, may_stop=may_stop)
     config = uvicorn.Config(
         view.app(guard),
         log_level="warning",
@@ -89,18 +88,20 @@ class View:
     """Answers browsers.
 
     Args:
-        where: A study, or a folder of studies.
-        one: Whether it is a study.
+        where: A folder of studies, or what follows the only study that is shown.
         may_stop: Whether viewers may stop studies.
     """
 
-    def __init__(self, where: str, *, one: bool, may_stop: bool = False) -> None:
-        self._where, self._may_stop = where, may_stop
+    def __init__(self, where: str | Follower, *, may_stop: bool = False) -> None:
+        self._may_stop = may_stop
         self._desk = Desk()
         self._watches: dict[str, Watch] = {}
-        self._one = Path(where).name if one else None
-        if self._one is not None:
-            self._watches[self._one] = Watch(Follower(where), self._desk)
+        self._one: str | None = None
+        if isinstance(where, Follower):
+            self._one = Path(where.study).name
+            self._watches[self._one] = Watch(where, self._desk)
+            where = str(where.study)
+        self._where = where
         self._rows: dict[Path, tuple[object, dict[str, Any]]] = {}  # what a list says of a study, and for which file
 
     def app(self, guard: Guard) -> Starlette:

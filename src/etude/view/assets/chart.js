@@ -3,9 +3,11 @@ view.chart = (() => {
   "use strict";
   const PAD = { left: 62, right: 12, top: 10, bottom: 34 };
   const REACH = 14;  // pixels from a mark at which the pointer is on it
-  const tip = view.by("tip");
+  const { by, make } = view;
+  const tip = by("tip");
 
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  let colours = {};  // while one figure is drawn: to ask for one takes longer than to draw a mark
+  const colour = (name) => colours[name] ??= getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
   const ticks = (low, high, most) => {
     const raw = (high - low) / most;
@@ -29,12 +31,20 @@ view.chart = (() => {
     return [low - room, high + room];
   };
 
-  /* A canvas with marks; ``paint`` draws them anew and returns those that the pointer can find: {x, y, wide?, tells, trial}. */
+  /* A canvas with marks; ``paint`` draws them anew and returns those that pointer and keys can find, in the keys' order:
+     {x, y, wide?, tells, trial, nth?}. By ``trial`` and ``nth`` a mark is known again when it has been drawn anew. */
   const figure = (canvas, paint, onPick) => {
+    const how = `Arrow keys go from mark to mark${onPick ? ", up and down from trial to trial; Enter opens it" : ""}.`;
+    const said = make("p", null, "unseen");
+    said.setAttribute("aria-live", "polite");
+    canvas.after(said);
     let marks = [];
+    let held = null;  // the mark that the keys are at
     let asked = false;
+    const place = () => held ? marks.findIndex((one) => one.trial === held.trial && one.nth === held.nth) : -1;
     const draw = () => {
       asked = false;
+      colours = {};
       const wide = canvas.clientWidth;
       if (!wide) return;
       const ratio = window.devicePixelRatio || 1;
@@ -48,6 +58,11 @@ view.chart = (() => {
       pen.clearRect(0, 0, wide, high);
       pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
       marks = paint(pen, wide, high) || [];
+      const mark = document.activeElement === canvas ? marks[place()] : null;
+      if (!mark) return;
+      pen.strokeStyle = colour("ink");
+      pen.lineWidth = 2;
+      pen.strokeRect(mark.x - 6, mark.y - 6, (mark.wide ?? 0) + 12, 12);
     };
     const redraw = () => { if (!asked) { asked = true; requestAnimationFrame(draw); } };
     new ResizeObserver(redraw).observe(canvas);
@@ -63,17 +78,53 @@ view.chart = (() => {
       }
       return found;
     };
+    const tell = (mark, x, y) => {
+      tip.hidden = !mark;
+      if (!mark) return;
+      const top = canvas.closest("dialog") ?? document.body;  // what is outside of an open dialog lies behind it
+      if (tip.parentNode !== top) top.append(tip);
+      tip.textContent = mark.tells();
+      tip.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - tip.offsetWidth - 8))}px`;
+      tip.style.top = `${Math.max(8, Math.min(y + 14, innerHeight - tip.offsetHeight - 8))}px`;
+    };
     canvas.addEventListener("pointermove", (event) => {
       const mark = nearest(event);
-      tip.hidden = !mark;
       canvas.style.cursor = mark ? "pointer" : "";
-      if (!mark) return;
-      tip.textContent = mark.tells();
-      tip.style.left = `${Math.max(8, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
-      tip.style.top = `${Math.max(8, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8))}px`;
+      tell(mark, event.clientX, event.clientY);
     });
     canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
     canvas.addEventListener("click", (event) => { const mark = nearest(event); if (mark) onPick?.(mark.trial); });
+
+    const say = (mark) => {
+      const box = canvas.getBoundingClientRect();
+      tell(mark, box.left + mark.x, box.top + mark.y);
+      said.textContent = tip.textContent;
+      redraw();
+    };
+    /* Which mark a key leads to; none if it is not one of ours. */
+    const next = (key) => {
+      if (key === "Home") return 0;
+      if (key === "End") return marks.length - 1;
+      const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[key];
+      if (!step) return null;
+      const from = place();
+      let to = from + step;
+      if (key === "ArrowUp" || key === "ArrowDown") while (marks[to] && marks[to].trial === marks[from]?.trial) to += step;
+      return Math.max(0, Math.min(marks.length - 1, to));
+    };
+    canvas.addEventListener("keydown", (event) => {
+      if (event.altKey || event.ctrlKey || event.metaKey || !marks.length) return;
+      const to = next(event.key);
+      if (event.key === "Enter" && held) onPick?.(held.trial);
+      if (to === null) return;
+      event.preventDefault();  // else the page is scrolled
+      held = marks[to];
+      say(held);
+    });
+    canvas.addEventListener("focus", () => {
+      if (canvas.matches(":focus-visible")) say(marks[place()] ?? { x: 0, y: 0, tells: () => how });
+    });
+    canvas.addEventListener("blur", () => { tip.hidden = true; redraw(); });
     return { redraw };
   };
 

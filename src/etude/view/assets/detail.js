@@ -21,7 +21,7 @@ view.detail = (() => {
     const last = points[points.length - 1][0];
     const at = chart.axes(pen, wide, high, { x: [0, Math.max(last, 2)], y: chart.reach(points.map(([, value]) => value)), xName: "report", yName: metric });
     chart.line(pen, points.map(([step, value]) => [at.x(step), at.y(value)]), { stroke: chart.colour("good"), wide: 2 });
-    return points.map(([step, value]) => ({ x: at.x(step), y: at.y(value), tells: () => `report ${step}: ${show(value)}` }));
+    return points.map(([step, value]) => ({ x: at.x(step), y: at.y(value), nth: step, tells: () => `report ${step}: ${show(value)}` }));
   });
 
   const readLog = async () => {

@@ -75,6 +75,7 @@
     best: chart.figure(by("best").querySelector("canvas"), (pen, wide, high) => {
       const done = trials.filter((one) => one && one.ended !== null && Number.isFinite(number(one.values[0])));
       if (!done.length) return [];
+      done.sort((a, b) => a.ended - b.ended);
       const at = chart.axes(pen, wide, high, {
         x: [0, Math.max(now, 1)], y: chart.reach(done.map((one) => one.values[0])), xName: "time", yName: main(), xShow: lasted,
       });
@@ -100,9 +101,9 @@
       const champion = best[best.length - 1];
       const paint = (trial, stroke, width, faint) => {
         const one = curves.get(trial);
-        const points = one.steps.map((step, nth) => [step, one.values[nth]]).filter(([, value]) => Number.isFinite(value)).map(([step, value]) => [at.x(step), at.y(value)]);
+        const points = one.steps.map((step, nth) => [step, one.values[nth]]).filter(([, value]) => Number.isFinite(value)).map(([step, value]) => [at.x(step), at.y(value), step]);
         chart.line(pen, points, { stroke, wide: width, faint });
-        for (const [x, y] of points) marks.push({ x, y, tells: tells(trials[trial]), trial });
+        for (const [x, y, nth] of points) marks.push({ x, y, tells: tells(trials[trial]), trial, nth });
       };
       const live = [];
       for (const trial of curves.keys()) {
@@ -133,7 +134,7 @@
         const broad = Math.max(0.8, place(how === "running" ? until : end) - x - 0.4);
         pen.fillStyle = chart.colour(COLOURS[how] ?? "mute");
         pen.fillRect(x, y + 2.5, broad, ROW - 5);
-        marks.push({ x, y: y + ROW / 2, wide: broad, trial, tells: () => `trial ${trial}, attempt ${attempt}: ${how}\n${worker}` });
+        marks.push({ x, y: y + ROW / 2, wide: broad, trial, nth: attempt, tells: () => `trial ${trial}, attempt ${attempt}: ${how}\n${worker}` });
       }
       pen.fillStyle = chart.colour("soft");
       pen.textAlign = "center";
