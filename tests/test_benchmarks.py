@@ -12,6 +12,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -145,7 +146,30 @@ def test_a_rule_may_stop_trials_in_a_wave():
         stopper="median",
         engine=etude.Simulated(curves=curve, workers=4),
     )
-    assert Went.of(study) == Went(makespan_s=5.0, best=1.0, stopped=4)  # a stop is seen at the next report
+    path = ((3.0, 1.0),)
+    assert Went.of(study) == Went(makespan_s=5.0, best=1.0, stopped=4, path=path)  # a stop is seen at the next report
+
+
+def test_the_best_so_far_is_of_trials_that_have_finished_and_begins_where_all_studies_have_one():
+    from benchmarks.waves import Went, best_so_far, path_of
+
+    def trial(began: float, ended: float, value: float | None) -> SimpleNamespace:
+        state = "finished" if value is not None else "stopped"
+        return SimpleNamespace(started_at=began, ended_at=ended, value=value, state=state)
+
+    trials = [trial(10.0, 18.0, 0.9), trial(10.0, 11.0, None), trial(10.0, 12.0, 0.5), trial(12.0, 15.0, 0.4)]
+    assert path_of(trials, larger_is_better=True) == ((2.0, 0.5), (8.0, 0.9))
+    assert path_of(trials, larger_is_better=False) == ((2.0, 0.5), (5.0, 0.4))
+    one = Went(9.0, 0.9, 1, path_of(trials, larger_is_better=True))
+    other = Went(6.0, 0.7, 0, ((3.0, 0.1), (4.0, 0.7)))
+    assert math.isnan(one.best_at(1.9))
+    assert (one.best_at(2.0), one.best_at(100.0)) == (0.5, 0.9)
+    assert best_so_far([one, other]) == [
+        (3.0, pytest.approx(0.3)),
+        (4.0, pytest.approx(0.6)),
+        (8.0, pytest.approx(0.8)),
+        (9.0, pytest.approx(0.8)),
+    ]
 
 
 @given(st.floats(0.01, 1.0), st.floats(0.01, 1.0))
