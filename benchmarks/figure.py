@@ -1,7 +1,7 @@
-"""Draws what asynchrony and early stopping leave of the time, with intervals.
+"""Draws what asynchrony and early stopping leave of the time, with intervals, and how soon good trials are found.
 
 It takes what ``asynchrony`` or ``paper2`` found. Each group of bars is a number of workers, each whisker an interval; a
-diamond is the ratio that the paper gives.
+diamond is the ratio that the paper gives. The best so far, after the paper's fifth figure, is of ``paper2`` alone.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from benchmarks.paper2 import PAPER
+from benchmarks.paper2 import COMPARED, PAPER
+from benchmarks.pipetune import figures
 from benchmarks.shares import RATIOS
 
 COLOURS: Final = dict(zip(RATIOS, ("#4477aa", "#ccbb44", "#aa3377"), strict=True))
 NAMES: Final = dict(zip(RATIOS, ("asynchrony alone", "median rule alone", "both"), strict=True))
+FORMS: Final = dict(zip(COMPARED, ("waves", "async, rule"), strict=True))
+CELL: Final = re.compile(r"étude (\d+) workers")
 GROUP: Final = re.compile(r"étude (\d+) workers: ([a-z]+?)(_low|_high)?")
 
 LEFT, TOP, HEIGHT, BAR, GAP = 56, 44, 240, 26, 40
@@ -42,6 +45,20 @@ def figure(result: Mapping[str, Any]) -> str:
             parts.append(_diamond(x + (len(RATIOS) - 0.5) * BAR, _y(PAPER[workers])))
     parts.append(f'<text x="{wide / 2:g}" y="{TOP + HEIGHT + 40}" text-anchor="middle">workers</text>')
     return "\n".join([*parts, "</svg>", ""])
+
+
+def sooner(result: Mapping[str, Any]) -> str:
+    """Return the best accuracy so far by seconds, a panel for each number of workers, as SVG."""
+    cells = {match[1]: told for cell, told in result["details"].items() if (match := CELL.fullmatch(cell))}
+    return figures.steps(
+        {
+            f"{workers} workers: best accuracy so far, by seconds": {
+                name: told["best_so_far"][form] for form, name in FORMS.items()
+            }
+            for workers, told in cells.items()
+        },
+        ends=True,
+    )
 
 
 def read(result: Mapping[str, Any]) -> dict[int, dict[str, tuple[float, float, float]]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from benchmarks import contexts, moving_lines
 from benchmarks.autoablation import page as autoablation
-from benchmarks.figure import figure
+from benchmarks.figure import figure, sooner
 from benchmarks.golden import page as golden_page
 from benchmarks.golden import tablator_page
 from benchmarks.live import predicts_page
@@ -62,7 +62,7 @@ PAGES: Final = {
         "Machines tuned while models train, measured",
         (
             *("system_lossless", "system_overhead", "system_regret", "system_pipetune", "system_tenants"),
-            *("system_recognise", "system_sizes"),
+            *("system_recognise", "system_sizes", "system_crowded"),
         ),
     ),
     "mage": (
@@ -72,8 +72,14 @@ PAGES: Final = {
 }
 """Page -> its title, and the benchmarks on it."""
 
-DRAWN: Final = ("asynchrony", "paper2")
-"""Benchmarks with a figure beside their rows."""
+DRAWN: Final[Mapping[str, Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]]]] = {
+    "asynchrony": {"asynchrony.svg": ("what is left of the time", figure)},
+    "paper2": {
+        "paper2.svg": ("what is left of the time", figure),
+        "paper2-best.svg": ("best accuracy so far over time", sooner),
+    },
+}
+"""Benchmarks with figures beside their rows: file -> what it shows, and what draws it."""
 
 BESIDE: Final = {
     "contexts": contexts.beside,
@@ -131,8 +137,9 @@ def section(result: Mapping[str, Any]) -> str:
         "| | median | least | most | unit | runs | probe |",
         "|---|---|---|---|---|---|---|",
     ]
-    if result["benchmark"] in DRAWN:
-        lines[3:3] = ["", f"![what is left of the time]({result['benchmark']}.svg)"]
+    for nth, (file, (told, _)) in enumerate(DRAWN.get(result["benchmark"], {}).items()):
+        at = 3 + 2 * nth
+        lines[at:at] = ["", f"![{told}]({file})"]
     for row in result["rows"]:
         numbers = " | ".join(f"{row[key]:,.{row['digits']}f}" for key in ("median", "min", "max"))
         lines.append(f"| {row['name']} | {numbers} | {row['unit']} | {row['runs']} | {row['probe']:.2f} |")
@@ -164,7 +171,7 @@ def kept() -> list[Mapping[str, Any]]:
 
 def files(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return all that is made of the results: name of the file -> its content."""
-    drawn = {f"{r['benchmark']}.svg": figure(r) for r in results if r["benchmark"] in DRAWN}
+    drawn = {file: draw(r) for r in results for file, (_, draw) in DRAWN.get(r["benchmark"], {}).items()}
     written = {name: text for r in results if (write := WRITTEN.get(r["benchmark"])) for name, text in write(r).items()}
     line = {result["benchmark"]: result for result in results}
     for needed, join in JOINED.items():

@@ -8,8 +8,10 @@ the workers are those of any study.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Final
 
 from etude.core.plan import Answer, Decision, Plan, Propose, Report, Standing, Wait
@@ -105,16 +107,40 @@ class Went:
         makespan_s: From the first hand-out to the last end.
         best: The best final value.
         stopped: How many trials were stopped.
+        path: Seconds from the first hand-out, and the final value, of each trial that was better than all before.
     """
 
     makespan_s: float
     best: float
     stopped: int
+    path: tuple[tuple[float, float], ...]
+
+    def best_at(self, seconds: float) -> float:
+        """Return the best final value after so many seconds; NaN if there was none yet."""
+        return next((value for at, value in reversed(self.path) if at <= seconds), math.nan)
 
     @classmethod
     def of(cls, study: Any) -> Went:
         """Read it from a study that has ended."""
-        return cls(float(study.makespan_s), float(study.best.value), study.counts().get("stopped", 0))
+        path = path_of(study.trials, larger_is_better=study.metrics.modes[study.metrics.main] == "max")
+        return cls(float(study.makespan_s), float(study.best.value), study.counts().get("stopped", 0), path)
+
+
+def path_of(trials: Sequence[Any], *, larger_is_better: bool) -> tuple[tuple[float, float], ...]:
+    """Return when each trial that was better than all before had ended, and its value; see ``Went``."""
+    began = min(trial.started_at for trial in trials)
+    found: list[tuple[float, float]] = []
+    for trial in sorted((one for one in trials if one.state == "finished"), key=lambda one: one.ended_at):
+        if not found or (trial.value > found[-1][1] if larger_is_better else trial.value < found[-1][1]):
+            found.append((trial.ended_at - began, trial.value))
+    return tuple(found)
+
+
+def best_so_far(studies: Sequence[Went]) -> list[tuple[float, float]]:
+    """Return the mean of the best values so far: where it changes, from when all studies have one to the last end."""
+    first_s, last_s = max(went.path[0][0] for went in studies), max(went.makespan_s for went in studies)
+    times = {first_s, last_s, *(at for went in studies for at, _ in went.path if at > first_s)}
+    return [(at, fmean(went.best_at(at) for went in studies)) for at in sorted(times)]
 
 
 def four(run: Callable[..., Any]) -> dict[str, Went]:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,10 +30,10 @@ NAMES = (
     "importance_verdict", "mage_judged", "mage_limits", "mage_requests", "mage_scan", "mage_tokens", "moving_lines",
     "paper2", "parallel_elastic", "parallel_equal", "parallel_fails", "parallel_step", "partitions_paper4", "quality",
     "removal_cost", "removal_zoo", "report_size", "report_time", "reports", "server", "simulate", "startup", "stopping",
-    "stragglers", "system_lossless", "system_overhead", "system_pipetune", "system_profiles", "system_recognise",
-    "system_regret", "system_sizes", "system_tables", "system_tenants", "tablator", "verdicts_designs",
-    "verdicts_golden", "verdicts_margin", "verdicts_null", "verdicts_power", "verdicts_racing", "view", "weights_live",
-    "weights_paper5", "weights_prefix", "weights_stall", "weights_storage",
+    "stragglers", "system_crowded", "system_lossless", "system_overhead", "system_pipetune", "system_profiles",
+    "system_recognise", "system_regret", "system_sizes", "system_tables", "system_tenants", "tablator",
+    "verdicts_designs", "verdicts_golden", "verdicts_margin", "verdicts_null", "verdicts_power", "verdicts_racing",
+    "view", "weights_live", "weights_paper5", "weights_prefix", "weights_stall", "weights_storage",
 )  # fmt: skip
 
 
@@ -145,7 +146,30 @@ def test_a_rule_may_stop_trials_in_a_wave():
         stopper="median",
         engine=etude.Simulated(curves=curve, workers=4),
     )
-    assert Went.of(study) == Went(makespan_s=5.0, best=1.0, stopped=4)  # a stop is seen at the next report
+    path = ((3.0, 1.0),)
+    assert Went.of(study) == Went(makespan_s=5.0, best=1.0, stopped=4, path=path)  # a stop is seen at the next report
+
+
+def test_the_best_so_far_is_of_trials_that_have_finished_and_begins_where_all_studies_have_one():
+    from benchmarks.waves import Went, best_so_far, path_of
+
+    def trial(began: float, ended: float, value: float | None) -> SimpleNamespace:
+        state = "finished" if value is not None else "stopped"
+        return SimpleNamespace(started_at=began, ended_at=ended, value=value, state=state)
+
+    trials = [trial(10.0, 18.0, 0.9), trial(10.0, 11.0, None), trial(10.0, 12.0, 0.5), trial(12.0, 15.0, 0.4)]
+    assert path_of(trials, larger_is_better=True) == ((2.0, 0.5), (8.0, 0.9))
+    assert path_of(trials, larger_is_better=False) == ((2.0, 0.5), (5.0, 0.4))
+    one = Went(9.0, 0.9, 1, path_of(trials, larger_is_better=True))
+    other = Went(6.0, 0.7, 0, ((3.0, 0.1), (4.0, 0.7)))
+    assert math.isnan(one.best_at(1.9))
+    assert (one.best_at(2.0), one.best_at(100.0)) == (0.5, 0.9)
+    assert best_so_far([one, other]) == [
+        (3.0, pytest.approx(0.3)),
+        (4.0, pytest.approx(0.6)),
+        (8.0, pytest.approx(0.8)),
+        (9.0, pytest.approx(0.8)),
+    ]
 
 
 @given(st.floats(0.01, 1.0), st.floats(0.01, 1.0))
@@ -354,6 +378,47 @@ def test_the_figure_has_a_bar_and_a_whisker_for_each_ratio():
     assert drawn.count("path") == 1 + 2
     plain = ElementTree.fromstring(figure({**result, "benchmark": "asynchrony"})).iter()
     assert not [element for element in plain if element.tag.endswith("path")]
+
+
+def test_the_best_so_far_has_a_panel_for_each_number_of_workers_whose_run_times_are_the_measured_ones():
+    from xml.etree import ElementTree
+
+    from benchmarks.figure import sooner
+
+    cells = ("étude 4 workers", "étude 16 workers")
+    path = {"waves": [[1.0, 0.5], [9.0, 0.8]], "async_median": [[1.0, 0.5], [4.0, 0.8]]}
+    details = {cell: {"best_so_far": path} for cell in (*cells, "étude 4 workers, equal run times")}
+    result = {"benchmark": "paper2", "rows": [], "details": details}
+    drawn = [element.tag.rpartition("}")[2] for element in ElementTree.fromstring(sooner(result)).iter()]
+    assert (drawn.count("g"), drawn.count("polyline")) == (2, 4)
+
+
+def test_trials_far_slower_than_the_others_of_their_study_are_told_of_and_three_runs_are_no_single_one():
+    from benchmarks.autoablation.page import inception
+
+    def line(runs: int, alone_s: list[float]) -> dict[str, Any]:
+        arm = {"name": "base", "mean": 0.1, "values": {"0": 0.1}, "changes": [], "parameters": 7}
+        at = {"images": 48, "epochs": 1, "batch_size": 16}
+        arms = [{**arm, "name": f"arm {nth}"} for nth in range(3)]
+        cells = {"étude, 1 worker": (alone_s, 12.0), "étude, 2 workers": ([4.0, 4.0, 4.0], 6.0)}
+        rows = [
+            {"name": f"{cell}: {name}", "median": value, "probe": 1.0, "runs": runs}
+            for cell, (_, wall_s) in cells.items()
+            for name, value in (("study_s", wall_s), ("plan_s", 1.0), ("over_bound", 1.0), ("trials_s", 9.0))
+        ]
+        details = {cell: {"arms": arms, "trial_s": trial_s, "at": at} for cell, (trial_s, _) in cells.items()}
+        shared = {"commit": "c", "changed": False, "machine": {"cores": 2, "cpu": "a cpu", "python": "3.11"}}
+        return {"benchmark": "autoablation_inception", "rows": rows, "details": details, **shared}
+
+    def told(runs: int, alone_s: list[float]) -> str:
+        return " ".join(inception(line(runs, alone_s))["autoablation-inception.md"].split())
+
+    uneven, even = told(1, [3.0, 3.5, 19.5]), told(3, [3.0, 3.5, 3.25])
+    assert "study with 1 worker, 1 of 3 trials took 19.5 s where the others took 3.0 to 3.5" in uneven
+    assert "look quicker" not in even
+    assert ("--runs 1" in uneven, "--runs 1" in even) == (True, False)
+    assert ("Medians of" in uneven, "Medians of 3 runs" in even) == (False, True)
+    assert "| 2 | 6 | 2.00 | 2 | 9 | 1.000 | 1.00 |" in even
 
 
 def test_a_benchmark_that_goes_on_measures_only_what_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

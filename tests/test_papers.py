@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import functools
+import gzip
 import inspect
 import json
 import os
@@ -12,6 +15,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.pages import ROOT, as_script, check_command, etude_command, run
@@ -25,6 +29,9 @@ BENCHMARKS = ROOT / "benchmarks"
 HEAD = "| in the paper | what it shows | command | theirs | here |"
 GIVEN_UP = ("cannot be", "missing", "nothing to reproduce")
 """What a row says that has no figure of ours, and no code."""
+REASON = re.compile(r"\bmissing: \w+(?: \S+){4,}")
+"""What a figure or a table that is missing says: why, in a few words at least."""
+SHOWN = ("Figure", "Table")
 
 ITEMS = {
     "training-functions": {"Figure": 2, "Table": 1},
@@ -38,10 +45,15 @@ ITEMS = {
 }
 """Page -> how many of each kind the paper has, counted in the papers themselves."""
 
-MARKED = """
-class Net:
+MARK = "  # ABLATABLE_COMPONENT"
+MARKED = f"""
+from torch import nn
+
+
+class Net(nn.Module):
     def __init__(self):
-        self.drop = Dropout(0.3)  # ABLATABLE_COMPONENT
+        super().__init__()
+        self.drop = nn.Dropout(0.3){MARK}
 """
 SCRIPT = """
 import etude
@@ -160,6 +172,58 @@ def test_a_row_has_a_command_or_code_or_says_why_not(stem: str) -> None:
             assert row.commands(), f"{row} has neither a command nor code"
 
 
+def unfounded(row: Row) -> str:
+    """Return what is wrong with a figure or a table that has no figure of ours, or whose command made none; or nothing.
+
+    A row that is missing says why, and names no benchmark that was measured: its figure would be there, or another's.
+    Else the benchmark that it names is on a page of results that it links, or it links a test, as what it names of ours
+    does.
+    """
+    if "missing" in row.here and REASON.search(row.here) is None:
+        return "it is missing, and does not say why"
+    has_test = any("tests/" in link for link in row.links())
+    given_up = any(said in row.here for said in GIVEN_UP)
+    pages = {(row.page.parent / link.partition("#")[0]).resolve() for link in row.links()}
+    told = " ".join(path.read_text() for path in pages if path.parent == ROOT / "docs" / "results")
+    for name in re.findall(r"make bench NAME=(\w+)", row.command):
+        if row.here.startswith("missing") and name in measured():
+            return f"it is missing, and the command measures something else: {name} was measured"
+        if not (given_up or has_test or re.search(rf"`{name}`|NAME={name}\b", told)):
+            return f"{name} is on no page of results that it links"
+    ours = row.commands() and all(command.startswith("etude ") for command in row.commands())
+    if ours and not (given_up or has_test):
+        return "no test is named for its command"
+    return ""
+
+
+@functools.cache
+def measured() -> frozenset[str]:
+    """Return which benchmarks have a line that was kept."""
+    from benchmarks.page import kept
+
+    return frozenset(line["benchmark"] for line in kept())
+
+
+@pytest.mark.parametrize("stem", ITEMS)
+def test_a_figure_or_a_table_comes_of_its_command_or_says_why_there_is_none(stem: str) -> None:
+    wrong = {str(row): why for row in rows(stem) if row.item.startswith(SHOWN) and (why := unfounded(row))}
+    assert not wrong
+
+
+def test_a_row_whose_command_makes_something_else_would_be_found() -> None:
+    page, linked = FOLDER / "pipetune.md", "[figures](../results/pipetune.md)"
+    assert unfounded(Row(page, "Figure 1", "`make bench NAME=system_sizes`", f"7 of it ({linked})")) == ""
+    assert "does not say why" in unfounded(Row(page, "Figure 1", "no command", "missing"))
+    assert "does not say why" in unfounded(Row(page, "Figure 1", "no command", "missing as a figure: no cloud"))
+    elsewhere = Row(page, "Figure 1", "`make bench NAME=gap`", f"7 of it ({linked})")
+    assert unfounded(elsewhere) == "gap is on no page of results that it links"
+    viewed = Row(page, "Figure 1", "`etude view STUDY`", "the [live view](../view.md) draws it")
+    assert unfounded(viewed) == "no test is named for its command"
+    other = "missing: no search of V2 was made beside busy jobs"
+    assert "something else" in unfounded(Row(page, "Figure 5", "`make bench NAME=system_tenants`", other))
+    assert unfounded(Row(page, "Figure 5", "no command", other)) == ""
+
+
 def would_make(*words: str) -> str:
     """Return what make would carry out; it fails where there is no such target."""
     if shutil.which("make") is None:
@@ -179,6 +243,9 @@ def test_a_target_that_is_not_there_would_be_found() -> None:
 
 @pytest.mark.parametrize("command", commands("make "))
 def test_what_is_made_is_there_and_run_small(command: str) -> None:
+    """Of other targets than benchmarks make says what it would do: `test-engines` installs Ray and Spark, and takes a
+    job of its own in CI; `live` asks a service, which takes a key and money.
+    """
     _, target, *given = shlex.split(command)
     planned = would_make(*shlex.split(command)[1:])
     if target != "bench":
@@ -264,12 +331,15 @@ def test_a_figure_that_nobody_measured_would_be_found() -> None:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a script, a file, a marked program and a study with the name `small`."""
+    """A folder with a script, a file, programs with marks and without, and a study with the name `small`."""
     folder = tmp_path_factory.mktemp("papers")
     (folder / "script.py").write_text(SCRIPT)
     (folder / "study.yaml").write_text(FILE)
     (folder / "marked").mkdir()
     (folder / "marked" / "train.py").write_text(MARKED)
+    (folder / "plain").mkdir()
+    (folder / "plain" / "train.py").write_text(MARKED.replace(MARK, ""))
+    shutil.copytree(ROOT / "examples" / "mage_cnn", folder / "cnn")
     done = etude_command(
         "etude tune script.py:experiment lr='uniform(0, 1)' --trials 12 --workers 2 --name small", folder
     )
@@ -278,8 +348,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(command: str, small: Path) -> str:
-    cwd = small / "marked" if command.startswith("etude mage") else small
-    done = etude_command(command.replace("STUDY", "small"), cwd)
+    done = etude_command(command.replace("STUDY", "small"), small)
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 
@@ -296,28 +365,34 @@ def test_a_forecast_says_what_a_study_would_cost(small: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "says"),
+    ("command", "where", "says"),
     [
-        ("etude components script.py:experiment", "lr"),
-        ("etude export STUDY --times", "memory_mb"),
-        ("etude run study.yaml", "2 trials"),
-        ("etude system show", "threads"),
-        ("etude mage suggest .", ""),
-        ("etude mage scan .", "drop"),
+        ("etude components script.py:experiment", "", "lr"),
+        ("etude export STUDY --times", "", "memory_mb"),
+        ("etude run study.yaml", "", "2 trials"),
+        ("etude system show", "", "threads"),
+        ("etude mage suggest .", "plain", f"+        self.drop = nn.Dropout(0.3){MARK}"),
+        ("etude mage scan .", "marked", "drop"),
+        (
+            'etude mage preview . --entry "python train.py --seed {seed}" --backend anthropic:MODEL',
+            "cnn",
+            "to anthropic:MODEL at api.anthropic.com",
+        ),
     ],
 )
-def test_a_command_of_a_row_runs_small(command: str, says: str, small: Path) -> None:
+def test_a_command_of_a_row_runs_small(command: str, where: str, says: str, small: Path) -> None:
     assert command in commands("etude ")
-    assert says in told(command, small)
+    assert says in told(command, small / where)
 
 
 def test_all_commands_of_ours_are_run_by_somebody() -> None:
-    here = {"forecast", "components", "export", "run", "system", "mage suggest", "mage scan"}
-    elsewhere = {"mage plan", "mage preview", "view"}  # tests/test_coming_from.py, tests/test_commands_on_pages.py
+    here = {"forecast", "components", "export", "run", "system", "mage suggest", "mage scan", "mage preview"}
+    elsewhere = {"mage plan"}  # tests/test_coming_from.py
     asks = {
         "mage first-call",
         "mage write",
         "mage review",
+        "mage explain",
     }  # tests/mage/test_whole_way.py and others: they take a sandbox
     named = {" ".join(c.split()[1:3] if c.startswith("etude mage") else c.split()[1:2]) for c in commands("etude ")}
     assert named == here | elsewhere | asks
@@ -328,14 +403,87 @@ def test_all_commands_of_ours_are_run_by_somebody() -> None:
     assert sys.version_info >= (3, 11)
 
 
+@pytest.mark.thorough
+def test_two_configurations_of_the_paper_are_trained_by_the_command_of_its_row(tmp_path: Path) -> None:
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("torch")
+    from benchmarks import paper2_curves
+
+    many, draws = paper2_curves.IMAGES + paper2_curves.VALID, np.random.default_rng(0)
+    for kind, head, values in (("images-idx3", 16, draws.integers(0, 256, many * 784)), ("labels-idx1", 8, many * [3])):
+        with gzip.open(tmp_path / f"train-{kind}-ubyte.gz", "wb") as file:
+            file.write(bytes(head) + bytes(values))
+    assert "python -m benchmarks.paper2_curves" in commands("python ")
+    found = tmp_path / "curves.jsonl"
+    command = (sys.executable, "-m", "benchmarks.paper2_curves", "--trials", "2", "--out", str(found))
+    done = run(*command, cwd=tmp_path, ETUDE_DATA=str(tmp_path), PYTHONPATH=f"{ROOT / 'src'}{os.pathsep}{ROOT}")
+    assert done.returncode == 0, done.stderr
+    trained = paper2_curves.records(found)
+    assert paper2_curves.how(found)["made by"].endswith("--trials 2")
+    assert [one["params"] for one in trained] == [one["params"] for one in paper2_curves.records()[:2]]
+    for one in trained:
+        assert len(one["seconds"]) == len(one["metrics"]["accuracy"]) == paper2_curves.EPOCHS
+        assert min(one["seconds"]) > 0
+        assert one["metrics"]["accuracy"][-1] == 1.0, "there is one class to be told"
+
+
+HOW_TO = (ROOT / "docs" / "how-to" / "paper.md").read_text()
+
+
+def shown_on_the_page(line: dict[str, Any]) -> None:
+    """Fail if a figure of the page on reproducing is not the line's."""
+    median = {row["name"]: f"{row['median']:,.{row['digits']}f}" for row in line["rows"]}
+    shown = re.findall(r"^(étude: .+?)  +(\S+)", HOW_TO, re.MULTILINE)
+    assert len(shown) == 4
+    assert shown == [(name, median[name]) for name, _ in shown]
+    of = {(number["what"], number["printed"]): number for number in line["details"]["étude"]["numbers"]}
+    for what, printed in (("Random", "29.125"), ("HP Final", "12.75")):
+        number = of[f"{what}: epochs to the target", printed]
+        assert (number["where"], number["found"]) == ("table 1", float(printed))
+        assert printed in HOW_TO
+
+
+def test_the_figures_of_the_page_on_reproducing_are_those_that_were_kept() -> None:
+    shown_on_the_page(json.loads((ROOT / "docs" / "results" / "lines" / "weights_paper5.json").read_text()))
+
+
+@pytest.mark.thorough
 def test_the_figure_of_the_page_on_reproducing_comes_out_again(tmp_path: Path) -> None:
-    told = (ROOT / "docs" / "how-to" / "paper.md").read_text()
-    name, arguments = re.search(r'^make bench NAME=(\w+) ARGS="(.+)"$', told, re.MULTILINE).groups()
-    command = [sys.executable, "-m", f"benchmarks.{name}", *shlex.split(arguments), "--work-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
-    [span] = [row for row in json.loads(done.stdout.splitlines()[-1])["rows"] if row["name"].endswith("span_s")]
-    line = json.loads((ROOT / "docs" / "results" / "lines" / f"{name}.json").read_text())
-    assert span["median"] == next(row["median"] for row in line["rows"] if row["name"] == span["name"])
-    assert f"{span['name']} " in told
-    assert f" {span['median']:,.2f} " in told
-    assert f" {span['median']:,.2f} |" in (ROOT / "docs" / "results" / "ablation.md").read_text()
+    """From files as they were published: what was put together of them is taken apart again first."""
+    from benchmarks.paper5.runs import FILE
+
+    if not FILE.is_file():
+        pytest.skip("the paper's runs are not here; the page says how to get them")
+    with gzip.open(FILE, "rt", newline="") as lines:
+        every = list(csv.DictReader(lines))
+    for name in {row["source_file"] for row in every}:
+        rows_of_it = [row for row in every if row["source_file"] == name]
+        columns = [key for key in rows_of_it[0] if key != "source_file" and any(row[key] for row in rows_of_it)]
+        (file := tmp_path / "PaperCSVs" / name).parent.mkdir(parents=True, exist_ok=True)
+        with file.open("w", newline="") as out:
+            table = csv.DictWriter(out, columns, extrasaction="ignore")
+            table.writeheader()
+            table.writerows(rows_of_it)
+    [(module, folder, runs)] = re.findall(
+        r"^\.venv/bin/python -m (benchmarks\.raw_runs) \S+/(PaperCSVs) (runs\.csv\.gz)$", HOW_TO, re.MULTILINE
+    )
+    found = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
+    done = run(sys.executable, "-m", module, folder, runs, cwd=tmp_path, **found)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"runs.csv.gz: {len(every)} runs\n"
+    [(variable, name, arguments)] = re.findall(
+        r'^(\w+)=\$PWD/runs\.csv\.gz make bench NAME=(\w+) ARGS="(.+)"$', HOW_TO, re.MULTILINE
+    )
+    command = (sys.executable, "-m", f"benchmarks.{name}", *shlex.split(arguments), "--work-dir", str(tmp_path))
+    done = run(*command, cwd=tmp_path, **found, **{variable: str(tmp_path / runs)})
+    assert done.returncode == 0, done.stderr
+    shown_on_the_page(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_what_was_not_published_is_not_put_together(tmp_path: Path) -> None:
+    found = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
+    done = run(sys.executable, "-m", "benchmarks.raw_runs", "nowhere", "runs.csv.gz", cwd=tmp_path, **found)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        2,
+        "python -m benchmarks.raw_runs: error: nowhere has no *.csv.",
+    )

@@ -120,8 +120,8 @@ def test_runs_that_are_not_there_are_asked_for(tmp_path: Path, monkeypatch: pyte
         runs.read(gone)
     assert str(refused.value) == (
         f"The paper's raw runs cannot be read: [Errno 2] No such file or directory: '{gone}'. They are the files "
-        f"PaperCSVs/**/*.csv of {runs.SOURCE}, put together in one gzipped file, with a first column source_file. "
-        "Name it with ETUDE_PARTITION_RUNS=..."
+        f"PaperCSVs/**/*.csv of {runs.SOURCE}. Put them together with `python -m benchmarks.raw_runs PaperCSVs "
+        "runs.csv.gz`, and name the file with ETUDE_PARTITION_RUNS=..."
     )
     monkeypatch.setattr(partitions_paper4, "FILE", gone)
     with pytest.raises(SystemExit, match="ETUDE_PARTITION_RUNS"):

@@ -7,10 +7,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import system_recognise, system_sizes
+from benchmarks import system_crowded, system_recognise, system_sizes
 from benchmarks.page import JOINED, files
-from benchmarks.pipetune import figures, page, profiles, shown
+from benchmarks.pipetune import figures, grid, page, profiles, shown
 from benchmarks.pipetune.compared import path_of
+from benchmarks.pipetune.tables import Row, Table, spelled
 
 MACHINE = {"cores": 2, "cpu": "a cpu", "python": "3.11"}
 SEARCH = {
@@ -83,7 +84,7 @@ def tags(drawing: str, kind: str) -> list[ElementTree.Element]:
 def test_the_page_has_the_table_and_all_figures_of_the_paper():
     made = page.files(*every())
     text = made["pipetune.md"]
-    for told in ("Table 2", *(f"Figure {nth}" for nth in (2, 3, 8)), *(f"Figures {a}" for a in ("9", "11", "13"))):
+    for told in ("Table 2", *(f"Figure {nth}" for nth in (1, 2, 3, 8)), *(f"Figures {a}" for a in ("9", "11", "13"))):
         assert f"## {told}" in text
     assert "| PipeTune | 91.0 | 9.0 | 75.0 | 92.70 | 188 | 3415 |" in text
     assert "| arbitrary | 70.0 | 13.5 | - | 84.47 | 445 | - |" in text
@@ -91,7 +92,11 @@ def test_the_page_has_the_table_and_all_figures_of_the_paper():
     assert "| type III | 30.0 % | 41.7 % | 65 % | 35.0 % |" in text
     pictures = {part.split(")")[0] for part in text.split("](")[1:] if ".svg" in part.split(")")[0]}
     assert pictures == set(made) - {"pipetune.md"}
-    assert len(pictures) == 8
+    assert len(pictures) == 9
+    assert (
+        "V1 tunes 4 in 100.0 s, for 0.056, V2 tunes 6 in 110.0 s, for 0.061 and PipeTune tunes 6 in 75.0 s"
+        in " ".join(text.split())
+    )
     for name in pictures:
         ElementTree.fromstring(made[name])
     assert "Not measured yet" not in text
@@ -104,7 +109,62 @@ def test_it_is_made_with_all_four_lines_and_what_they_lack_is_said():
     bare = [line(name, {}) for name in page.NEEDED]
     made = page.files(*bare)
     assert list(made) == ["pipetune.md"]
-    assert made["pipetune.md"].count("Not measured yet.") == 8
+    assert made["pipetune.md"].count("Not measured yet.") == 9
+
+
+def test_a_grid_costs_what_the_epochs_of_all_its_trainings_took():
+    def row(threads: int, workers: int, seconds: float) -> Row:
+        return Row({"threads": threads, "loader_workers": workers}, (seconds,), None, seconds)
+
+    rows = [row(2, 0, 10.0), row(2, 1, 15.0), row(1, 0, 20.0), row(1, 1, 20.0)]
+    stays = Row({"threads": 2, "loader_workers": 1, "persistent_workers": True}, (99.0,), None, 99.0)
+    table = Table("t", "I", rows[0].setting, {spelled(one.setting): one for one in (*rows, stays)})
+    found = grid.grown(sizes(), table)
+    assert [one.parameter for one in found] == list(grid.PARAMETERS)
+    assert [one.trainings for one in found] == [2, 6, 18, 54, 108, 216]
+    two_sizes = 4.0 + 1.0  # an epoch with each, two threads
+    nine = [9 * two_sizes, 9 * 3 * two_sizes, 9 * 9 * two_sizes]
+    epochs = (1 + 3 + 9) * 9 * two_sizes
+    loaded = epochs * (1.0 + 1.5)
+    threads = loaded + 2 * epochs * (1.0 + 1.0)  # with one thread an epoch takes twice as long, and a worker nothing
+    assert [one.seconds for one in found] == pytest.approx([*nine, epochs, loaded, threads])
+    assert found[0].cost == pytest.approx(grid.PRICE * 45 / 3600)
+    assert grid.grown(sizes(), None) == []
+    assert grid.grown(line("system_sizes", {}), table) == []
+
+
+def test_in_powers_of_ten_what_grows_by_a_factor_is_a_straight_line():
+    drawn = figures.growing("t", "number", {"a": [(1, 1.0), (2, 10.0), (3, 100.0)], "b": [(3, 1.0)]})
+    dots = [(float(one.get("cx", "")), float(one.get("cy", ""))) for one in tags(drawn, "dot")]
+    plain, powers = dots[:4], dots[4:]
+    assert plain[1][1] - plain[2][1] == pytest.approx(10 * (plain[0][1] - plain[1][1]), abs=1.0)
+    assert powers[1][1] - powers[2][1] == pytest.approx(powers[0][1] - powers[1][1], abs=0.2)
+    assert powers[3] == (powers[2][0], powers[0][1]), "it is where it is counted, and as high as its value"
+
+
+def test_a_curve_that_ends_has_a_dot_there_and_one_that_holds_goes_on():
+    panels = {"t": {"a": [(0.0, 1.0), (4.0, 2.0)], "b": [(0.0, 1.0), (2.0, 2.0)]}}
+
+    def ends(drawn: str) -> list[float]:
+        lines = [one for one in ElementTree.fromstring(drawn).iter() if one.tag.endswith("polyline")]
+        return [float(one.get("points", "").split()[-1].partition(",")[0]) for one in lines]
+
+    held, ended = figures.steps(panels), figures.steps(panels, ends=True)
+    assert ends(held)[0] == ends(held)[1]
+    assert ends(ended)[1] < ends(ended)[0] == ends(held)[0]
+    assert ("circle" in held, ended.count("<circle")) == (False, 2)
+
+
+def test_searches_beside_others_are_told_over_the_one_that_was_alone():
+    found = {
+        system_crowded.V1: {"error_percent": 10.0, "epoch_s": 2.0},
+        "étude, v2, 1 core, 2 jobs": {"error_percent": 12.0, "epoch_s": 1.0},
+    }
+    told = system_crowded.beside_v1(found)
+    assert list(told) == ["étude, v2, 1 core, 2 jobs, beside v1"]
+    (beside,) = told.values()
+    assert beside == {"less_error": pytest.approx(-20.0), "less_time": pytest.approx(50.0)}
+    assert system_crowded.beside_v1({"étude, v2, 1 core, 2 jobs": {}}) == {}
 
 
 def test_a_bar_is_as_long_as_its_number_and_below_the_line_if_it_is_negative():

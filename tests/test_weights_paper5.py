@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import agreement, weights_paper5, writing
+from benchmarks import agreement, raw_runs, weights_paper5, writing
 from benchmarks.page import kept
 from benchmarks.paper5 import compared, judged, page, runs
 from benchmarks.paper5.printed import FINAL, RANDOM, WORKLOADS, Workload
@@ -135,14 +135,31 @@ def test_rows_are_read_as_they_are(tmp_path: Path):
     ]
 
 
+def test_files_as_they_were_published_are_put_together_though_they_have_other_columns(tmp_path: Path):
+    published = tmp_path / "PaperCSVs"
+    shared = "id,epoch_1,best_accuracy,target_accuracy_epoch"
+    for name, head, row in (
+        ("res18-c10/a.csv", f"{shared},num_epochs,weight_initialization,hp_epoch", "one,1.10,1.1,3,1,hp-epoch,25"),
+        ("res152-c100/b.csv", f"{shared},seed,num_epochs,weight_initialization,hp_epoch", "two,3.3,3.3,,7,1,random,-1"),
+    ):
+        (published / name).parent.mkdir(parents=True)
+        (published / name).write_text(f"{head}\n{row}\n")
+    file = tmp_path / "runs.csv.gz"
+    assert raw_runs.put_together(published, file) == 2
+    assert runs.read(file) == [
+        runs.Run("two", "res152-c100", RANDOM, ("3.3",), "3.3", "", "7"),
+        runs.Run("one", "res18-c10", "Epoch 25", ("1.10",), "1.1", "3", ""),
+    ]
+
+
 def test_runs_that_are_not_there_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     gone = tmp_path / "gone.csv.gz"
     with pytest.raises(SystemExit) as refused:
         runs.read(gone)
     assert str(refused.value) == (
         f"The paper's raw runs cannot be read: [Errno 2] No such file or directory: '{gone}'. They are the files "
-        f"PaperCSVs/**/*.csv of {runs.SOURCE}, put together in one gzipped file, with a first column source_file. "
-        "Name it with ETUDE_WEIGHT_RUNS=..."
+        f"PaperCSVs/**/*.csv of {runs.SOURCE}. Put them together with `python -m benchmarks.raw_runs PaperCSVs "
+        "runs.csv.gz`, and name the file with ETUDE_WEIGHT_RUNS=..."
     )
     monkeypatch.setattr(weights_paper5, "FILE", gone)
     with pytest.raises(SystemExit, match="ETUDE_WEIGHT_RUNS"):

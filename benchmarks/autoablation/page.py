@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,10 +17,15 @@ from benchmarks.writing import commit, listed, paragraph, points, table
 PAPER: Final = "https://doi.org/10.1145/3437984.3458834"
 NOTEBOOKS: Final = "https://github.com/ssheikholeslami/ablation-paper-experiments"
 
+ONE_RUN: Final = " ARGS='--runs 1'"
+
 Arms = Mapping[str, Result]
 
 WORDS: Final = {"worse": "matters", "better": "hurts", "as good": "does not matter", "undecided": "undecided"}
 """What it says of a component that the arm without it is worse, and so on."""
+
+SLOW: Final = 2.0
+"""Trials that take so many times as long as the median one of their study are told of."""
 
 OPPOSITE: Final = {"worse", "better"}
 
@@ -115,12 +121,14 @@ def _inception(line: Mapping[str, Any]) -> Iterator[str]:
     measured = {row["name"]: row["median"] for row in line["rows"]}
     alone, *_ = details
     at, arms = details[alone]["at"], _arms(line, alone)
+    runs = max(row["runs"] for row in line["rows"])
     steps = at["epochs"] * -(-at["images"] // at["batch_size"])
     yield from _head(line, "InceptionV3 without each of its first seven modules", "inception_modules.py", "third")
     yield paragraph(
         "It is about time: the paper draws how long the eight trials take with one, two and four executors, in a",
         'figure without printed numbers; its text calls that "near-linear". Here workers share',
         f"{line['machine']['cores']} cores, and each trial has one thread.",
+        *([f"Medians of {runs} runs."] if runs > 1 else []),
     )
     rows = []
     for cell, found in details.items():
@@ -131,12 +139,14 @@ def _inception(line: Mapping[str, Any]) -> Iterator[str]:
                 f"{took_s:.0f}",
                 f"{measured[f'{alone}: study_s'] / took_s:.2f}",
                 str(workers),
-                f"{sum(found['trial_s']):.0f}",
+                f"{measured.get(f'{cell}: trials_s', sum(found['trial_s'])):.0f}",
                 f"{measured[f'{cell}: over_bound']:.3f}",
                 f"{next(row['probe'] for row in line['rows'] if row['name'] == f'{cell}: study_s'):.2f}",
             )
         )
     yield table(("workers", "s", "times faster", "linear", "s in trials", "over the bound", "probe"), rows)
+    if told := _uneven(details):
+        yield paragraph(*told)
     yield paragraph(
         "The bound is that of list scheduling for trials that take as long as these took, in their order: what is over",
         "it is the product's doing, and what is under linear beside that the cores': with more workers than free cores",
@@ -159,6 +169,7 @@ def _inception(line: Mapping[str, Any]) -> Iterator[str]:
         ],
     )
     yield paragraph(
+        *(["Seconds in training are those of the last run."] if runs > 1 else []),
         f"After {steps} steps from random weights an accuracy is that of guessing, about 10 %, and says nothing about",
         "a module; it stands here to show that each network was trained and tested.",
     )
@@ -170,6 +181,23 @@ def _inception(line: Mapping[str, Any]) -> Iterator[str]:
         "Keras 3 on PyTorch; the paper has Keras of TensorFlow 1.",
         "The paper's module ablation lists the same seven modules, and its code for it is not in a released Maggy.",
     )
+
+
+def _uneven(details: Mapping[str, Result]) -> list[str]:
+    """Return in sentences which trials took far longer than the others of their study; nothing if none did."""
+    told = []
+    for cell, found in details.items():
+        usual_s = statistics.median(found["trial_s"])
+        slow = [seconds for seconds in found["trial_s"] if seconds > SLOW * usual_s]
+        others = [seconds for seconds in found["trial_s"] if seconds <= SLOW * usual_s]
+        if slow:
+            told.append(
+                f"In the study with {cell.partition(', ')[2]}, {len(slow)} of {len(found['trial_s'])} trials took "
+                f"{listed([f'{seconds:.1f}' for seconds in slow])} s where the others took {min(others):.1f} to "
+                f"{max(others):.1f}, for a reason that was not found. Beside a study that was slowed down so, "
+                "the others look quicker than they are."
+            )
+    return told
 
 
 def brief(changes: Sequence[str]) -> str:
@@ -193,12 +221,13 @@ def alike(arm: Result) -> str:
 
 def _head(line: Mapping[str, Any], title: str, example: str, nth: str) -> Iterator[str]:
     name, machine = line["benchmark"], line["machine"]
+    runs = max(row["runs"] for row in line["rows"])
     yield f"# {title}\n"
     yield paragraph(
         f"The {nth} experiment of [the paper on AutoAblation]({PAPER}), as [an example](../../examples/{example}).",
-        f"Made by `python -m benchmarks.page` from the [last line](lines/{name}.json) that `make bench NAME={name}",
-        f"ARGS='--runs 1'` printed, commit {commit(line)}, {machine['cores']} cores ({machine['cpu']}), Python",
-        f"{machine['python']}.",
+        f"Made by `python -m benchmarks.page` from the [last line](lines/{name}.json) that `make bench NAME={name}"
+        f"{ONE_RUN if runs == 1 else ''}` printed, commit {commit(line)}, {machine['cores']} cores ({machine['cpu']}),",
+        f"Python {machine['python']}.",
     )
 
 

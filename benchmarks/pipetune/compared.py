@@ -10,6 +10,7 @@ Searches are Hyperband's, with one trial at a time on the whole machine.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +81,15 @@ def scored(train: Callable[..., Any]) -> Callable[..., Any]:
     return with_scores
 
 
-def compare(workload: Workload, approach: str, *, most: int, seed: int, final_epochs: int) -> Came:
+def compare(
+    workload: Workload,
+    approach: str,
+    *,
+    most: int,
+    seed: int,
+    final_epochs: int,
+    meanwhile: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+) -> Came:
     """Search with an approach, and train with what it found.
 
     Args:
@@ -89,30 +98,33 @@ def compare(workload: Workload, approach: str, *, most: int, seed: int, final_ep
         most: Epochs of the longest trials.
         seed: Of the search.
         final_epochs: Of the final training.
+        meanwhile: What goes on beside the search, and is over before the final training.
     """
     metric = "score" if approach == "v2" else "accuracy"
     experiment = etude.Experiment(
         scored(workload.train), model=workload.model, data=workload.data, metric=metric, mode="max"
     )
     space = {**workload.space, **dict(workload.fixed), **(system_space(workload) if "v2" in approach else {})}
+    named = f"{approach.replace(' ', '-')}-{seed}"
     system = etude.System(history=False, ledger=False) if approach == "pipetune" else None
-    search = experiment.tune(
-        space,
-        sampler="random",
-        stopper="hyperband",
-        fidelity="epochs",
-        budget=(1, most),
-        seed=seed,
-        workers=1,
-        name=f"search-{approach.replace(' ', '-')}",
-        system=system,
-        progress=False,
-    )
+    with meanwhile():
+        search = experiment.tune(
+            space,
+            sampler="random",
+            stopper="hyperband",
+            fidelity="epochs",
+            budget=(1, most),
+            seed=seed,
+            workers=1,
+            name=f"search-{named}",
+            system=system,
+            progress=False,
+        )
     best = chosen(search, fair=approach == "fair v2")
     at: Any = best
     if approach != "pipetune":
         at = {**best.params, "epochs": final_epochs}
-    final = experiment.fit(at=at, name=f"final-{approach.replace(' ', '-')}", workers=1, progress=False)
+    final = experiment.fit(at=at, name=f"final-{named}", workers=1, progress=False)
     (trained,) = final.trials
     cpu_s = sum(trial.usage.cpu_s for trial in search.trials if trial.usage is not None)
     return Came(

@@ -1,7 +1,8 @@
-"""Figures after PipeTune's: bars in groups, curves that grow in steps, and a map of what epochs took, as SVG."""
+"""Figures after PipeTune's: bars in groups, curves that grow in steps or by factors, and a map of epochs, as SVG."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -26,9 +27,26 @@ def bars(panels: Mapping[str, Groups]) -> str:
     return sheet([[*_bars(title, groups)] for title, groups in panels.items()])
 
 
-def steps(panels: Mapping[str, Mapping[str, Curve]]) -> str:
-    """Return panels of curves that hold until they change: title -> name -> its points."""
-    return sheet([[*_steps(title, curves)] for title, curves in panels.items()])
+def steps(panels: Mapping[str, Mapping[str, Curve]], *, ends: bool = False) -> str:
+    """Return panels of curves that hold until they change: title -> name -> its points.
+
+    Args:
+        panels: What is drawn.
+        ends: Whether a curve ends at its last point, with a dot, and does not hold to the end of the panel.
+    """
+    return sheet([[*_steps(title, curves, ends=ends)] for title, curves in panels.items()])
+
+
+def growing(title: str, x: str, curves: Mapping[str, Curve]) -> str:
+    """Return two panels of the same curves, with a dot at each point: as they are, and by powers of ten.
+
+    Args:
+        title: What is drawn.
+        x: What is counted from 1 on along the panels.
+        curves: Name -> its points; values are above 0.
+    """
+    told = {f"{title}, by {x}": False, f"{title}, by {x}, in powers of ten": True}
+    return sheet([[*_growing(panel, curves, powers=powers)] for panel, powers in told.items()])
 
 
 def heat(title: str, rows: Mapping[str, Sequence[float]]) -> str:
@@ -77,24 +95,56 @@ def _bars(title: str, groups: Groups) -> Iterator[str]:
     yield from _legend(names)
 
 
-def _steps(title: str, curves: Mapping[str, Curve]) -> Iterator[str]:
+def _steps(title: str, curves: Mapping[str, Curve], *, ends: bool) -> Iterator[str]:
     points = [point for curve in curves.values() for point in curve]
-    ends = [y for _, y in points]
+    values = [value for _, value in points]
     last = max(x for x, _ in points) or 1.0
-    y = scale(min(ends), max(ends))
+    y = scale(min(values), max(values))
     yield from frame(title)
-    yield from lines_at(round_ticks(min(ends), max(ends)), y)
+    yield from lines_at(round_ticks(min(values), max(values)), y)
     for nth, curve in enumerate(curves.values()):
         path, before = [], None
-        for x, value in [*curve, (last, curve[-1][1])]:
+        for x, value in curve if ends else [*curve, (last, curve[-1][1])]:
             at = LEFT + WIDE * x / last
             path += ([f"{at:.1f},{y(before):.1f}"] if before is not None else []) + [f"{at:.1f},{y(value):.1f}"]
             before = value
         yield (
             f'<polyline points="{" ".join(path)}" fill="none" stroke="{COLOURS[nth % len(COLOURS)]}" stroke-width="2"/>'
         )
+        if ends:
+            x, value = curve[-1]
+            yield (
+                f'<circle cx="{LEFT + WIDE * x / last:.1f}" cy="{y(value):.1f}" r="4" '
+                f'fill="{COLOURS[nth % len(COLOURS)]}"/>'
+            )
     for told, x in round_ticks(0.0, last).items():
         yield text(LEFT + WIDE * x / last, TOP + HIGH + 14, told, anchor="middle")
+    yield from _legend(list(curves))
+
+
+def _growing(title: str, curves: Mapping[str, Curve], *, powers: bool) -> Iterator[str]:
+    values = [value for curve in curves.values() for _, value in curve]
+    most = max(x for curve in curves.values() for x, _ in curve)
+    least_power, most_power = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    if powers:
+        high = scale(least_power, most_power)
+        ticks = {f"{10.0**power:g}": float(power) for power in range(least_power, most_power + 1)}
+    else:
+        high, ticks = scale(0.0, max(values)), dict(round_ticks(0.0, max(values)))
+
+    def at(x: float, value: float) -> tuple[float, float]:
+        return LEFT + WIDE * (x - 0.5) / most, high(math.log10(value) if powers else value)
+
+    yield from frame(title)
+    yield from lines_at(ticks, high)
+    for nth, curve in enumerate(curves.values()):
+        colour, points = COLOURS[nth % len(COLOURS)], [at(*point) for point in curve]
+        path = " ".join(f"{left:.1f},{top:.1f}" for left, top in points)
+        yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        for left, top in points:
+            yield f'<circle class="dot" cx="{left:.1f}" cy="{top:.1f}" r="4" fill="{colour}"/>'
+    for n in range(1, int(most) + 1):
+        yield text(at(n, 1.0)[0], TOP + HIGH + 14, str(n), anchor="middle")
     yield from _legend(list(curves))
 
 

@@ -1,11 +1,12 @@
-"""The page that holds Étude beside the PipeTune paper: its table 2, and its figures 2, 3 and 8 to 14."""
+"""The page that holds Étude beside the PipeTune paper: its table 2, and its figures 1 to 3 and 8 to 14."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from benchmarks.pipetune import shown
+from benchmarks.pipetune import figures, grid, shown, tables
+from benchmarks.pipetune.grid import Grown
 from benchmarks.pipetune.shown import FINAL_EPOCHS, TITLES, came, less, rows_of
 from benchmarks.pipetune.workloads import KINDS
 from benchmarks.writing import commit, listed, paragraph, points, table
@@ -22,6 +23,8 @@ TABLE_2: Final = {
 }
 """What the paper has in its table 2: accuracy, training time and tuning time."""
 LENET: Final = "lenet5 mnist"
+SEARCHES: Final = {"v1": 4, "v2": 6, "pipetune": 6}
+"""How many of the six parameters each search tunes: V1 leaves threads and loader workers alone."""
 MIXES: Final = {13: ("type I", "type II", "types I and II"), 14: ("type III",)}
 UP_TO: Final = {13: 30, 14: 65}
 
@@ -31,7 +34,9 @@ Line = Mapping[str, Any]
 
 def files(live: Line, tenants: Line, sizes: Line, recognise: Line) -> dict[str, str]:
     """Return the page and its figures: name of the file -> content. Figures without measurements are left out."""
+    grids = grid.grown(sizes, next((one for one in tables.read() if one.name == LENET), None))
     drawn = {
+        f"{NAME}-grid.svg": costing(grids, live),
         f"{NAME}-epochs.svg": shown.repeated(sizes),
         f"{NAME}-sizes.svg": shown.sized(sizes),
         f"{NAME}-clusters.svg": shown.clustered(recognise),
@@ -41,13 +46,27 @@ def files(live: Line, tenants: Line, sizes: Line, recognise: Line) -> dict[str, 
         **{f"{NAME}-response-{nth}.svg": shown.response(tenants, mixes) for nth, mixes in MIXES.items()},
     }
     there = {name: text for name, text in drawn.items() if text}
-    return {f"{NAME}.md": "\n".join(_page((live, tenants, sizes, recognise), there)), **there}
+    return {f"{NAME}.md": "\n".join(_page((live, tenants, sizes, recognise), there, grids)), **there}
 
 
 # --- the page -----------------------------------------------------------------------------------------
 
 
-def _page(lines: Sequence[Mapping[str, Any]], drawn: Mapping[str, str]) -> Iterator[str]:
+def costing(grids: Sequence[Grown], live: Line) -> str:
+    """Return figure 1: what grids cost, and what searches did; empty if nothing was measured."""
+    if not grids:
+        return ""
+    searched = {TITLES[name]: [(SEARCHES[name], grid.cost(seconds))] for name, seconds in _searched(live).items()}
+    told = {"whole grid": [(nth, one.cost) for nth, one in enumerate(grids, start=1)], **searched}
+    return figures.growing("cost", "number of parameters", told)
+
+
+def _searched(live: Line) -> dict[str, float]:
+    found = came(live, LENET)
+    return {name: found[name]["tuning_s"] for name in SEARCHES if name in found}
+
+
+def _page(lines: Sequence[Mapping[str, Any]], drawn: Mapping[str, str], grids: Sequence[Grown]) -> Iterator[str]:
     live, tenants, sizes, recognise = lines
     yield "# PipeTune's table and figures, beside Étude's\n"
     yield paragraph(
@@ -67,6 +86,7 @@ def _page(lines: Sequence[Mapping[str, Any]], drawn: Mapping[str, str]) -> Itera
         "CPU seconds times 15 W, a model.",
     )
     yield from _table_2(live, sizes)
+    yield from _grid(live, grids, drawn)
     yield from _profiled(sizes, recognise, drawn)
     yield from _live(live, drawn)
     yield from _tenants(tenants, drawn)
@@ -96,6 +116,46 @@ def _table_2(live: Mapping[str, Any], sizes: Mapping[str, Any]) -> Iterator[str]
         f"Training: {FINAL_EPOCHS} epochs with what was found, at the pace of those after the first. Arbitrary: the",
         "hyperparameters that the functions have by default.",
     )
+
+
+def _grid(live: Mapping[str, Any], grids: Sequence[Grown], drawn: Mapping[str, str]) -> Iterator[str]:
+    yield "## Figure 1: what it costs to try everything\n"
+    yield from _picture("cost of all combinations of one to six parameters", "grid", drawn)
+    if not grids:
+        return
+    yield table(
+        ("parameters", "the last of them", "values", "an epoch with these", "trainings", "seconds", "cost"),
+        [
+            (
+                str(nth),
+                one.parameter,
+                str(one.values),
+                grid.PARAMETERS[one.parameter],
+                str(one.trainings),
+                f"{one.seconds:,.0f}",
+                f"{one.cost:.3f}",
+            )
+            for nth, one in enumerate(grids, start=1)
+        ],
+    )
+    yield paragraph(
+        f"LeNet-5 on MNIST, each parameter with up to {grid.VALUES} values, all combinations of the first of them one",
+        f"after the other, at {grid.PRICE:g} an hour of this machine; another price is a factor. The paper pays three",
+        "machines of a cloud for it, and its figure grows exponentially as well. Nobody ran these grids: epochs took",
+        "what the table says, those of a training are taken to be alike, and what a training pays but once is left",
+        f"out. A training has {FINAL_EPOCHS} epochs where they are not tuned, and else",
+        f"{listed([str(n) for n in grid.EPOCHS])}.",
+    )
+    searched = [
+        f"{TITLES[name]} tunes {SEARCHES[name]} in {seconds:.1f} s, for {grid.cost(seconds):.3f}"
+        for name, seconds in _searched(live).items()
+    ]
+    if searched:
+        yield paragraph(
+            "A search costs what it is given. Those of table 2 ran, and are dots, with what it took to start their",
+            f"trials: {listed(searched)}. What one would take, before it is begun, is told by a",
+            "[forecast](../forecast.md).",
+        )
 
 
 def _profiled(sizes: Mapping[str, Any], recognise: Mapping[str, Any], drawn: Mapping[str, str]) -> Iterator[str]:

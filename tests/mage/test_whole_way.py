@@ -204,3 +204,30 @@ def test_a_plan_out_of_a_document_comes_with_the_marks_that_plan_it_without_anyb
     assert planned["quote"] == "We do not know what the second layer is worth.  (document paper.txt)"
     subprocess.run(["git", "apply", "-"], cwd=project, input=document["diff"].encode(), check=True)
     assert (project / "train.py").read_text() == PROGRAM.replace("(with=none)", "").replace(CLIP_MARK, "1.0)")
+
+
+@pytest.mark.thorough
+def test_whoever_plans_writes_and_explains_may_be_three(mage: Mage) -> None:
+    project = mage.folder / "project"
+    (project / "train.py").write_text(re.sub(r"  # ABLATABLE_COMPONENT.*", "", PROGRAM))
+    (mage.folder / "paper.txt").write_text("We do not know what the second layer is worth.\n")
+    (mage.folder / "policy.toml").write_text("most_lines = 40\n")
+    document, choice = ("--doc", "paper.txt"), ("--choose", "fc2=none")
+    with LLMServer(Step(json.dumps({"items": [SECOND_LAYER]})), READY, MENDED) as server:
+        planner = ("--planner", "anthropic:planner", "--base-url", server.url)
+        mage("suggest", "project", *ENTRY, *METRIC, *planner, *document, *choice, "--local-only", "--yes")
+        [variant] = mage.record.standings
+        writer = ("--writer", f"openai:writer@{server.url}/v1", "--backend", "anthropic:nobody")
+        mage("write", "project", *writer, "--yes", "--approve", "policy.toml")
+        assert [one.path for one in server.seen] == ["/v1/messages", *["/v1/chat/completions"] * 2]
+        assert [one["model"] for one in server.bodies] == ["planner", "writer", "writer"]
+    assert mage.record.standings[variant].stage is Stage.ACCEPTED
+    mage("run", "project", "--seeds", "1", "--workers", "2", "--force")
+    mage.etude("report", "project")
+    report = json.loads((mage.folder / "studies" / "project" / "report" / "report.json").read_text())
+    [effect] = [one["effect"] for one in report["verdicts"]["found"]]
+    prose = f"Without `fc2` the accuracy is {effect:.3f} away: undecided."
+    with LLMServer(Step(prose)) as server:
+        explainer = ("--explainer", "anthropic:explainer", "--base-url", server.url)
+        assert mage("explain", "project", *explainer).strip() == prose
+        assert [(one.path, one.body["model"]) for one in server.seen] == [("/v1/messages", "explainer")]
