@@ -306,8 +306,7 @@ def commands_of_readme(example: str) -> list[str]:
 @pytest.mark.skipif(not FULL, reason="make fresh runs it: it takes some runs of each program")
 @pytest.mark.parametrize(("example", "variants"), [("mage_cnn", 2), ("mage_graphsage", 5)])
 def test_what_a_readme_says_up_to_its_preview_runs_as_it_stands(example: str, variants: int, tmp_path: Path) -> None:
-    copied(example, tmp_path / example)
-    (tmp_path / example / "authored").mkdir(exist_ok=True)
+    (copied(example, tmp_path) / "authored").mkdir(exist_ok=True)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     script = "\n".join(["set -eu", *commands_of_readme(example)]).replace("MODEL", "claude-opus-5")
     script = script.replace("etude mage plan .", "etude mage plan . --yes")
