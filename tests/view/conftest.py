@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,9 @@ def live() -> Iterator[etude.Search]:
     """Give a study at work that reports without end, until somebody stops it."""
 
     def train(x: float, run: Any) -> float:
-        for _ in run.epochs(1_000_000):
+        for _ in run.epochs(10**9):
             run.report(score=x)
+            time.sleep(0.001)  # so long an epoch takes; without it a million were over before anybody could stop it
         return x
 
     experiment = etude.Experiment(train, metric="score", mode="max")

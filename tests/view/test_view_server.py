@@ -236,7 +236,9 @@ def test_a_real_study_is_followed_and_stopped_from_the_page(live: etude.Search, 
     states = set()
     for _, _, data in events:
         states |= {row[1] for row in (data.get("rows") or {}).get("trials", [])}
-        if data.get("head", {}).get("standing") == "not complete":
+        standing = data.get("head", {}).get("standing")
+        assert standing != "complete", "it ended before anybody stopped it"
+        if standing == "not complete":
             break
     events.close()
     assert "stopped" in states or "queued" in states
