@@ -26,6 +26,8 @@ import etude
 
 FOLDER = ROOT / "docs" / "papers"
 BENCHMARKS = ROOT / "benchmarks"
+CHECKOUT = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
+"""Has a process in another folder find us."""
 HEAD = "| in the paper | what it shows | command | theirs | here |"
 GIVEN_UP = ("cannot be", "missing", "nothing to reproduce")
 """What a row says that has no figure of ours, and no code."""
@@ -416,7 +418,7 @@ def test_two_configurations_of_the_paper_are_trained_by_the_command_of_its_row(t
     assert "python -m benchmarks.paper2_curves" in commands("python ")
     found = tmp_path / "curves.jsonl"
     command = (sys.executable, "-m", "benchmarks.paper2_curves", "--trials", "2", "--out", str(found))
-    done = run(*command, cwd=tmp_path, ETUDE_DATA=str(tmp_path), PYTHONPATH=f"{ROOT / 'src'}{os.pathsep}{ROOT}")
+    done = run(*command, cwd=tmp_path, ETUDE_DATA=str(tmp_path), **CHECKOUT)
     assert done.returncode == 0, done.stderr
     trained = paper2_curves.records(found)
     assert paper2_curves.how(found)["made by"].endswith("--trials 2")
@@ -467,22 +469,20 @@ def test_the_figure_of_the_page_on_reproducing_comes_out_again(tmp_path: Path) -
     [(module, folder, runs)] = re.findall(
         r"^\.venv/bin/python -m (benchmarks\.raw_runs) \S+/(PaperCSVs) (runs\.csv\.gz)$", HOW_TO, re.MULTILINE
     )
-    found = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
-    done = run(sys.executable, "-m", module, folder, runs, cwd=tmp_path, **found)
+    done = run(sys.executable, "-m", module, folder, runs, cwd=tmp_path, **CHECKOUT)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"runs.csv.gz: {len(every)} runs\n"
     [(variable, name, arguments)] = re.findall(
         r'^(\w+)=\$PWD/runs\.csv\.gz make bench NAME=(\w+) ARGS="(.+)"$', HOW_TO, re.MULTILINE
     )
     command = (sys.executable, "-m", f"benchmarks.{name}", *shlex.split(arguments), "--work-dir", str(tmp_path))
-    done = run(*command, cwd=tmp_path, **found, **{variable: str(tmp_path / runs)})
+    done = run(*command, cwd=tmp_path, **CHECKOUT, **{variable: str(tmp_path / runs)})
     assert done.returncode == 0, done.stderr
     shown_on_the_page(json.loads(done.stdout.splitlines()[-1]))
 
 
 def test_what_was_not_published_is_not_put_together(tmp_path: Path) -> None:
-    found = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
-    done = run(sys.executable, "-m", "benchmarks.raw_runs", "nowhere", "runs.csv.gz", cwd=tmp_path, **found)
+    done = run(sys.executable, "-m", "benchmarks.raw_runs", "nowhere", "runs.csv.gz", cwd=tmp_path, **CHECKOUT)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (
         2,
         "python -m benchmarks.raw_runs: error: nowhere has no *.csv.",

@@ -638,6 +638,11 @@ def test_a_study_that_was_run_says_nothing_of_it() -> None:
             "engine='simulated' does not say what trials would report. Pass engine=etude.Simulated(curves=...).",
         ),
         (
+            {"engine": "simulated2"},
+            "engine='simulated2' is not known. Did you mean 'simulated'? There are: 'cluster', 'local', 'ray', "
+            "'spark', and etude.Simulated(curves=...).",
+        ),
+        (
             {"engine": "ray://head:10001"},
             "engine='ray://head:10001' is an address. Pass engine=\"ray(address='HOST:6379')\", with what `ray start "
             "--head` has told.",

@@ -27,10 +27,10 @@ STARTS_NO_JOBS: Final = (
 MEANT: Final[Mapping[str, str]] = {
     "simulated": "does not say what trials would report. Pass engine=etude.Simulated(curves=...).",
     **dict.fromkeys(("kubernetes", "lsf", "pbs", "sge", "slurm", "ssh"), STARTS_NO_JOBS),
-    "ray://": "is an address. Pass engine=\"ray(address='HOST:6379')\", with what `ray start --head` has told.",
-    "spark://": "is an address. Pass engine=\"spark(master='spark://HOST:7077')\".",
+    "ray:": "is an address. Pass engine=\"ray(address='HOST:6379')\", with what `ray start --head` has told.",
+    "spark:": "is an address. Pass engine=\"spark(master='spark://HOST:7077')\".",
 }
-"""How names and addresses begin that are understood, and are no engines -> why not, and what to pass instead."""
+"""Names, and schemes of addresses, that are understood and are no engines -> why not, and what to pass instead."""
 
 VARIABLE: Final = "ETUDE_ENGINE"
 METHODS: Final = ("start", "end", "stop")
@@ -68,8 +68,7 @@ def _made(text: str) -> Any:
     if name not in ENGINES:
         meant = did_you_mean(name, [*ENGINES, "simulated"])
         unknown = f"is not known. {meant}There are: {_names()}, and etude.Simulated(curves=...)."
-        mend = next((mend for begins, mend in MEANT.items() if name.startswith(begins)), unknown)
-        raise ConfigError(f"engine={text!r} {mend}")
+        raise ConfigError(f"engine={text!r} {MEANT.get(name.partition('//')[0], unknown)}")
     options = _options(text, name)
     module, _, kind = ENGINES[name].partition(":")
     try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+from etude.core.errors import NotAStudyError
 from etude.core.near import nearest
 from etude.core.text import few
 from etude.store import shared
@@ -48,6 +51,15 @@ def find(study: str | os.PathLike[str], *, logs: bool = True) -> Path:
         if (mirror := mirror_of(there)) is not None:
             return _copied(mirror, logs=logs)
     return path
+
+
+@contextlib.contextmanager
+def naming_the_nearest(given: str | os.PathLike[str]) -> Iterator[None]:
+    """Say of what is no study also what else may be meant."""
+    try:
+        yield
+    except NotAStudyError as error:
+        raise NotAStudyError(f"{error}{instead_of(given)}") from None
 
 
 def instead_of(given: str | os.PathLike[str]) -> str:

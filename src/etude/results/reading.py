@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from etude.core.errors import NotAStudyError
 from etude.core.history import History
 from etude.core.metrics import Fidelity, Metrics, Mode
 from etude.results.ablated import Ablation
-from etude.results.finding import find, instead_of
+from etude.results.finding import find, naming_the_nearest
 from etude.results.fitted import Fit
 from etude.results.search import Search
 from etude.results.summary import is_prepared
@@ -39,10 +38,8 @@ def read(folder: str | os.PathLike[str]) -> Search:
         JournalError: Its journal is damaged or from a later version.
     """
     path = find(folder)
-    try:
+    with naming_the_nearest(folder):
         journal = Journal.read(path)
-    except NotAStudyError as error:
-        raise NotAStudyError(f"{error}{instead_of(folder)}") from None
     try:
         meta, driver = journal.meta(), journal.lease.held_by()
         history = history_in(journal, meta)

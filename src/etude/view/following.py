@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from etude.core.errors import EtudeError, NotAStudyError
+from etude.core.errors import EtudeError
 from etude.core.metrics import Metrics
 from etude.core.totals import counts
-from etude.results.finding import find, instead_of
+from etude.results.finding import find, naming_the_nearest
 from etude.results.listed import standing
 from etude.results.reading import KINDS, UNNAMED, metrics_in
 from etude.results.search import Search, Study, TrialResult
@@ -75,10 +75,8 @@ class Follower:
             JournalError: Its journal is damaged or from a later version.
         """
         follower = cls(study)
-        try:
+        with naming_the_nearest(study):
             follower._read()
-        except NotAStudyError as error:
-            raise NotAStudyError(f"{error}{instead_of(study)}") from None
         return follower
 
     @property
